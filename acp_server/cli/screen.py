@@ -45,6 +45,9 @@ _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 _MOST_OUTPUTS: Final = 100
 """Commands whose output is remembered."""
 
+_MOST_COMMANDS: Final = 200
+"""Commands that are shown."""
+
 _LONGEST_DESCRIPTION: Final = 1_000
 """Characters that are shown of what a command does."""
 _ENDLESS: Final = 1_000_000
@@ -174,7 +177,7 @@ class Screen:
                 one_line(f"/{escape(each.name, exact=True)} {hint_of(each)}").rstrip(),
                 one_line(each.description[:_LONGEST_DESCRIPTION]),
             )
-            for each in commands
+            for each in commands[:_MOST_COMMANDS]
         ]
         columns = _columns()
         table = click.HelpFormatter(width=columns)
@@ -182,6 +185,8 @@ class Screen:
             table.write_dl(rows, col_max=min(_WIDEST_USAGE, columns // 3))
         for line in table.getvalue().splitlines():
             self.line(line, dim=True)
+        if (more := len(commands) - _MOST_COMMANDS) > 0:
+            self.line(f"  ... {more:,} more commands", dim=True)
 
     def _chunk(self, chunk: ContentChunk) -> None:
         if self.speaking is not type(chunk):

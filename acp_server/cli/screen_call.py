@@ -6,7 +6,6 @@ It writes nothing; `acp_server.cli.screen` does.
 
 from __future__ import annotations
 
-import difflib
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from acp_server.schema import (
     ToolCallLocation,
     ToolCallUpdate,
 )
+from acp_server.session.v2.forms import hunks
 from acp_server.wire import codec
 
 HEAD: Final = 12
@@ -176,6 +176,8 @@ class ShownCall:
         if not isinstance(arguments, dict):
             return False
         named = cast("dict[str, Any]", arguments).items()
+        if len(named) > len(self._seen):
+            return False
         seen = "\n".join(["", *(line.rstrip() for line in self._seen), ""])
         # A long text stands beside its name, or below it.
         for form in (_argument, _argument_below):
@@ -262,7 +264,13 @@ def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
 def argument_lines(arguments: Any) -> Iterator[Line]:
     """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts. Of
     very much the beginning and the end."""
-    return _ends(list(_argument_lines(arguments)))
+    if not isinstance(arguments, dict) or len(cast("dict[str, Any]", arguments)) <= MOST_CHANGED:
+        return _ends(list(_argument_lines(arguments)))
+    named = list(cast("dict[str, Any]", arguments).items())
+    half = MOST_CHANGED // 2
+    first, last = (list(_argument_lines(dict(some))) for some in (named[:half], named[-half:]))
+    gap = Line(f"... {len(named) - 2 * half:,} more arguments", {"dim": True}, is_cut=True)
+    return iter([*first[:half], gap, *last[-half:]])
 
 
 def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
@@ -276,7 +284,7 @@ def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
 
 def _argument_below(name: str, value: Any, *, whole: bool = False) -> list[str]:
     if isinstance(value, str) and "\n" in value:
-        return [f"{escape(name, exact=True)}:", *escape(value, exact=True).split("\n")]
+        return [f"{escape(name, exact=True)}:", *(f"    {line}" for line in escape(value, exact=True).split("\n"))]
     return _argument(name, value, whole=whole)
 
 
@@ -326,8 +334,9 @@ def _whole_diff(diff: Diff) -> list[Line]:
     if all(text.count("\r\n") == text.count("\n") for text in (old, new)):
         old, new = (text.replace("\r\n", "\n") for text in (old, new))
     path = escape(diff.path, exact=True)
-    before = "/dev/null" if diff.old_text is None else path
-    return _changed(list(difflib.unified_diff(_lines(old), _lines(new), before, path, lineterm="")), {0, 1})
+    changed = list(hunks(old, new))
+    head = [f"--- {'/dev/null' if diff.old_text is None else path}", f"+++ {path}"] if changed else []
+    return _changed([*head, *changed], range(len(head)))
 
 
 def _is_patch(content: ToolCallContent) -> bool:
@@ -353,14 +362,6 @@ def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
         style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}
         changed += (Line(text, style) for text in line.removesuffix("\n").split("\n"))
     return changed
-
-
-def _lines(text: str) -> list[str]:
-    """With the line break of each, so that a last line without one is another; that is said below it."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n\\ No newline at end of file"
-    return lines
 
 
 def text_of(block: Any) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from acp_server.errors import ConnectionClosed, SessionClosed, TurnEnded
+from acp_server.safe_text import one_line
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, PermissionOption, ToolCall, ToolCallProgress, ToolCallUpdate
 from acp_server.session.turn import Turn
 from acp_server.tools.approval import ALLOW, REJECT, unexplained
-from acp_server.tools.output import snapshot
+from acp_server.tools.output import is_large, snapshot
+from acp_server.tools.view import TITLE
 
 REFUSED: Final = "The user did not allow it, so it was not run."
 
@@ -36,7 +38,11 @@ class CallsView:
             tool_call_id = self.turn.session.tools.tool_call_id(id)
             self._open[id] = (tool_call_id, name, arguments)
             call = ToolCall(
-                tool_call_id=tool_call_id, title=name, name=name, status="pending", raw_input=snapshot(arguments)
+                tool_call_id=tool_call_id,
+                title=_shown(name),
+                name=name,
+                status="pending",
+                raw_input=snapshot(arguments),
             )
             await self.turn.update(call)
 
@@ -60,11 +66,14 @@ class CallsView:
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
         """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
+        if is_large(arguments):
+            # The user could not read what it is about.
+            return False
         raw = snapshot(arguments)
         id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self.turn.id}")
         call = ToolCallUpdate(
             tool_call_id=id,
-            title=name if question is None else question,
+            title=_shown(name if question is None else question),
             status="pending",
             raw_input=raw,
             content=[Content(content=TextContent(text=question or unexplained(name, raw).message))],
@@ -83,3 +92,8 @@ class CallsView:
             except (TurnEnded, SessionClosed, ConnectionClosed):
                 return
         self._open.clear()
+
+
+def _shown(name: str) -> str:
+    """A model may call a tool that there is not."""
+    return one_line(name, TITLE)

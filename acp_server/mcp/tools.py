@@ -7,6 +7,7 @@ the user while they run is passed on to the client (`ServerQuestions`).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from hashlib import sha256
@@ -26,7 +27,7 @@ from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.tools.approval import Always, code
 from acp_server.tools.context import ToolContext
 from acp_server.tools.json_schema import SchemaParameters
-from acp_server.tools.output import Output
+from acp_server.tools.output import Output, is_large
 from acp_server.tools.parameters import CHARACTERS, LONGEST
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import as_content
@@ -99,14 +100,14 @@ def shortened(text: str, most: int = TEXT) -> str:
 
 def _structured(value: Any) -> Any:
     try:
-        return value if value is not None and len(codec.encode(value)) <= _STRUCTURED else None
+        return None if value is None or is_large(value) or len(codec.encode(value)) > _STRUCTURED else value
     except EncodeError:
         return None
 
 
 def _size(block: dict[str, Any]) -> int:
-    held: dict[str, Any] = block.get("resource") or block
-    return sum(len(held.get(name) or "") for name in ("data", "blob", "text"))
+    # All of it: links, and what servers say of content, have no end either.
+    return len(codec.encode(block))
 
 
 def _told(block: dict[str, Any]) -> str:
@@ -131,6 +132,7 @@ _DESCRIPTION: Final = 8_000
 """Characters of a description."""
 
 _TITLE: Final = 200
+_LABEL: Final = 60
 
 Call = Callable[[str, dict[str, Any], ToolContext], Awaitable[Output]]
 """Calls a tool of the server, by the name that it has there."""
@@ -219,7 +221,8 @@ class ServerTools:
         """A tool that is described in another way is another tool: the user is asked again."""
         parts = ["mcp", quote(self._name, safe=""), quote(tool, safe=""), sha256(definition).hexdigest()]
         return Always(
-            "/".join(parts), f"all calls of {tool} of {self._name}, as long as its description stays the same"
+            "/".join(parts),
+            f"all calls of {_short(tool)} of {_short(self._name)}, as long as its description stays the same",
         )
 
     def _asks(self, tool: Any, reads: bool) -> bool:
@@ -233,6 +236,11 @@ class ServerTools:
         # The author may have removed it before.
         if offered in self._session.tools:
             self._session.tools.remove(offered)
+
+
+def _short(name: str) -> str:
+    """A name as code, which nothing in it ends, short enough for a label that names two."""
+    return code(one_line(name, _LABEL, exact=True))
 
 
 def _title(server: str, tool: str, title: str | None) -> str:
@@ -321,10 +329,22 @@ class ServerQuestions:
         message = f"{one_line(self._name, _TITLE, exact=True)}: {escape(params.message[:_QUESTION])}"
         call = self._calls[0].id if len(self._calls) == 1 else None
         if params.mode == "url":
+            if not _is_address(params.url):
+                raise UsageError("what it sends the user to is not an address of the web")
             id = params.elicitation_id or uuid4().hex
             return await self._client.elicit_url(message, params.url, elicitation_id=id, tool_call_id=call)
         form = ElicitationSchema.from_wire(_harmless(params.requested_schema))
         return await self._client.elicit_form(message, form, tool_call_id=call)
+
+
+_ADDRESS: Final = re.compile(r"https?://[^/?#@\\]+(?:[/?#].*)?", re.IGNORECASE)
+
+
+def _is_address(url: str) -> bool:
+    """Whether a user may be sent there: to a page of the web, and not to a file or a program. Each character of it
+    can be seen, and the name of the host is at its beginning."""
+    is_plain = len(url) <= _QUESTION and url.isascii() and url.isprintable() and " " not in url
+    return is_plain and _ADDRESS.fullmatch(url) is not None
 
 
 def _harmless(form: Any) -> Any:

@@ -228,11 +228,13 @@ class Turn(TurnUpdates):
 
         The client sees it as a tool call, from `pending` to a final status, and is asked for approval if the tool needs
         it. `id`: the model's name for the call; it becomes the `toolCallId`, unless an earlier call of the session
-        had it. Arguments that do not fit and unknown tools are failures like any other. Raises UsageError, also while a
-        call of that id runs, and TurnEnded after the turn.
+        had it. Arguments that do not fit and unknown tools are failures like any other. It begins once the client has
+        caught up with reading. Raises UsageError, also while a call of that id runs, and TurnEnded after the turn.
         """
         if self.record.ended_at is not None:
             await self._refuse()
+        # What is shown of a call when it begins and when it ends is said without waiting.
+        await self.room()
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
     @property

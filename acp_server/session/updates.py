@@ -246,6 +246,13 @@ class TurnUpdates:
         else:
             await anyio.lowlevel.checkpoint()
 
+    async def room(self) -> None:
+        """Wait while so much is on its way that nothing more may begin that is shown to the client. Raises TurnEnded
+        and ConnectionClosed."""
+        # Of several that wait the first may fill the room again.
+        while self._updates.flooded:
+            await self._hold_back()
+
     async def _hold_back(self) -> None:
         """Nothing is said now: wait until the client has caught up, or raise TurnEnded."""
         if self.record.ended_at is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Final, cast
 
 from acp_server.errors import UsageError
@@ -131,10 +132,10 @@ def _preview(arguments: Any) -> Iterator[str]:
     if not arguments:
         return
     if not isinstance(arguments, dict):
-        yield block(_shortened(_text(arguments)))
+        yield block(_text(arguments))
         return
     named = list(cast("dict[str, Any]", arguments).items())
-    lines = [f"{_argument_name(name)}: {_shortened(_text(value))}" for name, value in named[:_ARGUMENTS]]
+    lines = [f"{_argument_name(name)}: {_text(value)}" for name, value in named[:_ARGUMENTS]]
     if len(named) > _ARGUMENTS:
         lines.append(f"[{len(named) - _ARGUMENTS} more arguments]")
     yield block("\n".join(lines))
@@ -146,10 +147,11 @@ def _argument_name(name: str) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        return escape(codec.encode(value).decode().rstrip("\n"), exact=True)
-    value = escape(value, exact=True)
-    # Below its name, where it begins a line like any other.
-    return "\n" + value if "\n" in value else value
+        return escape(_shortened(codec.encode(value).decode().rstrip("\n")), exact=True)
+    # What is left out is not escaped: that takes a microsecond for each character.
+    value = escape(_shortened(value), exact=True)
+    # Below its name, and further in, so that none of its lines looks like another argument.
+    return "\n" + indent(value, "    ", lambda _: True) if "\n" in value else value
 
 
 def _shortened(text: str) -> str:

@@ -51,6 +51,8 @@ class SchemaParameters:
         self._schema = deepcopy(dict(schema))
         if self._schema.setdefault("type", "object") != "object":
             raise UsageError(f"the arguments of a tool are an object, not {self._schema['type']!r}")
+        if not isinstance(self._schema.get("$schema", ""), str):
+            raise UsageError("this is not a JSON Schema: its $schema is not text")
         kind = validator_for(self._schema, default=Draft202012Validator)
         if (problem := schema_problem(kind, self._schema, _SCHEMA_STEPS)) is not None:
             raise UsageError(f"this is not a JSON Schema: {problem}")

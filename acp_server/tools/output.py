@@ -79,8 +79,31 @@ def _text_in(piece: Any) -> str | None:
     return block.text if isinstance(block, TextContent) else None
 
 
+_SHOWN: Final = 50_000
+"""Members of a value that a client is shown: more would hold the event loop for longer than 50 ms."""
+
+
+def is_large(value: Any) -> bool:
+    """Whether there is more in a value than a client is shown."""
+    left, containers = _SHOWN, [value]
+    while containers:
+        each = containers.pop()
+        if isinstance(each, (dict, list, tuple)):
+            left -= 1 + len(cast("list[Any]", each))
+            if left < 0:
+                return True
+            inside = cast("dict[Any, Any]", each).values() if isinstance(each, dict) else cast("list[Any]", each)
+            # Copied first, in one step, for a thread may be filling it.
+            containers += [item for item in list(inside) if isinstance(item, (dict, list, tuple))]
+    return False
+
+
 def snapshot(value: Any) -> Any:
-    """The value as JSON can express it at this moment, or None. What becomes of `value` later does not change it."""
+    """The value as JSON can express it at this moment; None if it cannot, or is large. What becomes of `value` later
+    does not change it."""
+    if is_large(value):
+        logger.warning("a %s with more than %d members is not shown to the client", type(value).__name__, _SHOWN)
+        return None
     try:
         return _expressed(value)
     except EncodeError:

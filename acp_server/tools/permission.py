@@ -35,7 +35,7 @@ from acp_server.tools.approval import (
 )
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import View, as_content
+from acp_server.tools.view import TITLE, View, as_content
 
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
@@ -132,7 +132,7 @@ class Permission:
         return asked
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
-        self._title = None if approval.title is None else escape(approval.title)
+        self._title = None if approval.title is None else one_line(approval.title, TITLE)
         self._previews = [as_content(piece) for piece in approval.previews()]
         message = Content(content=TextContent(text=escape(approval.message)))
         self._call = ToolCallUpdate(
@@ -239,7 +239,7 @@ def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[
     reject = approval.secondary if approval.secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]
     if approval.remember and scope is not None:
-        covers = f"always in this session: {one_line(scope.covers, _COVERS)}"
+        covers = f"always in this session: {one_line(scope.covers, _COVERS, exact=True)}"
         if not tool.asks_each_time:
             options.insert(1, ("allow_always", f"{allow}, {covers}"))
         options.append(("reject_always", f"{reject}, {covers}"))

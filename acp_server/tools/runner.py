@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
-from acp_server.safe_text import escape
+from acp_server.safe_text import one_line
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
@@ -23,11 +24,11 @@ from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.context import ToolContext
-from acp_server.tools.output import Output, Pieces, problems_in, snapshot, yields, yields_async
+from acp_server.tools.output import Output, Pieces, is_large, problems_in, snapshot, yields, yields_async
 from acp_server.tools.permission import Permission
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import PACE, View
+from acp_server.tools.view import PACE, TITLE, View
 
 if TYPE_CHECKING:
     from acp_server.tools.permission import Approvals
@@ -57,6 +58,7 @@ class Execution(Job):
         self._turn = turn
         self._tool = tool
         self._arguments = arguments
+        self._is_slow = tool.reads_slowly or is_large(arguments)
         self._approvals = approvals
         self._threads = Threads.current()
         self.id: Final = id
@@ -125,6 +127,8 @@ class Execution(Job):
             raise
         title = self._title(arguments)
         if tool.approval:
+            if is_large(self._arguments):
+                raise ToolFailed("The arguments have too many members for the user to see, so it was not run.")
             permission = Permission(tool, context, self._view, self._approvals)
             await permission.prepare(arguments, title, snapshot(self._arguments))
             if self.is_cancelled:
@@ -152,7 +156,7 @@ class Execution(Job):
             context.executing = False
 
     async def _read(self) -> dict[str, Any]:
-        if self._tool.reads_slowly:
+        if self._is_slow:
             return await self._threads.run(
                 f"the check of the arguments of {self._tool.name}", self._tool.read, self._arguments
             )
@@ -295,6 +299,8 @@ class Execution(Job):
         error: BaseException | None = None,
         **changes: Any,
     ) -> None:
+        if error is not None:
+            _let_go(error)
         self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
         self._turn.tool_ended(self._result, self.id)
         if self._context.raw_output is not None:
@@ -313,7 +319,7 @@ class Execution(Job):
         if isinstance(title, str):
             return title
         if arguments is None:
-            if self._tool.reads_slowly:
+            if self._is_slow:
                 # It gets its title when they are checked.
                 self._first_title = self._tool.name
                 return self._first_title
@@ -329,8 +335,21 @@ class Execution(Job):
         return words
 
 
+def _let_go(error: BaseException) -> None:
+    """A turn keeps what its calls have failed of until it ends: not the arguments with it, which may be megabytes."""
+    if isinstance(error, InvalidParams):
+        # It says itself what does not fit, and what it was made from holds the arguments.
+        error.__context__ = None
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__
+
+
 def _text(title: Any) -> str:
     if not isinstance(title, str):
         raise TypeError(f"a title must be text, not {type(title).__name__}")
     # Made of arguments, which are the model's.
-    return escape(title)
+    return one_line(title, TITLE)

@@ -23,6 +23,8 @@ from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingT
 from referencing import Registry
 from referencing.jsonschema import specification_with
 
+from acp_server.tools.patterns import unrolled_length
+
 _STEPS: Final = 1_000_000
 """Of one check: about a second. A keyword takes one for itself, and one for each member of the schema and of the value
 that it looks at."""
@@ -45,6 +47,10 @@ _RECURSION: Final = re.compile(r"\(\?(?:R|[0-9+-]|&|P>)")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _MOST_FOLLOWED: Final = 20_000
 """References that are followed in one check: half a second. A tree of arguments needs one for each of its nodes."""
+
+_DEEPEST: Final = 150
+"""Keywords inside of keywords. Python's own limit comes soon behind it, and where that is met in a library that is not
+written in Python, it is a panic and no error."""
 
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 """They follow the references, and match the patterns, by themselves again; and they compare each name with each."""
@@ -72,6 +78,7 @@ class _Left(threading.local):
 
     steps = 0
     references = 0
+    depth = 0
 
 
 class Bounds:
@@ -106,6 +113,7 @@ class Bounds:
         """A check of `value` begins, in this thread: returns what is to be checked. From here on TooMuch is raised if
         there is too much to do."""
         self._left.steps = steps
+        self._left.depth = 0
         self._left.references = _MOST_FOLLOWED * steps // _STEPS
         return self._quoted_in_short(value)
 
@@ -127,9 +135,15 @@ class Bounds:
                 self._follow()
             members = _members(instance) if walks else 0
             self._take(1 + _members(says) + members + (members * members // 100 if squares else 0))
-            for error in check(validator, says, instance, schema) or ():
-                self._take(_STEPS_OF_AN_ERROR + len(error.message) // 100)
-                yield error
+            self._left.depth += 1
+            if self._left.depth > _DEEPEST:
+                raise TooMuch("too deeply nested")
+            try:
+                for error in check(validator, says, instance, schema) or ():
+                    self._take(_STEPS_OF_AN_ERROR + len(error.message) // 100)
+                    yield error
+            finally:
+                self._left.depth -= 1
 
         return counted
 
@@ -366,8 +380,10 @@ def _compile(pattern: str) -> regex.Pattern[str] | None:
     counts = [max(int(least or 1), int(most or 1)) for least, most in _COUNT.findall(pattern)]
     if len(pattern) > _LONGEST or len(pattern) * math.prod(counts) > _LARGEST or _RECURSION.search(pattern):
         return None
+    if unrolled_length(pattern) > _LARGEST:
+        return None
     try:
         # Not cached: the pattern belongs to this schema.
         return regex.compile(pattern, cache_pattern=False)
-    except (regex.error, RecursionError):
+    except (regex.error, ValueError, RecursionError):
         return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio.lowlevel
 
 from acp_server.errors import UsageError
+from acp_server.safe_text import one_line
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tools.parameters import name_of
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from acp_server.session.turn import LiveTurn, Turn
     from acp_server.tools.runner import Execution
     from acp_server.tools.tool import Toolbox
+
+_LONGEST_NAME: Final = 200
+"""Characters that are shown of a name that no tool has."""
 
 _MOST_IDS: Final = 10_000
 """Ids of tool calls that a session remembers, so that none is used for two of them."""
@@ -187,6 +191,8 @@ class SessionTools:
         from acp_server.tools.view import PACE, View
 
         known = ", ".join(tool.name for tool in self) or "none"
+        # The model has made it up.
+        name = one_line(name, _LONGEST_NAME, exact=True)
         words = f"There is no tool named {name!r}. There are: {known}."
         view = View(turn, id, turn.client.connection.ticker(PACE))
         view.begin(name, "other", name, snapshot(arguments))

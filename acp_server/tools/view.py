@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
-from acp_server.safe_text import escape
+from acp_server.safe_text import one_line
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
 from acp_server.session.turn import Turn
@@ -83,6 +83,9 @@ PACE: Final = 0.05
 
 _SLOWER_FROM: Final = 10_000
 """Characters in an update that halve the pace, since each carries all of them."""
+
+TITLE: Final = 1_000
+"""Characters of a title, which is one line."""
 
 _PLACE: Final = 200
 """Characters that a place is taken for."""
@@ -204,7 +207,7 @@ class View:
 
     def entitle(self, title: str) -> None:
         """It is called differently from now on."""
-        self._title = escape(title)
+        self._title = one_line(title, TITLE)
         self._soon("title")
 
     @property

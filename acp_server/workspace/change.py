@@ -10,6 +10,7 @@ same file, and no link in it. What is written is written in the directory at the
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import unicodedata
@@ -149,8 +150,15 @@ def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
     return Always(f"change\0{os.path.join(place.root, place.rest.lstrip(os.sep))}", "this file")
 
 
-_FOLDERS: Final = frozenset({"hooks", "git~1"})
-_INSTRUCTIONS: Final = frozenset({"agents", "agents.override", "claude", "claude.local", "gemini", "conventions"})
+_FOLDERS: Final = frozenset({"hooks", "githooks", "git-hooks"})
+_SHORT: Final = re.compile(r"~[0-9]")
+"""Windows gives each long name a short one as well: `GIT~1` for `.git`, `VSCODE~1` for `.vscode`."""
+_INSTRUCTIONS: Final = frozenset(
+    {
+        *("agent", "agents", "agents.override", "claude", "claude.local", "conventions", "copilot-instructions"),
+        *("crush", "gemini", "qwen", "skill", "warp"),
+    }
+)
 """What agents obey, without the `.md`."""
 _ENDINGS: Final = (".env", ".code-workspace", ".sublime-project", "vimrc")
 
@@ -162,7 +170,7 @@ def is_delicate(place: Place) -> bool:
     stem, dot, ending = names[-1].rpartition(".")
     return (
         ".git" in map(_plain, place.root.split(os.sep))
-        or any(name.startswith(".") or name in _FOLDERS for name in names)
+        or any(name.startswith(".") or name in _FOLDERS or _SHORT.search(name) for name in names)
         or names[-1].endswith(_ENDINGS)
         or (dot + ending == ".md" and stem in _INSTRUCTIONS)
     )

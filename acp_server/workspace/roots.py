@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 def exactly(text: str) -> str:
     """A command, a path or a name on one line, with an escape for each character that cannot be seen as what it is."""
-    return escape(text, exact=True).replace("\n", "\\n")
+    return escape(text, exact=True).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def quoted(text: str) -> str:

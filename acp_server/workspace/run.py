@@ -34,6 +34,10 @@ OUTPUT_BYTES = 256 * 1024
 """How much output is kept, by a client's terminal or here: the end of it."""
 
 
+_LONGEST_COMMAND: Final = 128 * 1024
+"""Characters. Linux takes no longer argument of a program."""
+
+
 def run_title(command: str) -> str:
     """What the user sees."""
     first, *more = command.strip().split("\n", 1)
@@ -41,7 +45,9 @@ def run_title(command: str) -> str:
 
 
 async def ask_run(command: str, call: ToolContext) -> Approval:
-    """What would be run, all of it, and where."""
+    """What would be run, all of it, and where. Raises Refusal for a command that no system would run."""
+    if len(command) > _LONGEST_COMMAND:
+        raise Refusal(f"The command is longer than {_LONGEST_COMMAND:,} characters")
     shown = block(escape(command, exact=True))
     return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{shown}", primary="Run it")
 

@@ -7,7 +7,6 @@ A user's expression is compiled or refused (`compile_pattern`), and the lines th
 from __future__ import annotations
 
 import enum
-import math
 import re
 import time
 from collections.abc import Generator
@@ -15,12 +14,13 @@ from typing import NamedTuple
 
 import regex
 
+from acp_server.tools.patterns import unrolled_length
 from acp_server.workspace.read import BinaryFile, Block, Skipped, blocks, reason_of
 from acp_server.workspace.roots import Refusal, Roots, printable, quoted
 from acp_server.workspace.walk import files_below
 
 LONGEST_PATTERN = 10_000
-# Counted repeats are unrolled when an expression is compiled: this many characters take some 30 MB.
+# Repeats are written out when an expression is compiled: this many characters take some 30 MB.
 LARGEST_PATTERN = 100_000
 
 
@@ -44,14 +44,14 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
     """
     if len(source) > LONGEST_PATTERN:
         raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
-    if _unrolled_length(source) > LARGEST_PATTERN:
+    if unrolled_length(source) > LARGEST_PATTERN:
         raise Refusal(f"The pattern repeats too much: {quoted(source)}")
     if _RECURSION.search(source):
         raise Refusal(f"A pattern that contains itself is not supported: {quoted(source)}")
     try:
         # Not cached: what one user searched for has no reason to stay in memory.
         return regex.compile(source, regex.MULTILINE, cache_pattern=False)
-    except regex.error as error:
+    except (regex.error, ValueError) as error:
         raise Refusal(f"Not a valid regular expression: {error} in {quoted(source)}") from None
     except RecursionError:
         raise Refusal("The pattern is nested too deeply") from None
@@ -77,39 +77,6 @@ def sight(source: str) -> Sight:
     if not _MATCHES_NEWLINE.search(rest) and not _WORD_EDGE_IN_CLASS.search(source):
         return Sight.SAME
     return Sight.UNKNOWN if _NOT_TAKEN_BACK.search(source) else Sight.FARTHER
-
-
-_TOKEN = re.compile(
-    r"(?P<comment>\(\?#[^)]*\)?)|\\.|\[\^?\]?(?:\\.|[^\[\]\\])*+\]|\{(?P<least>\d+)(?:,\d*)?\}|.", re.DOTALL
-)
-# With these flags, and with a bracket inside of a class, it depends on what stands before what is a group.
-_SYNTAX = re.compile(r"\(\?[A-Za-z0-9]*[xV]")
-_LEAST = re.compile(r"\{\s*(\d+)")
-
-
-def _unrolled_length(source: str) -> int:
-    """About how many characters are left when every counted repeat is written out; more, where only the compiler knows
-    what it repeats."""
-    tokens = list(_TOKEN.finditer(source))
-    if _SYNTAX.search(source) or any(token[0] == "[" for token in tokens):
-        return len(source) * math.prod(max(1, int(least[:9])) for least in _LEAST.findall(source))
-    open_groups = [0]
-    last = 0
-    for token in tokens:
-        if token["comment"]:
-            continue
-        if token[0] == "(":
-            open_groups.append(0)
-            last = 0
-        elif token[0] == ")" and len(open_groups) > 1:
-            last = open_groups.pop()
-            open_groups[-1] += last
-        elif token["least"] is not None:
-            open_groups[-1] += last * (int(token["least"][:9]) - 1)
-        else:
-            last = 1
-            open_groups[-1] += 1
-    return sum(open_groups)
 
 
 # For a line, for the lines of a block at once, and for a piece of an over-long line. So long may a cancel take.

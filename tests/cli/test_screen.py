@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.screen import Screen, clean
 from acp_server.schema import (
     AgentMessageChunk,
@@ -369,7 +370,7 @@ def test_a_notice_is_a_line(written: list[str]) -> None:
     ("preview", "arguments", "times"),
     [
         ("May it?\n\n~~~~\npath: z.txt\ntext: abc\n~~~~\n", {"path": "z.txt", "text": "abc"}, 1),
-        ("path: z.txt\ntext: \nabc\nd\n", {"path": "z.txt", "text": "abc\nd\n"}, 1),
+        ("path: z.txt\ntext: \n    abc\n    d\n", {"path": "z.txt", "text": "abc\nd\n"}, 1),
         ("path: z.txt\n    text: abc", {"path": "z.txt", "text": "abc"}, 2),
         ("path: z.txt\ntext: abcd", {"path": "z.txt", "text": "abc"}, 2),
         ("path: z.txt\n" + "line\n" * 20 + "more: 1", {"path": "z.txt", "more": 1}, 2),
@@ -452,3 +453,46 @@ def test_a_command_a_path_and_a_name_show_each_character(written: list[str]) -> 
     assert "+++ /a\\u2060b" in shown
     assert "+\u0645\u06cc\u200c\u062e\u0648" in shown
     assert "? Write a text of \u0645\u06cc\u200c\u062e\u0648" in shown
+
+
+def test_a_change_of_very_many_lines_is_shown_in_time_that_grows_with_them(written: list[str]) -> None:
+    lines = [f"{number % 100}\n" for number in range(100_000)]
+    diff = Diff(path="/a", old_text="".join(lines), new_text="".join(reversed(lines)))
+    whole = asked_about(ToolCallUpdate(tool_call_id="c", title="Write", content=[diff]))
+    assert whole is not None
+    whole()
+    assert text_of(written).count("\n    -99\n") >= 1_000
+
+
+def test_of_very_many_arguments_the_first_and_the_last_are_shown_and_all_on_demand(written: list[str]) -> None:
+    arguments = {f"argument {number}": number for number in range(100_000)}
+    whole = asked_about(ToolCallUpdate(tool_call_id="c", title="Write", raw_input=arguments))
+    assert whole is not None
+    lines = text_of(written).splitlines()
+    assert len(lines) < 300
+    assert "    ... 99,800 more arguments" in lines
+    assert "    argument 99999: 99999" in lines
+    whole()
+    assert "    argument 5000: 5000" in text_of(written).splitlines()
+
+
+def test_of_very_many_commands_the_first_are_shown(written: list[str]) -> None:
+    commands = [AvailableCommand(name=f"c{number}", description="does it") for number in range(10_000)]
+    shown(AvailableCommandsUpdate(available_commands=commands))
+    assert len(text_of(written).splitlines()) == 201
+    assert text_of(written).splitlines()[-1] == "  ... 9,800 more commands"
+
+
+def test_a_message_that_comes_all_at_once_and_is_very_long_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chunk(text: str) -> AgentMessageChunk:
+        return AgentMessageChunk(content=TextContent(text=text))
+
+    screen = LiveScreen(lambda: None, lambda: (80, 24))
+    read: list[str] = []
+    monkeypatch.setattr("acp_server.cli.chat.live_screen._markdown", lambda text: read.append(text) or text)
+    table = "|a" * 100 + "\n" + "|-" * 100 + "\n" + ("|a" * 100 + "\n") * 1_000
+    for text in ("**before** ", table, "**behind**"):
+        screen.update(chunk(text))
+    screen.turn_over()
+    assert read == ["**before** ", "**behind**"]
+    assert screen.take().count("|a|a") > 1_000

@@ -3,7 +3,8 @@
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-integrations")
 
 from acp_server import Agent, Session, Turn, UsageError
+from acp_server.mcp.tools import ServerQuestions
 from tests.mcp.stage import Staged, call, raw, staged
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 from tests.tools.kept import PERMISSION, selected, updates
@@ -231,3 +233,34 @@ async def test_a_tool_that_is_described_anew_is_asked_about_anew(tmp_path: Path)
             with anyio.fail_after(10):
                 while all(tool["description"] != "Something else." for tool in stage.sessions[0].tools.describe()):
                     await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("url", "action"),
+    [
+        ("https://example.org/a?b=c#d", "accept"),
+        ("http://localhost:8000", "accept"),
+        ("javascript:alert(1)", "decline"),
+        ("file:///etc/passwd", "decline"),
+        ("vscode://command", "decline"),
+        ("https://bank.example@evil.example/", "decline"),
+        ("https://evil.example\\@bank.example/", "decline"),
+        ("https://example.org/\u202egro.knab", "decline"),
+        ("https://ex\u0430mple.org", "decline"),
+        ("https://example.org/\nhttps://example.com", "decline"),
+        ("https://example.org/" + "a" * 10_000, "decline"),
+    ],
+)
+async def test_a_user_is_sent_to_pages_of_the_web_alone(url: str, action: str) -> None:
+    asked: list[str] = []
+
+    class Client:
+        async def elicit_url(self, _message: str, url: str, **_: Any) -> Any:
+            asked.append(url)
+            return SimpleNamespace(action="accept")
+
+    questions = ServerQuestions("raw", cast("Any", SimpleNamespace(client=Client())))
+    params = SimpleNamespace(message="Go there", mode="url", elicitation_id="1", url=url)
+    with questions.during(cast("Any", SimpleNamespace(id="c1"))):
+        assert (await questions.ask(None, params)).action == action
+    assert asked == ([url] if action == "accept" else [])

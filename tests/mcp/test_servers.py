@@ -108,7 +108,7 @@ async def test_a_tool_that_does_not_only_read_asks_once_and_for_all(ear: Ear, tm
         [(key, allowed)] = stage.sessions[0].approvals.items()
         assert (key.startswith("mcp/real/touch/"), allowed) == (True, True)
         [label] = [option["name"] for option in asked["params"]["options"] if option["kind"] == "allow_always"]
-        assert label.endswith(": all calls of touch of real, as long as its description stays the same")
+        assert label.endswith(": all calls of `touch` of `real`, as long as its description stays the same")
 
 
 @pytest.mark.parametrize(

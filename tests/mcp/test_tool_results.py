@@ -79,8 +79,20 @@ def test_an_error_is_told_with_what_there_is_to_see() -> None:
 def test_what_is_too_long_is_left_out_and_said_to_be() -> None:
     told = made(Block(type="image", data="x" * 60, mimeType="image/png"), call=Call(content=50))
     assert told.content == []
-    assert told.message == "[image of 60 characters: too long, left out]"
+    assert told.message == "[image of 142 characters: too long, left out]"
     text = made(Block(type="text", text="x" * 3 * TEXT)).message
     assert len(text) < TEXT + 100
     assert f"[{2 * TEXT} characters are left out]" in text
     assert shortened("abc", 3) == "abc"
+
+
+def test_links_and_what_is_said_of_content_count_as_content() -> None:
+    links = [Block(type="resource_link", uri=f"file:///{number}", name="x" * 1_000) for number in range(100)]
+    described = Block(type="image", data="aGk=", mimeType="image/png", _meta={"note": "x" * 10_000})
+    told = made(*links, described, call=Call(content=5_000))
+    assert 0 < len(told.content) < 5
+    assert told.message.count("too long, left out]") == 101 - len(told.content)
+
+
+def test_structured_content_with_very_many_members_is_left_out() -> None:
+    assert made(Block(type="text", text="one"), structured={"rows": [[]] * 60_000}).value == "one"

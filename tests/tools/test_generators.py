@@ -95,7 +95,7 @@ async def test_a_generator_waits_for_a_client_that_does_not_read(plain: bool) ->
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        turn.put(AgentMessageChunk(content=TextContent(text="x" * 2 * HIGH_WATER)))
+        turn.put(AgentMessageChunk(content=TextContent(text="x" * HIGH_WATER)))
         await turn.run_tool("pieces")
 
     async with editing(agent) as editor:

@@ -235,3 +235,23 @@ async def test_the_loop_goes_on_while_arguments_are_checked_and_the_turn_goes_on
     assert results[0].message == "The arguments do not fit: the schema takes too long to check them against"
     assert shown[0]["title"] == "Take them"
     assert rounds > 20
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}]},
+        {"$schema": "http://json-schema.org/draft-03/schema#", "extends": [{"$ref": "#"}]},
+    ],
+)
+def test_a_schema_that_leads_back_to_itself_is_left_before_a_library_panics(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParams) as caught:
+        SchemaParameters(take, schema).read({})
+    assert caught.value.data == {"problems": [{"path": "", "message": "too deeply nested"}]}
+
+
+@pytest.mark.parametrize("dialect", [["x"], {}, 5])
+def test_a_dialect_that_is_not_text_is_a_mistake_of_the_schema(dialect: Any) -> None:
+    with pytest.raises(UsageError, match="not a JSON Schema"):
+        SchemaParameters(take, {"$schema": dialect})

@@ -224,7 +224,7 @@ async def test_the_question_shows_what_will_be_run() -> None:
         # A fence that nothing in the arguments can end.
         assert said["content"]["text"] == (
             "May this run: Run a script?\n\n"
-            '~~~~~\nscript: \ncd /\nrm -rf x ~~~~ y\ntimes: 2\noptions: {"user":"root"}\n~~~~~\n'
+            '~~~~~\nscript: \n    cd /\n    rm -rf x ~~~~ y\ntimes: 2\noptions: {"user":"root"}\n~~~~~\n'
         )
         # It is part of the question, and not of what came of the call.
         assert text(updates(editor)[-1]) == ["The user did not allow it, so it was not run."]

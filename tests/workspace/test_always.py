@@ -76,6 +76,9 @@ DELICATE = [
     ".git ./config",
     ".g\u200cit/config",
     "git~1/config",
+    "VSCODE~1/settings.json",
+    "GIT76C~2/x",
+    "scripts/githooks/pre-commit",
     "hooks/post-checkout",
     ".vscode/settings.json",
     ".idea/workspace.xml",
@@ -83,6 +86,9 @@ DELICATE = [
     "AGENTS.md",
     "docs/agents.MD",
     "CLAUDE.md",
+    "AGENT.md",
+    "skills/SKILL.md",
+    "agent\u017f.md",
     ".env",
     ".env.local",
     "prod.env",
@@ -91,7 +97,17 @@ DELICATE = [
     ".gitattributes",
     "src/.envrc",
 ]
-PLAIN = ["README.md", "src/app.py", "environment.py", "git/config", "webhooks/a.py", "agents.py", "a.b.md", "Makefile"]
+PLAIN = [
+    "README.md",
+    "src/app.py",
+    "environment.py",
+    "git/config",
+    "webhooks/a.py",
+    "agents.py",
+    "a.b.md",
+    "Makefile",
+    "a~b.txt",
+]
 
 
 @pytest.mark.parametrize("name", DELICATE)

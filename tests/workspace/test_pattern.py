@@ -25,6 +25,7 @@ from acp_server.workspace.search import Sight, compile_pattern, sight
         ("((a{100}){100}){100}", "repeats too much"),
         ("(?:(?:[a-z]{1000}){1000}|b){10}", "repeats too much"),
         ("(?R)?", "contains itself"),
+        ("(?iLu)a", "mutually incompatible"),
         ("(?P<x>a(?&x)?)", "contains itself"),
         ("(a(?1)?)", "contains itself"),
     ],

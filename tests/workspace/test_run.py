@@ -275,3 +275,10 @@ async def test_a_terminal_that_cannot_be_had_is_a_failure_that_says_why(project:
         told = await talk.told(session, id)
         assert told.text == "The client's terminal failed: No more windows (-32603)\n"
         assert told.call["status"] == "failed"
+
+
+async def test_a_command_that_no_system_would_run_is_not_asked_about(project: Path) -> None:
+    async with talking() as talk:
+        session = await talk.open(str(project))
+        await talk.tell(session, "/run true " + "x" * 200_000)
+        assert not talk.asked(PERMISSION)

@@ -25,6 +25,8 @@ from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate,
 
 _MOST_CALLS: Final = 8
 """Running calls that are shown at once."""
+_LONGEST_PIECE: Final = 32_000
+"""Characters of a message that are read as Markdown at once: a table of so many takes a second or two."""
 _CALL_LINES: Final = 2
 """Of the end of a running call's output."""
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -72,8 +74,12 @@ class LiveScreen(Screen):
         super().fresh()
 
     def text(self, text: str, **style: Any) -> None:
-        """See `Screen`. What the agent says is Markdown; what it thinks is not."""
-        if self.speaking is not AgentMessageChunk or style:
+        """See `Screen`. What the agent says is Markdown; what it thinks is not, and what is too long at once."""
+        is_long = len(text) > _LONGEST_PIECE
+        if self.speaking is not AgentMessageChunk or style or is_long:
+            if is_long and self._markdown is not None:
+                stream, self._markdown = self._markdown, None
+                self._write_markdown(stream.finish())
             super().text(text, **style)
             return
         if self._markdown is None:

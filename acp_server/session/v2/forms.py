@@ -134,10 +134,15 @@ def git_patch(path: str, old: str | None, new: str) -> str:
     if old is None:
         head.append("new file mode 100644")
         before = "/dev/null"
-    lines = list(_hunks(_lines(old or ""), _lines(new)))
+    lines = list(hunks(old or "", new))
     if lines:
         head += [f"--- {before}", f"+++ {after}"]
     return "\n".join([*head, *lines, ""])
+
+
+def hunks(old: str, new: str) -> Iterator[str]:
+    """What is different, as the lines of a unified diff, in time that grows with the length of the texts."""
+    yield from _hunks(_lines(old), _lines(new))
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
