@@ -1,7 +1,7 @@
 """What an MCP server says, made into what the official package takes (MCP, Base Protocol and Tools).
 
-The package drops what it cannot read, so a call would wait for ever. Here each answer belongs to a request; its call fails
-if it cannot be read. What is odd about one tool, or one part of a result, costs that tool or that part alone.
+The package drops what it cannot read, so a call would wait for ever. Here each answer belongs to a request, whose call
+fails if it cannot be read. What is odd about one tool, or one part of a result, costs that tool or that part alone.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ _HALVES = re.compile(
 )
 """Two halves that pair, or one half."""
 
+_ID = re.compile(rb'\{"jsonrpc":"2\.0","id":"(?:[^"\\]|\\.)*+"')
+
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
@@ -66,6 +68,13 @@ def decode(text: bytes | bytearray) -> Any:
 def mended(text: bytes) -> bytes:
     """JSON whose texts have halves of surrogate pairs in them, which few parsers take, with U+FFFD in their place."""
     return _HALVES.sub(_mended, text) if _SURROGATE.search(text) else text
+
+
+def sendable(line: bytes) -> bytes:
+    """A message for any parser: see `mended`. The id of an answer stays as it came, for its caller to know it."""
+    head = _ID.match(line)
+    start = head.end() if head else 0
+    return line[:start] + mended(line[start:])
 
 
 def _mended(escape: re.Match[bytes]) -> bytes:
