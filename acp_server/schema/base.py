@@ -142,7 +142,7 @@ class Record(BaseModel):
         try:
             return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
         except PydanticSerializationError:
-            # A key with half of a surrogate pair, which is the only text that pydantic does not write.
+            # A key with half of a surrogate pair: the only text that pydantic does not write.
             mended = _with_whole_keys(self)
             return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
 
