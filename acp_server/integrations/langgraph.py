@@ -87,9 +87,8 @@ class View(CallsView):
                 if message.id is not None:
                     self._seen.add(message.id)
                 self._count(message)
-                self.finish = message.response_metadata.get(
-                    "finish_reason", message.response_metadata.get("stop_reason")
-                )
+                told = message.response_metadata
+                self.finish = told.get("finish_reason") or told.get("stop_reason")
                 for call in message.tool_calls:
                     await self.begin(call["id"], call["name"], call["args"])
             elif message.type == "tool":

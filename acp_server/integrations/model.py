@@ -20,8 +20,7 @@ from acp_server.errors import InternalError, UsageError
 from acp_server.integrations.model_server import bound_model, reading
 
 if TYPE_CHECKING:
-    from acp_server.schema.content import StopReason
-    from acp_server.session.turn import Turn
+    from acp_server.session.turn import OwnStopReason, Turn
 
 logger = logging.getLogger("acp_server.integrations")
 
@@ -123,7 +122,7 @@ _WORDS: Final = {
 _WITHHELD: Final = "The model's server has withheld the answer, for what is in it."
 _TOO_LONG: Final = "The answer is longer than the model may say at once."
 
-_ENDS: Final[dict[str, tuple[StopReason, str]]] = {
+_ENDS: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "InputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let this prompt through."),
     "OutputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let its answer through."),
     "ToolInputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let a tool call through."),
@@ -139,7 +138,7 @@ _ENDS: Final[dict[str, tuple[StopReason, str]]] = {
 }
 """What a framework raises where a run ends as it was told to: why the turn stops, and what the user reads."""
 
-_FINISHED: Final[dict[str, tuple[StopReason, str]]] = {
+_FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "content_filter": ("refusal", _WITHHELD),
     "content_policy_violation": ("refusal", _WITHHELD),
     "refusal": ("refusal", _ENDS["ModelRefusalError"][1]),
@@ -186,7 +185,7 @@ async def finished(turn: Turn, why: Any) -> bool:
     return end is not None
 
 
-async def _end(turn: Turn, reason: StopReason, words: str) -> None:
+async def _end(turn: Turn, reason: OwnStopReason, words: str) -> None:
     turn.stop_reason = reason
     begun = any(message.role == "assistant" and message.text for message in turn.record.messages())
     await turn.say(f"\n\n{words}" if begun else words)

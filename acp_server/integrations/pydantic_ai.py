@@ -19,6 +19,7 @@ from acp_server.integrations.messages import History, cut, text_of
 from acp_server.integrations.model import find_model, finished, in_words, stopped
 from acp_server.integrations.model_server import AnswerBound
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
+from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.store.records import ToolResult
 from acp_server.tasks.native import run_native

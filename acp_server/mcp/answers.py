@@ -64,11 +64,12 @@ class Answers:
     def asked(self, message: Any) -> None:
         """This is sent to the server."""
         if isinstance(message, self._types.JSONRPCRequest):
-            id = _key(cast("Any", message).id)
-            self._waiting[id] = cast("Any", message).method
+            id = _key(message.id)
+            self._waiting[id] = message.method
             self._last = max(self._last, id) if isinstance(id, int) else self._last
         elif getattr(message, "method", None) == "notifications/cancelled":
-            self._waiting.pop(_key((cast("Any", message).params or {}).get("requestId")), None)
+            params: dict[str, Any] = message.params or {}
+            self._waiting.pop(_key(params.get("requestId")), None)
 
     def read(self, line: bytes | bytearray | TooLong) -> list[Any]:
         """The messages of a line, for the official package."""
@@ -87,7 +88,7 @@ class Answers:
         message = item.message
         if not isinstance(message, self._types.JSONRPCResponse | self._types.JSONRPCError):
             return [item]
-        value = cast("Any", message).model_dump(by_alias=True, exclude_unset=True)
+        value = message.model_dump(by_alias=True, exclude_unset=True)
         return [replace(item, message=read) for read in self._message(value, classify(value))]
 
     # -- messages
@@ -170,10 +171,11 @@ class Answers:
         id = _key(read.id)
         method = self._waiting.pop(id, None)
         problem = read.malformed
+        result: Any = read.result
         if problem is None and read.error is None:
-            if isinstance(read.result, dict):
-                result = self._fitting(method, cast("dict[str, Any]", read.result))
-                return [self._types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result)]
+            if isinstance(result, dict):
+                fitting = self._fitting(method, cast("dict[str, Any]", result))
+                return [self._types.JSONRPCResponse(jsonrpc="2.0", id=id, result=fitting)]
             problem = "its result is not an object"
         if problem is None:
             error: Any = read.error
