@@ -23,7 +23,7 @@ _SEARCHED: Final[int | None] = getattr(os, "O_PATH", None)
 also one above the root."""
 
 _DEVICES: Final = ("/dev", "/dev/fd")
-"""Folders of the system's, of whose entries some are links. Any user may write to `/dev/shm`, which is not among them."""
+"""Folders of the system's, of whose entries some are links. Any user may write to `/dev/shm`, which is another."""
 
 # What a system lacks it does not need: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
 _ALWAYS: Final = sum(getattr(os, n, 0) for n in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT"))
@@ -34,6 +34,14 @@ _MOST_MADE: Final = 64
 
 Identity = tuple[int, int]
 """The device and the inode."""
+
+
+def here() -> str | None:
+    """The present folder; None if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 def is_inside(path: str, root: str) -> bool:
