@@ -37,6 +37,10 @@ _LONGEST_TEXT: Final = 500
 _HIDDEN: Final = "[hidden]"
 
 
+class SettingsError(Exception):
+    """The settings of a server cannot be used; the text says why, without their values."""
+
+
 class Secrets:
     """The values that `hide` takes out."""
 
@@ -58,6 +62,8 @@ def why(error: Any, secrets: Secrets) -> str:
     while isinstance(error, ExceptionGroup):
         error = cast("Any", error).exceptions[0]
     response = getattr(error, "response", None)
+    if isinstance(error, SettingsError):
+        return str(error)
     if isinstance(error, FileNotFoundError):
         return "the program or its folder is not there"
     if isinstance(error, OSError) and error.strerror:
@@ -91,6 +97,7 @@ async def program(
 ) -> AsyncGenerator[tuple[Reader, Writer]]:
     """Start the server, and end it behind the block. `on_end` gets its exit status, if that is known, when its output
     ends. Raises OSError if it cannot be started."""
+    _check(spec)
     safe: dict[str, str] = import_module("mcp.client.stdio").get_default_environment()
 
     def heard(line: str) -> None:
@@ -108,6 +115,17 @@ async def program(
         yield Reader(process, answers, on_end), Writer(process, answers)
     finally:
         await process.aclose(_PATIENCE)
+
+
+def _check(spec: McpServerStdio) -> None:
+    """Raise SettingsError for what no program can be started with."""
+    for variable in spec.env:
+        if not variable.name or "=" in variable.name or "\0" in variable.name:
+            raise SettingsError(f"its settings name a variable {variable.name!r}, which is not a name")
+        if "\0" in variable.value:
+            raise SettingsError(f"the variable {variable.name} of its settings has a NUL in it")
+    if any("\0" in word for word in (spec.command, *spec.args)):
+        raise SettingsError("its command has a NUL in it")
 
 
 class _Stream:

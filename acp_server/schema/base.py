@@ -148,7 +148,7 @@ class Record(BaseModel):
 
 
 def _with_whole_keys(value: Any) -> Any:
-    """The same, with keys that UTF-8 can express. What nests is no deeper than `to_wire` says."""
+    """The same, with keys that UTF-8 can express. What nests is not deeper than `to_wire` says."""
     if isinstance(value, Record):
         copy = value.model_copy()
         object.__setattr__(copy, "__dict__", _with_whole_keys(dict(copy.__dict__)))
