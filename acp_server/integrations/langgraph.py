@@ -19,7 +19,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import cut, openai_messages
-from acp_server.integrations.model import finished, in_words
+from acp_server.integrations.model import ending, finished
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -202,7 +202,7 @@ def from_graph(
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        async with in_words(turn):
+        async with ending(turn):
             await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
 
     return agent

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -150,21 +150,29 @@ _FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
 _LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "langgraph", "httpx", "httpx2"}
 
 
-@asynccontextmanager
-async def in_words(turn: Turn) -> AsyncGenerator[None]:
-    """End the turn, with a sentence, where a run ends as it was told to. Raise for the failure of a model, or of its
-    server, an InternalError with words for the user instead."""
+@contextmanager
+def in_words() -> Generator[None]:
+    """Raise for the failure of a model, or of its server, an InternalError with words for the user instead."""
     try:
         yield
     except Exception as error:
-        if await stopped(turn, error):
-            return
         if (told := _told(error)) is not None:
             raise told from error
         raise
 
 
-async def stopped(turn: Turn, error: Exception) -> bool:
+@asynccontextmanager
+async def ending(turn: Turn) -> AsyncGenerator[None]:
+    """The same, and end the turn with a sentence where a run ends as it was told to."""
+    try:
+        with in_words():
+            yield
+    except Exception as error:
+        if not await stopped(turn, error.__cause__ if isinstance(error, InternalError) else error):
+            raise
+
+
+async def stopped(turn: Turn, error: BaseException | None) -> bool:
     """Whether this is how a run ends that was told to. Then the turn has its reason, and the user has been told."""
     kinds = _kinds(error)
     end = next((end for name, end in _ENDS.items() if name in kinds), None)
@@ -191,7 +199,7 @@ async def _end(turn: Turn, reason: OwnStopReason, words: str) -> None:
     await turn.say(f"\n\n{words}" if begun else words)
 
 
-def _kinds(error: Exception) -> set[str]:
+def _kinds(error: BaseException | None) -> set[str]:
     """What it is, if it is of one of the libraries."""
     return {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
 

@@ -18,7 +18,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, text_of
-from acp_server.integrations.model import in_words
+from acp_server.integrations.model import ending
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -61,7 +61,7 @@ def from_agent(
     async def prompt(turn: Turn) -> None:
         given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
         before = history.before(turn)
-        async with in_words(turn):
+        async with ending(turn):
             behind = await run_native(_Run(turn, given | {"run_config": run_config}).run(agent, before))
             history.keep(turn, before, behind)
 

@@ -16,7 +16,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, cut, text_of
-from acp_server.integrations.model import find_model, finished, in_words, stopped
+from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import Turn
@@ -81,7 +81,7 @@ def prompt_handler(
         if models:
             given["model"] = models[str(turn.session.config(MODEL))]
         before = history.before(turn)
-        async with in_words(turn):
+        async with ending(turn):
             behind = await run_native(_run(agent, turn, before, given))
             history.keep(turn, before, behind)
 
