@@ -36,6 +36,14 @@ Identity = tuple[int, int]
 """The device and the inode."""
 
 
+def here() -> str | None:
+    """The present folder; None if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 def is_inside(path: str, root: str) -> bool:
     """Whether a path without links is that of a folder, or of something in it."""
     path, root = os.path.normcase(path), os.path.normcase(root)

@@ -37,6 +37,11 @@ _MOST_PROBLEMS: Final = 3
 """Problems that are shown."""
 
 
+def whole(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair that stands alone: few parsers of JSON take those."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def escape(text: str, *, exact: bool = False) -> str:
     """`text` with what is not safe as Python's escapes: harmless to show, and still to be seen. `exact`: it is a
     command, a path or a name, of which each character counts."""

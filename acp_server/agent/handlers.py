@@ -64,7 +64,7 @@ def session_handler(function: Callable[..., Any]) -> SessionHandler:
         raise UsageError(f"a session handler that yields must be `async def`: {name_of(function)}")
 
     async def prepare(session: Session) -> None:
-        made = function(session)
+        made = function(session) if _is_async(function) else await _in_thread(function, session)
         # Some things can be awaited as well as entered; then it is the latter that says when they end.
         if not _can_be_held(made) and inspect.isawaitable(made):
             made = await made
@@ -102,7 +102,7 @@ def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
         return function
 
     async def call(*args: Any) -> Any:
-        made = _called(function, *args)
+        made = _checked(function, await _in_thread(function, *args))
         return await made if inspect.isawaitable(made) else made
 
     call.__qualname__ = name_of(function)
@@ -151,22 +151,27 @@ def _check_returns(function: Callable[..., Any]) -> None:
 
 
 def _begun(function: Callable[..., Any], *args: Any, **arguments: Any) -> Awaitable[Any] | None:
-    """Call a function; what is left to await of it, if it is async. Raises UsageError as `_called`."""
-    made = _called(function, *args, **arguments)
+    """Call a function; what is left to await of it, if it is async. Raises UsageError as `_checked`."""
+    made = _checked(function, function(*args, **arguments))
     return made if inspect.isawaitable(made) else None
 
 
-def _called(function: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
-    """Call a function. Raises UsageError where it gives a generator, as a wrapped one may, for no part of that has
+def _checked(function: Callable[..., Any], made: Any) -> Any:
+    """What a function has made. Raises UsageError for a generator, as a wrapped one may give, for no part of that has
     run."""
-    made = function(*args, **arguments)
     if isinstance(made, (GeneratorType, AsyncGeneratorType)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
     return made
 
 
+def _is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call of it only makes what is to be awaited or entered."""
+    body = inspect.unwrap(function)
+    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, body))
+
+
 _THREADS: Final = 40
-_threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server method threads")
+_threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server handler threads")
 """Our own, for a function that hangs must not take a thread from the rest of the program."""
 
 
@@ -186,8 +191,7 @@ def method_handler(function: Callable[..., Any], name: str) -> Handler:
         if is_async:
             result = await function(call, **arguments)
         else:
-            # In a tuple, for a thread may not hand over a coroutine as its result.
-            (result,) = await anyio.to_thread.run_sync(lambda: (function(call, **arguments),), limiter=_limiter())
+            result = await _in_thread(function, call, **arguments)
             if inspect.isawaitable(result):
                 result = await result
         return answer_of_none(name) if result is None else jsonable(result)
@@ -211,6 +215,13 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
         return _begun(function, connection, **arguments)
 
     return handler
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
+    """Call a plain function that answers a request: whatever it waits for, cancels and other sessions go on."""
+    # In a tuple, for a thread may not hand over a coroutine as its result.
+    (made,) = await anyio.to_thread.run_sync(lambda: (function(*args, **arguments),), limiter=_limiter())
+    return made
 
 
 def _limiter() -> anyio.CapacityLimiter:

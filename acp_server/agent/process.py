@@ -295,6 +295,17 @@ _blocked = threading.local()
 _installed = False
 
 
+def own_signals() -> None:
+    """Undo what a parent's choice for itself would do to this process and its children. Where SIGCHLD is ignored, no
+    child has an exit status of its own, and a signal that is blocked ends nothing. That a program is to outlive its
+    terminal (SIGHUP is ignored), or does not hear an interrupt, is left as it is."""
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGPIPE, *ENDING})
+
+
 def undo_in_forks(function: Callable[[], None]) -> None:
     """Call `function` in each process that is forked off from now on, until `keep_in_forks`.
 

@@ -23,7 +23,7 @@ import anyio
 from acp_server.agent.ending import Children, Deadline, Ending, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
-from acp_server.agent.process import Signals, StandardIO
+from acp_server.agent.process import Signals, StandardIO, own_signals
 from acp_server.agent.values import limits_of
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection
@@ -146,6 +146,7 @@ def run(
     gc.freeze()
     gc.set_threshold(10_000, 4, 250)
     children.end_with_us()
+    own_signals()
     # Before the loop is there, so that it does not take the interrupt for itself, and has nothing to give back.
     signals.take()
     atexit.register(signals.ignore)

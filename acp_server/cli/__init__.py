@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
-from acp_server.agent.process import StandardIO
+from acp_server.agent.process import StandardIO, own_signals
 from acp_server.errors import UsageError
-from acp_server.paths import open_private
+from acp_server.paths import here, open_private
 from acp_server.store import lax_rights
 
 if TYPE_CHECKING:
@@ -32,11 +32,17 @@ DEFAULT_LEVEL: Final = "warning"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    own_signals()
     try:
         # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
         return _command(arguments) if arguments else launch()
     except UsageError as error:
         sys.stderr.write(entry(f"acp-server: {error}"))
+        return 2
+    except FileNotFoundError:
+        if here() is not None:
+            raise
+        sys.stderr.write(entry("acp-server: the folder that this was started in has been removed"))
         return 2
 
 

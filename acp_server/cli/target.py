@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from acp_server.agent.serve import CapturedRun, Servable, capture_run
 from acp_server.errors import UsageError
+from acp_server.paths import here
 
 logger = logging.getLogger("acp_server.cli")
 
@@ -135,7 +136,11 @@ def load(target: str) -> tuple[Servable, dict[str, Any]]:
     named. Raises UsageError, with one line that says what is wrong.
     """
     place, attribute = _split(target)
-    sys.path.insert(0, os.getcwd())
+    folder = here()
+    if folder is not None:
+        sys.path.insert(0, folder)
+    elif not os.path.isabs(place):
+        raise UsageError(f"there is no {place} here: the folder that this was started in has been removed")
     with capture_run() as noted:
         module = _from_file(Path(place), noted) if _is_file(place) else _from_name(place, noted)
     if attribute is None and noted.agent is not None:
@@ -270,7 +275,9 @@ def _where(error: BaseException) -> str:
 
 
 def _place(file: str, line: int) -> str:
-    return f"{os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file}, line {line}"
+    folder = here()
+    is_here = folder is not None and file.startswith(folder + os.sep)
+    return f"{os.path.relpath(file) if is_here else file}, line {line}"
 
 
 def _is_library(file: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from acp_server.gateway.errors import ApiError, Code
+from acp_server.safe_text import whole
 from acp_server.schema import AvailableCommand, ContentBlock, ResourceLink, TextContent
 
 _DEEPEST: Final = 100
@@ -17,11 +18,6 @@ _DEEPEST: Final = 100
 
 class TooDeep(ValueError):
     """The value has more levels than a client can need."""
-
-
-def whole(text: str) -> str:
-    """`text`, fit to be written."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def whole_json(value: Any, levels: int = _DEEPEST) -> Any:

@@ -11,8 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from acp_server.gateway.messages import ANSWER, ChatMessage, whole
+from acp_server.gateway.messages import ANSWER, ChatMessage
 from acp_server.gateway.records import Chat, Ids
+from acp_server.safe_text import whole
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,

@@ -19,7 +19,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import cut, openai_messages
-from acp_server.integrations.model import in_words
+from acp_server.integrations.model import ending, finished
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -60,6 +60,8 @@ class View(CallsView):
         super().__init__(turn)
         self._seen: set[str] = set()
         """The ids of the models' messages that were shown. A graph around another writes what that has written."""
+        self.finish: Any = None
+        """Why the last answer of a model has ended, as its server calls it."""
         self.offered: set[str] = set()
         """The names of the session's own tools that the graph has asked for. They show themselves."""
 
@@ -85,6 +87,8 @@ class View(CallsView):
                 if message.id is not None:
                     self._seen.add(message.id)
                 self._count(message)
+                told = message.response_metadata
+                self.finish = told.get("finish_reason") or told.get("stop_reason")
                 for call in message.tool_calls:
                     await self.begin(call["id"], call["name"], call["args"])
             elif message.type == "tool":
@@ -198,7 +202,7 @@ def from_graph(
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        with in_words():
+        async with ending(turn):
             await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
 
     return agent
@@ -223,8 +227,7 @@ class _Run:
                 given = command(
                     resume={item.id: await self._on_interrupt(self._turn, item.value) for item in interrupts}
                 )
-        except import_module("langgraph.errors").GraphRecursionError:
-            self._turn.stop_reason = "max_turn_requests"
+            await finished(self._turn, self._view.finish)
         finally:
             self._view.close()
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from http.client import responses
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import InternalError, UsageError
 from acp_server.integrations.model_server import bound_model, reading
+
+if TYPE_CHECKING:
+    from acp_server.session.turn import OwnStopReason, Turn
 
 logger = logging.getLogger("acp_server.integrations")
 
@@ -97,8 +100,6 @@ _WORDS: Final = {
     "ModelRequestTimeout": "The model's server did not answer in time",
     "ModelConnectionError": "The model's server cannot be reached, or the connection broke off",
     "ModelRequestRejectedError": "The model's server refuses the request",
-    "ContentFilterError": "The model's server has withheld the answer, for what is in it",
-    "OutputTokenLimitExceeded": "The answer is longer than the model may say at once",
     "UnexpectedModelBehavior": "The model has answered in a way that cannot be used",
     "ModelAPIError": "The model's server has failed",
     # Those of openai and anthropic, which other libraries let through.
@@ -118,7 +119,35 @@ _WORDS: Final = {
 }
 """By the names of the libraries' exceptions, the special ones before those that they are kinds of."""
 
-_LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "httpx", "httpx2"}
+_WITHHELD: Final = "The model's server has withheld the answer, for what is in it."
+_TOO_LONG: Final = "The answer is longer than the model may say at once."
+
+_ENDS: Final[dict[str, tuple[OwnStopReason, str]]] = {
+    "InputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let this prompt through."),
+    "OutputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let its answer through."),
+    "ToolInputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let a tool call through."),
+    "ToolOutputGuardrailTripwireTriggered": ("refusal", "A guardrail of the agent does not let a result through."),
+    "ModelRefusalError": ("refusal", "The model refuses to answer."),
+    "ContentFilterError": ("refusal", _WITHHELD),
+    "ContentFilterFinishReasonError": ("refusal", _WITHHELD),
+    "OutputTokenLimitExceeded": ("max_tokens", _TOO_LONG),
+    "LengthFinishReasonError": ("max_tokens", _TOO_LONG),
+    "MaxTurnsExceeded": ("max_turn_requests", "The turn may not ask the model more often; say so if it is to go on."),
+    "GraphRecursionError": ("max_turn_requests", "The turn may not take more steps; say so if it is to go on."),
+    "UsageLimitExceeded": ("max_turn_requests", "The turn has reached the limit of what it may use."),
+}
+"""What a framework raises where a run ends as it was told to: why the turn stops, and what the user reads."""
+
+_FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
+    "content_filter": ("refusal", _WITHHELD),
+    "content_policy_violation": ("refusal", _WITHHELD),
+    "refusal": ("refusal", _ENDS["ModelRefusalError"][1]),
+    "length": ("max_tokens", _TOO_LONG),
+    "max_tokens": ("max_tokens", _TOO_LONG),
+}
+"""The same by what a model's server calls it."""
+
+_LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "langgraph", "httpx", "httpx2"}
 
 
 @contextmanager
@@ -132,8 +161,51 @@ def in_words() -> Generator[None]:
         raise
 
 
+@asynccontextmanager
+async def ending(turn: Turn) -> AsyncGenerator[None]:
+    """The same, and end the turn with a sentence where a run ends as it was told to."""
+    try:
+        with in_words():
+            yield
+    except Exception as error:
+        if not await stopped(turn, error.__cause__ if isinstance(error, InternalError) else error):
+            raise
+
+
+async def stopped(turn: Turn, error: BaseException | None) -> bool:
+    """Whether this is how a run ends that was told to. Then the turn has its reason, and the user has been told."""
+    kinds = _kinds(error)
+    end = next((end for name, end in _ENDS.items() if name in kinds), None)
+    if end is None:
+        return kinds != set() and await finished(turn, getattr(error, "code", None))
+    reason, words = end
+    if "UsageLimitExceeded" in kinds and "tokens" in str(error):
+        reason = "max_tokens"
+    await _end(turn, reason, words)
+    return True
+
+
+async def finished(turn: Turn, why: Any) -> bool:
+    """Whether a model's answer has ended early. `why`: what its server calls it."""
+    end = _FINISHED.get(why) if isinstance(why, str) else None
+    if end is not None:
+        await _end(turn, *end)
+    return end is not None
+
+
+async def _end(turn: Turn, reason: OwnStopReason, words: str) -> None:
+    turn.stop_reason = reason
+    begun = any(message.role == "assistant" and message.text for message in turn.record.messages())
+    await turn.say(f"\n\n{words}" if begun else words)
+
+
+def _kinds(error: BaseException | None) -> set[str]:
+    """What it is, if it is of one of the libraries."""
+    return {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
+
+
 def _told(error: Exception) -> InternalError | None:
-    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
+    kinds = _kinds(error)
     words = next((words for name, words in _WORDS.items() if name in kinds), None)
     if words is None:
         return None

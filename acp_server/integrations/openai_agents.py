@@ -18,7 +18,7 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, text_of
-from acp_server.integrations.model import in_words
+from acp_server.integrations.model import ending
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -61,9 +61,8 @@ def from_agent(
     async def prompt(turn: Turn) -> None:
         given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
         before = history.before(turn)
-        with in_words():
+        async with ending(turn):
             behind = await run_native(_Run(turn, given | {"run_config": run_config}).run(agent, before))
-        if behind is not None:
             history.keep(turn, before, behind)
 
     return made
@@ -80,8 +79,8 @@ class _Run:
         self._ours: set[str] = set()
         """The names of the session's own tools, which show themselves."""
 
-    async def run(self, agent: Any, history: list[Any]) -> list[Any] | None:
-        """The history behind it; None if it has not come to its end."""
+    async def run(self, agent: Any, history: list[Any]) -> list[Any]:
+        """The history behind it."""
         agent = agent.clone(tools=[*agent.tools, *map(self._tool, self._turn.session.tools.describe())])
         given: Any = [*history, {"role": "user", "content": _content(self._turn.record.prompt)}]
         try:
@@ -96,9 +95,6 @@ class _Run:
                 given = result.to_state()
                 for asked in result.interruptions:
                     await self._decide(given, asked)
-        except self._library.MaxTurnsExceeded:
-            self._turn.stop_reason = "max_turn_requests"
-            return None
         finally:
             self._view.close()
 

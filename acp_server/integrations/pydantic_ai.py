@@ -16,17 +16,13 @@ from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, cut, text_of
-from acp_server.integrations.model import find_model, in_words
+from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
-from acp_server.session.turn import OwnStopReason, Turn
+from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.store.records import ToolResult
 from acp_server.tasks.native import run_native
-
-_STOPS: Final[dict[str | None, OwnStopReason]] = {"length": "max_tokens", "content_filter": "refusal"}
-"""By why the model has stopped."""
-
 
 MODEL: Final = "model"
 """The config option with the name of the model."""
@@ -85,9 +81,9 @@ def prompt_handler(
         if models:
             given["model"] = models[str(turn.session.config(MODEL))]
         before = history.before(turn)
-        with in_words():
+        async with ending(turn):
             behind = await run_native(_run(agent, turn, before, given))
-        history.keep(turn, before, behind)
+            history.keep(turn, before, behind)
 
     return prompt
 
@@ -114,8 +110,8 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                         begun = True
                         _count(bound, event)
                         await _show(turn, view, event, tools.names)
-                except library.UsageLimitExceeded:
-                    turn.stop_reason = "max_turn_requests"
+                except library.UsageLimitExceeded as error:
+                    await stopped(turn, error)
                     return events.all_messages()
                 except library.RunCancelled as ended:
                     # By the agent itself, in one of its tools. A cancel of the turn is a cancel of this task.
@@ -131,7 +127,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
             if not isinstance(result.output, library.DeferredToolRequests):
                 if not isinstance(result.output, str):
                     await turn.say(str(result.output))
-                turn.stop_reason = _STOPS.get(history[-1].finish_reason, "end_turn")
+                await finished(turn, history[-1].finish_reason)
                 return history
             given = {"deferred_tool_results": await _decided(view, result.output, library)}
     finally:

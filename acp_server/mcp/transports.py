@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 import anyio.lowlevel
 
+from acp_server.mcp.answers import MESSAGE, Answers
 from acp_server.processes.child import ChildProcess, Patience
 from acp_server.tasks.grace import grace
-from acp_server.wire.framing import LineFramer, TooLong
-from acp_server.wire.messages import Response, classify_head
+from acp_server.wire.framing import LineFramer
 
 if TYPE_CHECKING:
     from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
@@ -35,6 +35,10 @@ _LONGEST_TEXT: Final = 500
 """Characters of what is told."""
 
 _HIDDEN: Final = "[hidden]"
+
+
+class SettingsError(Exception):
+    """The settings of a server cannot be used; the text says why, without their values."""
 
 
 class Secrets:
@@ -58,6 +62,8 @@ def why(error: Any, secrets: Secrets) -> str:
     while isinstance(error, ExceptionGroup):
         error = cast("Any", error).exceptions[0]
     response = getattr(error, "response", None)
+    if isinstance(error, SettingsError):
+        return str(error)
     if isinstance(error, FileNotFoundError):
         return "the program or its folder is not there"
     if isinstance(error, OSError) and error.strerror:
@@ -78,9 +84,6 @@ def ending(exit_code: int) -> str:
 
 stderr_logger = logging.getLogger("acp_server.mcp.stderr")
 
-MESSAGE: Final = 16 * 1024 * 1024
-"""Bytes of the longest message that is read."""
-
 _WRITING: Final = 2.0
 """Seconds for a server to take a message. A server that does not read is of no use, and is ended."""
 
@@ -94,6 +97,7 @@ async def program(
 ) -> AsyncGenerator[tuple[Reader, Writer]]:
     """Start the server, and end it behind the block. `on_end` gets its exit status, if that is known, when its output
     ends. Raises OSError if it cannot be started."""
+    _check(spec)
     safe: dict[str, str] = import_module("mcp.client.stdio").get_default_environment()
 
     def heard(line: str) -> None:
@@ -107,9 +111,21 @@ async def program(
         on_stderr=heard,
     )
     try:
-        yield Reader(process, spec.name, on_end), Writer(process)
+        answers = Answers(spec.name)
+        yield Reader(process, answers, on_end), Writer(process, answers)
     finally:
         await process.aclose(_PATIENCE)
+
+
+def _check(spec: McpServerStdio) -> None:
+    """Raise SettingsError for what no program can be started with."""
+    for variable in spec.env:
+        if not variable.name or "=" in variable.name or "\0" in variable.name:
+            raise SettingsError(f"its settings name a variable {variable.name!r}, which is not a name")
+        if "\0" in variable.value:
+            raise SettingsError(f"the variable {variable.name} of its settings has a NUL in it")
+    if any("\0" in word for word in (spec.command, *spec.args)):
+        raise SettingsError("its command has a NUL in it")
 
 
 class _Stream:
@@ -126,16 +142,13 @@ class _Stream:
 class Reader(_Stream):
     """What the server says, message by message. Lines that are not messages are left out: programs greet, and warn."""
 
-    def __init__(self, process: ChildProcess, name: str, on_end: Callable[[int | None], None]) -> None:
+    def __init__(self, process: ChildProcess, answers: Answers, on_end: Callable[[int | None], None]) -> None:
         self._process = process
-        self._name = name
+        self._answers = answers
         self._on_end = on_end
         self._framer = LineFramer(MESSAGE)
         self._read: deque[Any] = deque()
-        types, message = import_module("mcp_types"), import_module("mcp.shared.message")
-        self._parse: Any = types.jsonrpc_message_adapter.validate_json
-        self._types: Any = types
-        self._message: Any = message.SessionMessage
+        self._envelope: Any = import_module("mcp.shared.message").SessionMessage
 
     async def receive(self) -> Any:
         """The next message. Raises EndOfStream behind the last one."""
@@ -147,27 +160,8 @@ class Reader(_Stream):
                 self._on_end(self._process.exit_code)
                 raise anyio.EndOfStream
             for line in self._framer.feed(data):
-                message = self._too_long(line) if isinstance(line, TooLong) else self._parsed(line)
-                if message is not None:
-                    self._read.append(self._message(message))
+                self._read.extend(map(self._envelope, self._answers.read(line)))
         return self._read.popleft()
-
-    def _parsed(self, line: bytes | bytearray) -> Any:
-        try:
-            return self._parse(bytes(line), by_name=False)
-        except ValueError:
-            logger.debug("the MCP server %r wrote a line that is not a message", self._name)
-            return None
-
-    def _too_long(self, line: TooLong) -> Any:
-        """An error in place of the answer that a caller waits for."""
-        words = f"a message of more than {MESSAGE} bytes"
-        logger.warning("the MCP server %r sent %s", self._name, words)
-        head = classify_head(line.head, words)
-        if not isinstance(head, Response) or head.id is None:
-            return None
-        error = self._types.ErrorData(code=self._types.INTERNAL_ERROR, message=f"The answer is {words}.")
-        return self._types.JSONRPCError(jsonrpc="2.0", id=head.id, error=error)
 
     def __aiter__(self) -> Reader:
         return self
@@ -183,12 +177,14 @@ class Writer(_Stream):
     """What the server is told. A message is written whole, or the server is ended: a cancel of who sends it must not
     leave half a line in the pipe."""
 
-    def __init__(self, process: ChildProcess) -> None:
+    def __init__(self, process: ChildProcess, answers: Answers) -> None:
         self._process = process
+        self._answers = answers
         self._lock = anyio.Lock()
 
     async def send(self, item: Any, /) -> None:
         """Write a message. Raises BrokenResourceError if the server does not take it."""
+        self._answers.asked(item.message)
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self._lock:
             with grace(_WRITING) as scope:
@@ -210,7 +206,7 @@ async def streamable(spec: McpServerHttp) -> AsyncGenerator[Any]:
         _client(headers=_headers(spec)) as client,
         transport.streamable_http_client(spec.url, http_client=client, max_sse_event_size=MESSAGE) as streams,
     ):
-        yield streams
+        yield _heard(spec.name, *streams)
 
 
 @asynccontextmanager
@@ -220,7 +216,62 @@ async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
     async with transport.sse_client(
         spec.url, headers=_headers(spec), timeout=_CONNECTING, sse_read_timeout=None, httpx_client_factory=_client
     ) as streams:
-        yield streams
+        yield _heard(spec.name, *streams)
+
+
+class Heard(_Stream):
+    """What a transport of the official package reads, with what it could not read."""
+
+    def __init__(self, stream: Any, answers: Answers) -> None:
+        self._stream = stream
+        self._answers = answers
+        self._read: deque[Any] = deque()
+
+    @property
+    def last_context(self) -> Any:
+        """The package runs what handles a message in the context that it was read in."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        """The next message. Raises EndOfStream behind the last one."""
+        while not self._read:
+            self._read.extend(self._answers.received(await self._stream.receive()))
+        return self._read.popleft()
+
+    def __aiter__(self) -> Heard:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Close the stream of the package."""
+        await self._stream.aclose()
+
+
+class Told(_Stream):
+    """What a transport of the official package sends, of which the requests wait for answers."""
+
+    def __init__(self, stream: Any, answers: Answers) -> None:
+        self._stream = stream
+        self._answers = answers
+
+    async def send(self, item: Any, /) -> None:
+        """Send a message."""
+        self._answers.asked(item.message)
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        """Close the stream of the package."""
+        await self._stream.aclose()
+
+
+def _heard(name: str, reading: Any, writing: Any) -> tuple[Heard, Told]:
+    answers = Answers(name)
+    return Heard(reading, answers), Told(writing, answers)
 
 
 def _headers(spec: McpServerHttp | McpServerSse) -> dict[str, str]:

@@ -42,9 +42,9 @@ def outcome(
         return partial, None if partial is not NOTHING else RequestCancelled()
     failures = list(failures_in(error))
     if not failures:
-        # Internal cancellation looks to the peer like any other (ACP, Cancellation).
+        # Internal cancellation has the code of any other (ACP, Cancellation), but no user has asked for this one.
         logger.warning("%s was cancelled from inside, and neither side asked for it", method, exc_info=error)
-        return NOTHING, RequestCancelled()
+        return NOTHING, RequestCancelled("Cancelled from inside: neither side asked for it")
     answer = refusal(error)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:

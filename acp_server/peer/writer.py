@@ -1,7 +1,7 @@
 """The one task that writes: whole frames, in the order in which they were put, many in one go if they are ready.
 
 Putting never waits, so an answer cannot get lost to a cancel. A caller that produces much waits for `room` of its own
-accord. It does not encode, and it does not know what the frames mean.
+accord. It does not encode, and it does not know what the frames mean; texts that few parsers take are mended.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.stream import ImmediateStream, Stream
 from acp_server.tasks.futures import Future, Futures
+from acp_server.wire import codec
 
 logger = logging.getLogger("acp_server.peer")
 
@@ -79,6 +80,8 @@ class Writer:
         """
         if threading.get_ident() != self._home:
             self.check_thread()
+        if b"\\ud" in frame:
+            frame = codec.sendable(frame)
         ticket = self._taken + len(self._frames)
         if not self.is_broken:
             self._frames.append(frame)

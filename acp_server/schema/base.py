@@ -35,7 +35,17 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, PydanticOmit, SchemaValidator, core_schema
+from pydantic_core import (
+    CoreSchema,
+    InitErrorDetails,
+    PydanticCustomError,
+    PydanticOmit,
+    PydanticSerializationError,
+    SchemaValidator,
+    core_schema,
+)
+
+from acp_server.safe_text import whole
 
 T = TypeVar("T")
 
@@ -259,7 +269,26 @@ class Record(BaseModel):
         Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError
         for a value that is nested more than about 250 deep.
         """
-        return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
+        try:
+            return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
+        except PydanticSerializationError:
+            # A key with half of a surrogate pair: the only text that pydantic does not write.
+            mended = _with_whole_keys(self)
+            return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
+
+
+def _with_whole_keys(value: Any) -> Any:
+    """The same, with keys that UTF-8 can express. What nests is not deeper than `to_wire` says."""
+    if isinstance(value, Record):
+        copy = value.model_copy()
+        object.__setattr__(copy, "__dict__", _with_whole_keys(dict(copy.__dict__)))
+        if copy.__pydantic_extra__:
+            object.__setattr__(copy, "__pydantic_extra__", _with_whole_keys(copy.__pydantic_extra__))
+        return copy
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {whole(key) if isinstance(key, str) else key: _with_whole_keys(item) for key, item in items}
+    return [_with_whole_keys(item) for item in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
 @cache

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from acp_server.errors import CapabilityMissing, MalformedResponse, RpcError
+from acp_server.errors import CapabilityMissing, EncodeError, MalformedResponse, RpcError
 from acp_server.peer.peer import Peer
+from acp_server.safe_text import whole
 from acp_server.schema.reading import read_result
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.terminal import Terminal, words_of
@@ -66,9 +67,11 @@ class Client:
     async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """The text of a file as the editor has it, unsaved changes included (ACP, File System).
 
-        `path` is absolute; `line` is the first line, counted from 1; `limit` is the number of lines.
+        `path` is absolute; `line` is the first line, counted from 1; `limit` is the number of lines. Raises EncodeError
+        for a path that is not UTF-8.
         """
         self._need(self.capabilities.fs.read_text_file, "fs/read_text_file", "fs.readTextFile")
+        _need_whole("fs/read_text_file", path)
         # By hand and not by the types of the schema, since agents read many files at once: it is a third of the cost.
         params: dict[str, str | int] = {"sessionId": self._session_id, "path": path}
         if line is not None:
@@ -87,6 +90,7 @@ class Client:
         from acp_server.schema.client_methods import WriteTextFileRequest
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
+        _need_whole("fs/write_text_file", path)
         params = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
         await self.connection.request("fs/write_text_file", params)
 
@@ -141,6 +145,7 @@ class Client:
 
         self._need(self.capabilities.terminal, "terminal/create", "terminal")
         words = words_of(command, args)
+        _need_whole("terminal/create", *words, *(env or {}).values(), cwd or "")
         params = CreateTerminalRequest(session_id=self._session_id, command=command)
         if args:
             params.args = list(args)
@@ -244,6 +249,13 @@ class Client:
         terminal = Terminal(self.connection, self._session_id, created.terminal_id)
         # In one message, which also ends the command: the connection may be about to close.
         self.connection.background(terminal.release_quietly)
+
+
+def _need_whole(method: str, *texts: str) -> None:
+    """What names a file or a program is sent as it is, or not at all. Raises EncodeError."""
+    for text in texts:
+        if whole(text) != text:
+            raise EncodeError(f"{method}: {text!r} is not UTF-8, and cannot be sent")
 
 
 def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:

@@ -19,6 +19,15 @@ from acp_server.errors import EncodeError
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
+_HALVES = re.compile(
+    # Behind a backslash that is escaped, the same letters are text.
+    rb"(?<!\\)((?:\\\\)*+)"
+    rb"(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""Two halves that pair, or one half."""
+
+_ID = re.compile(rb'\{"jsonrpc":"2\.0","id":"(?:[^"\\]|\\.)*+"')
+
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
@@ -54,6 +63,22 @@ def decode(text: bytes | bytearray) -> Any:
         return json.loads(text.decode(), parse_int=parse_int)
     except (ValueError, RecursionError) as error:
         raise DecodeError(str(error)) from None
+
+
+def mended(text: bytes) -> bytes:
+    """JSON whose texts have halves of surrogate pairs in them, which few parsers take, with U+FFFD in their place."""
+    return _HALVES.sub(_mended, text) if _SURROGATE.search(text) else text
+
+
+def sendable(line: bytes) -> bytes:
+    """A message for any parser: see `mended`. The id of an answer stays as it came, for its caller to know it."""
+    head = _ID.match(line)
+    start = head.end() if head else 0
+    return line[:start] + mended(line[start:])
+
+
+def _mended(escape: re.Match[bytes]) -> bytes:
+    return escape[0] if escape[2] else escape[1] + rb"\ufffd"
 
 
 def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:

@@ -74,6 +74,8 @@ class Invalid:
     message: str
     id: RequestId = None
     data: Any = None
+    notification: Notification | None = None
+    """What it was to be, if its beginning tells that; without parameters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +164,11 @@ def classify_head(head: bytes | bytearray, problem: str) -> Response | Invalid:
     id = members.get("id")
     if "method" not in members and following in (b"result", b"error"):
         return Response(id, malformed=problem)
-    return Invalid(INVALID_REQUEST, f"Invalid request: {problem}", id if is_request_id(id) else None)
+    method = members.get("method")
+    lost = (
+        Notification(method, None) if isinstance(method, str) and "id" not in members and following != b"id" else None
+    )
+    return Invalid(INVALID_REQUEST, f"Invalid request: {problem}", id if is_request_id(id) else None, notification=lost)
 
 
 def _members(line: bytes | bytearray) -> tuple[dict[str, Any], bytes | None]:

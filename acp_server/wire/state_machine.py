@@ -64,8 +64,8 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Dropped:
-    """Something that was neither acted on nor answered, for the log. `notification`: if it was one with too much in
-    it."""
+    """Something that was not acted on, for the log. `notification`: if it was one with too much in it, or one
+    without parameters, which could not be read."""
 
     reason: str
     notification: Notification | None = None
@@ -132,7 +132,9 @@ class Endpoint:
             message = classify_head(line[:HEAD], "not JSON")
             if isinstance(message, Response):
                 return (self._response(message),)
-            return (Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error, names=False),)
+            refusal = Outgoing(_plain_error_frame(PARSE_ERROR, "Parse error"), error, names=False)
+            lost = message.notification
+            return (refusal,) if lost is None else (refusal, Dropped("bytes that are not JSON", lost))
         read = classify
         if len(line) > 2 * MOST_NESTED and codec.nests_more(MOST_NESTED, line, value):
             read = _too_much

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from acp_server.errors import MalformedResponse, RequestCancelled, RpcError, TurnEnded
+from acp_server.errors import EncodeError, MalformedResponse, RequestCancelled, RpcError, TurnEnded
 from acp_server.session.turn import Turn
 from acp_server.tasks.grace import grace
 from acp_server.tools.approval import block, code
@@ -247,7 +247,7 @@ async def in_editor(call: ToolContext, path: str) -> str | None:
         return await call.client.read_text_file(path)
     except RequestCancelled:
         raise
-    except (OSError, RpcError, MalformedResponse):
+    except (OSError, RpcError, MalformedResponse, EncodeError):
         # It may be no text, for example, which reading it will tell.
         return None
 

@@ -188,7 +188,8 @@ def test_a_file_that_is_not_there_is_named_with_the_folder_in_which_it_is_looked
 
 
 def test_words_behind_a_file_that_are_not_for_serve_are_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    why = f"what stands behind {TALKER} is for `acp-server serve`, which says: Got unexpected extra arguments (a b)"
+    usage = f"acp-server chat [OPTIONS] {TALKER} [OPTIONS OF serve]"
+    why = f"chat: Got unexpected extra arguments (a b), behind {TALKER}. Usage: {usage}"
     assert main(["chat", "-p", "hi", TALKER, "a", "b"]) == 2
     assert capsys.readouterr() == ("", f"acp-server: {why}\n")
 

@@ -300,3 +300,73 @@ def test_the_plain_agent_is_served_by_its_path() -> None:
     with started([*COMMAND, "serve", f"{PLAIN}:Plain"]) as agent:
         assert agent.call(1, "echo") == {}
         assert agent.finish() == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("{folder}/mine.py", None),
+        ("mine.py", "there is no mine.py here: the folder that this was started in has been removed"),
+        ("mine:agent", "there is no mine here: the folder that this was started in has been removed"),
+    ],
+)
+def test_a_file_is_served_from_a_folder_that_has_been_removed(target: str, said: str | None, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from tests.agent.processes.plain import Plain\nagent = Plain()\n")
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    script = f"rmdir {removed} && exec {sys.executable} -m acp_server serve {target.format(folder=tmp_path)}"
+    ended = subprocess.run(
+        ["sh", "-c", script],
+        input="",
+        cwd=removed,
+        env={**environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert (ended.returncode, ended.stderr) == ((0, "") if said is None else (2, f"acp-server: {said}\n"))
+
+
+def test_a_command_that_needs_a_folder_says_that_it_has_been_removed(tmp_path: Path) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    script = f"rmdir {removed} && exec {sys.executable} -m acp_server chat -p hi"
+    ended = subprocess.run(
+        ["sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        cwd=removed,
+        env={**environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "acp-server: the folder that this was started in has been removed\n"
+
+
+@BACKENDS
+def test_children_have_their_own_exit_status_whatever_the_parent_ignores_or_blocks(
+    backend: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import signal, subprocess\n"
+        "from acp_server import Agent, Call\n"
+        "agent = Agent('mine')\n"
+        "@agent.prompt\n"
+        "async def prompt(turn): ...\n"
+        "@agent.method('_child')\n"
+        "def child(call: Call) -> list[int]:\n"
+        "    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"
+        "    return [subprocess.run(['sh', '-c', 'exit 7']).returncode, len(blocked)]\n"
+    )
+    parent = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])\n"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
+    )
+    command = [sys.executable, "-c", parent, *COMMAND[1:], "serve", str(tmp_path / "mine.py"), "--backend", backend]
+    with started(command) as agent:
+        assert agent.call(0, "_child") == [7, 0]
+        agent.process.send_signal(signal.SIGTERM)
+        assert agent.process.wait(10) == 128 + signal.SIGTERM

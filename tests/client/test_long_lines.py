@@ -75,6 +75,18 @@ async def test_a_turn_of_which_an_update_had_too_much_in_it_does_not_look_comple
     assert "objects and arrays of the agent was dropped, session 'a'" in caplog.text
 
 
+@pytest.mark.parametrize("bad", [b"\xff", b"[" * 1500])
+async def test_a_turn_of_which_an_update_cannot_be_read_does_not_look_complete(bad: bytes) -> None:
+    async with talking(SESSION) as (agent, peer), agent.sessions[SESSION].prompt("hello") as turn:
+        prompt = await peer.expect_request("session/prompt")
+        await peer.stream.send(line(shown(said("before"))))
+        await peer.stream.send(b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + bad + b"}}\n")
+        await peer.finish(prompt)
+        assert text(await anext(turn)) == "before"
+        with pytest.raises(MalformedResponse, match="bytes that are not JSON came before it"):
+            await anext(turn)
+
+
 @pytest.mark.behaviour("A12")
 async def test_an_answer_in_a_batch_with_too_much_in_it_is_an_error_to_who_waits_for_it() -> None:
     async with talking("a", limit=1 << 20) as (agent, peer), agent.sessions["a"].prompt("hello") as turn:

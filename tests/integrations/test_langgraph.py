@@ -20,7 +20,7 @@ from acp_server import Agent, MemoryStore, Turn, UsageError
 from acp_server.integrations.langgraph import from_graph, session_tools
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
-from tests.integrations.model_server import ModelServer, model_server, tool_call
+from tests.integrations.model_server import ModelServer, Stop, model_server, tool_call
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
 
@@ -243,8 +243,18 @@ async def test_a_run_of_too_many_steps_is_stopped() -> None:
     ):
         session = await editor.open()
         assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
+        assert editor.said()[-1].endswith("say so if it is to go on.")
         server.replies[:] = [["Fine."]]
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize(
+    ("reason", "stopped"), [("length", "max_tokens"), ("content_filter", "refusal"), ("stop", "end_turn")]
+)
+async def test_why_the_model_has_stopped_is_why_the_turn_has(reason: str, stopped: str) -> None:
+    async with model_server(["Because", Stop(reason)]) as server, editing(make(server, contract.Tools())) as editor:
+        assert (await editor.ask(await editor.open(), "Why?"))["stopReason"] == stopped
+        assert ("answer" in "".join(editor.said())) == (stopped != "end_turn")
 
 
 async def test_what_is_no_compiled_graph_is_refused() -> None:

@@ -48,6 +48,7 @@ async def test_what_its_server_refuses_is_told_in_our_own_words(status: int, cod
 async def test_why_the_model_has_stopped_is_why_the_turn_has(reason: str, stopped: str) -> None:
     async with model_server(["Because", Stop(reason)]) as server, editing(make(server, contract.Tools())) as editor:
         assert (await editor.ask(await editor.open(), "Why?"))["stopReason"] == stopped
+        assert ("answer" in "".join(editor.said())) == (stopped != "end_turn")
 
 
 async def test_a_model_that_never_comes_to_an_end_is_stopped_and_the_next_turn_goes_on_from_there() -> None:
@@ -59,6 +60,7 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped_and_the_next_turn_g
     ):
         session = await editor.open()
         assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
+        assert editor.said()[-1].endswith("The turn has reached the limit of what it may use.")
         server.replies.append(["Fine."])
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
         roles = [message["role"] for message in server.requests[-1]["messages"]]

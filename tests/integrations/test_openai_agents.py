@@ -104,8 +104,40 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped() -> None:
     async with model_server(*replies) as server, editing(make(server, contract.Tools(), max_turns=3)) as editor:
         session = await editor.open()
         assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
+        assert editor.said()[-1].endswith("say so if it is to go on.")
         server.replies.append(["Fine."])
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize("side", ["input", "output", "tool_input", "tool_output"])
+async def test_a_guardrail_that_trips_is_a_refusal_with_a_sentence(side: str) -> None:
+    def trip(*_: Any) -> Any:
+        return agents.GuardrailFunctionOutput(output_info=contract.SECRET, tripwire_triggered=True)
+
+    def trip_of_tool(*_: Any) -> Any:
+        return agents.ToolGuardrailFunctionOutput.raise_exception(contract.SECRET)
+
+    async with model_server([tool_call("look", {"word": "a"})], ["Fine."]) as server:
+        guarded = assistant(server, contract.Tools())
+        if side == "input":
+            guarded.input_guardrails.append(agents.InputGuardrail(trip, run_in_parallel=False))
+        elif side == "output":
+            guarded.output_guardrails.append(agents.OutputGuardrail(trip))
+        elif side == "tool_input":
+            guarded.tools[0].tool_input_guardrails = [agents.ToolInputGuardrail(trip_of_tool)]
+        else:
+            guarded.tools[0].tool_output_guardrails = [agents.ToolOutputGuardrail(trip_of_tool)]
+        async with editing(from_agent(guarded)) as editor:
+            assert (await editor.ask(await editor.open()))["stopReason"] == "refusal"
+            assert "A guardrail of the agent does not let" in "".join(editor.said())
+            assert contract.SECRET not in str(editor.client.received)
+
+
+async def test_a_server_that_filters_is_a_refusal_with_a_sentence() -> None:
+    refusal = Refusal(400, {"message": contract.SECRET, "code": "content_filter"})
+    async with model_server(refusal) as server, editing(make(server, contract.Tools())) as editor:
+        assert (await editor.ask(await editor.open()))["stopReason"] == "refusal"
+        assert editor.said() == ["The model's server has withheld the answer, for what is in it."]
 
 
 async def test_a_model_that_is_not_known_is_told() -> None:

@@ -29,12 +29,28 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     "sly": [tool("rm\u200b`x`", title="Read\n\n**Safe**\x1b[2J\u202e`y`", annotations={"readOnlyHint": True})],
     # It would take years to check what the tool returns against this.
     "promise": [tool("run", outputSchema={"type": "object", "properties": {"word": {"pattern": "^(a|aa)+$"}}})],
+    "odd parts": [
+        tool("endless", outputSchema={"$ref": "#/$defs/A", "$defs": {"A": {"type": "object"}}}),
+        tool("bare", inputSchema={"properties": {}}),
+        tool("polite", annotations={"readOnlyHint": ["yes"]}),
+        {"inputSchema": {"type": "object"}},
+        tool("run"),
+    ],
     "many": [tool(f"t{number}") for number in range(300)],
 }
 
 
+def say(line: str, id: Any) -> None:
+    """A line as it was given in hexadecimal digits, with the id in its place."""
+    sys.stdout.buffer.write(bytes.fromhex(line).replace(b"ID", str(id).encode()) + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def answer(request: dict[str, Any]) -> None:
     method, id = request.get("method"), request.get("id")
+    if mode == "odd answer" and method == sys.argv[2]:
+        say(sys.argv[3], id)
+        return
     if method == "initialize":
         result: dict[str, Any] = {
             "protocolVersion": "2025-06-18",
@@ -57,6 +73,9 @@ def answer(request: dict[str, Any]) -> None:
         result = {"content": [{"type": "text", "text": json.dumps(refused["error"])}]}
     elif method == "tools/call" and mode == "promise":
         result = {"content": [], "structuredContent": {"word": "a" * 60 + "b"}}
+    elif method == "tools/call" and mode == "odd parts":
+        content = [{"type": "text", "text": "done"}, {"type": "film", "data": ""}, {"type": "image"}, "text"]
+        result = {"content": content, "isError": None, "structuredContent": None}
     elif method == "tools/call":
         result = {"content": [{"type": "text", "text": "done"}]}
         if mode == "turns":

@@ -20,10 +20,10 @@ def real(ear: str, *args: str, name: str = "real", **env: str) -> dict[str, Any]
     return {"name": name, "command": sys.executable, "args": [REAL, *args], "env": pairs}
 
 
-def raw(mode: str, name: str = "raw", **env: str) -> dict[str, Any]:
+def raw(mode: str, name: str = "raw", *args: str, **env: str) -> dict[str, Any]:
     """One that misbehaves."""
     pairs = [{"name": key, "value": value} for key, value in env.items()]
-    return {"name": name, "command": sys.executable, "args": ["-S", "-E", RAW, mode], "env": pairs}
+    return {"name": name, "command": sys.executable, "args": ["-S", "-E", RAW, mode, *args], "env": pairs}
 
 
 TRUSTED = ("real", "other", "raw", "raw_2", "a/b")

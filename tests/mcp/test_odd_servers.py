@@ -45,6 +45,10 @@ async def reported(editor: Editor, name: str = "raw") -> None:
             {"name": "raw", "command": "/nowhere/server", "args": [], "env": []},
             "the program or its folder is not there",
         ),
+        (raw("good", **{"A=B": "1"}), "its settings name a variable 'A=B', which is not a name"),
+        (raw("good", **{"A\0": "1"}), "its settings name a variable 'A\\x00', which is not a name"),
+        (raw("good", A="1\0"), "the variable A of its settings has a NUL in it"),
+        (raw("go\0od"), "its command has a NUL in it"),
         (raw("absent"), "it has ended with exit status 1"),
         (raw("nonsense"), "what it answers is not what MCP says"),
         (raw("silent"), "it did not answer within 0.3 s"),
@@ -58,7 +62,19 @@ async def reported(editor: Editor, name: str = "raw") -> None:
             "it cannot be reached (ConnectError)",
         ),
     ],
-    ids=["nowhere", "absent", "nonsense", "silent", "deaf", "http", "sse"],
+    ids=[
+        "nowhere",
+        "equals",
+        "nul in a name",
+        "nul in a value",
+        "nul in the command",
+        "absent",
+        "nonsense",
+        "silent",
+        "deaf",
+        "http",
+        "sse",
+    ],
 )
 async def test_one_that_does_not_answer_is_reported_and_holds_up_nothing(
     server: dict[str, Any], problem: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

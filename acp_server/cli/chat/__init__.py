@@ -185,8 +185,9 @@ def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
         root = click.get_current_context().find_root()
         serve.make_context("serve", list(command.words[len(SERVE) :]), parent=root)
     except click.UsageError as error:
-        what = error.format_message()
-        raise UsageError(f"what stands behind {agent[0]} is for `acp-server serve`, which says: {what}") from None
+        what = error.format_message().rstrip(".")
+        usage = f"acp-server chat [OPTIONS] {agent[0]} [OPTIONS OF serve]"
+        raise UsageError(f"chat: {what}, behind {agent[0]}. Usage: {usage}") from None
 
 
 @contextmanager
