@@ -271,8 +271,11 @@ class Record(BaseModel):
         """
         try:
             return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
-        except PydanticSerializationError:
-            # A key with half of a surrogate pair: the only text that pydantic does not write.
+        except (PydanticSerializationError, UnicodeEncodeError) as error:
+            # A key with half of a surrogate pair: the only text that pydantic does not write. Where a class has a
+            # serializer of its own, the error comes within another one.
+            if "surrogates not allowed" not in str(error):
+                raise
             mended = _with_whole_keys(self)
             return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from acp_server import Agent, InvalidParams, RpcError, ToolContext, ToolFailed, ToolResult, Turn
+from acp_server.safe_text import whole
 from acp_server.schema import TextContent
 from acp_server.tools.output import problems_in
 from tests.session.editor import END_TURN, editing
@@ -121,7 +122,7 @@ async def test_what_a_tool_raises_is_told_whatever_its_message_is(error: Excepti
 
     results = running(agent, "fail", "beside")
     last = await ends(agent)
-    assert text(last["id_fail"]) == [words]
+    assert text(last["id_fail"]) == [whole(words)]
     assert [(r.status, r.message) for r in results] == [("failed", words), ("completed", "fine")]
     assert results[0].error is error
 
@@ -175,7 +176,7 @@ async def test_names_that_are_no_text_may_be_keys(way: str) -> None:
 
     running(agent, "size", "beside")
     last = await ends(agent)
-    assert last["id_size"]["rawOutput"] == {"caf\\udce9": 1, "bl\\udce9": [{"\\udcff": "\udcff"}]}
+    assert last["id_size"]["rawOutput"] == {"caf\\udce9": 1, "bl\\udce9": [{"\\udcff": "\N{REPLACEMENT CHARACTER}"}]}
 
 
 async def test_a_large_number_is_told_to_the_model_as_it_is() -> None:
