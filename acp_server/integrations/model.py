@@ -89,6 +89,9 @@ def _unusable(name: str, provider: str, text: str) -> str:
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 _WORDS: Final = {
+    # Adapters end a turn with a stop reason for these two; a recipe of an author's has the words alone.
+    "ContentFilterError": "The model's server has withheld the answer, for what is in it",
+    "OutputTokenLimitExceeded": "The answer is longer than the model may say at once",
     "ModelContextWindowExceededError": "The conversation is too long for the model",
     "ModelQuotaExceededError": "The account at the model's server has no credit left",
     "ModelRateLimitError": "The model's server takes no more requests for now; try again later",
