@@ -30,6 +30,7 @@ from typing import (
 )
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.tools.fields import EMPTY, field_of, has_notes, is_field, misfit, unread_notes, with_words
 
 if TYPE_CHECKING:
     from pydantic import PydanticUserError, TypeAdapter
@@ -162,17 +163,42 @@ class Parameters:
         if not self._open:
             schema["additionalProperties"] = False
         for parameter in self._taken:
-            if parameter.default is not inspect.Parameter.empty and _is_plain(parameter.default):
-                schema["properties"][parameter.name].setdefault("default", parameter.default)
+            self._add_default(schema["properties"], parameter)
         return schema
+
+    def _add_default(self, properties: dict[str, Any], parameter: inspect.Parameter) -> None:
+        default = parameter.default
+        if default is EMPTY or is_field(default):
+            return  # pydantic has written that of a field
+        shown = jsonable(default)
+        if _has_form(shown) and parameter.name in properties:
+            properties[parameter.name].setdefault("default", shown)
 
     def check(self) -> None:
         """Raise UsageError now for types that values cannot be checked against.
 
         Of plain types that is known without building the check, for which pydantic would have to be loaded.
         """
-        if not all(is_plain(annotation_of(self._function, parameter)) for parameter in self._taken):
+        plain = True
+        for parameter in self._taken:
+            annotation = annotation_of(self._function, parameter)
+            self._check_field(parameter, annotation)
+            plain = plain and is_plain(annotation) and not is_field(parameter.default)
+        if not plain:
             self.build()
+
+    def _check_field(self, parameter: inspect.Parameter, annotation: Any) -> None:
+        """Raise UsageError for a default that is not of its type, and for a note that has no effect."""
+        problem = misfit(annotation, parameter.default)
+        if problem is not None:
+            raise UsageError(f"{name_of(self._function)}: the default of {parameter.name} is {problem}")
+        note = next(unread_notes(annotation), EMPTY)
+        if note is not EMPTY:
+            kind = note.__name__ if isinstance(note, type) else type(note).__name__
+            raise UsageError(
+                f"{name_of(self._function)}: the {kind} in the annotation of {parameter.name} has no effect here; "
+                "pydantic's Field, its constraints and a text are read"
+            )
 
     def check_types(self) -> None:
         """Raise UsageError for a type that is not known (yet)."""
@@ -197,16 +223,31 @@ class Parameters:
 
         fields: dict[str, Any] = {}
         for parameter in self._taken:
-            annotation = annotation_of(self._function, parameter)
-            required = parameter.default is inspect.Parameter.empty
-            fields[parameter.name] = annotation if required else NotRequired[annotation]
+            fields[parameter.name] = self._field(parameter)
         shape: Any = cast("Any", TypedDict)(name_of(self._function), fields)
         extra = "allow" if self._open else self.EXTRA
-        shape.__pydantic_config__ = ConfigDict(extra=cast("Any", extra), arbitrary_types_allowed=True)
+        shape.__pydantic_config__ = ConfigDict(
+            extra=cast("Any", extra), arbitrary_types_allowed=True, validate_by_alias=True, validate_by_name=True
+        )
         try:
             return TypeAdapter(shape)
         except PydanticUserError as error:
             raise self._no_form(error) from error
+
+    def _field(self, parameter: inspect.Parameter) -> Any:
+        """One parameter as the member of a TypedDict. pydantic gives the default of a `Field`; the function has its
+        own."""
+        annotation, default = annotation_of(self._function, parameter), parameter.default
+        if not (is_field(default) or has_notes(annotation)):
+            return annotation if default is EMPTY else NotRequired[annotation]
+        field = field_of(annotation, default)
+        described = with_words(annotation)
+        member: Any = Annotated
+        if default is not EMPTY:
+            from pydantic import Field
+
+            described = member[described, default if is_field(default) else Field(default=default)]
+        return described if field.is_required() else NotRequired[described]
 
     def _no_form(self, error: PydanticUserError) -> UsageError:
         """What to say of a type that has no schema: which parameter's it is, too."""
@@ -229,7 +270,7 @@ class StrictParameters(Parameters):
         super().__init__(function, skip)
         self._unknown: list[inspect.Parameter] = []
         for parameter in self._taken:
-            if parameter.name == "self" and parameter.annotation is inspect.Parameter.empty:
+            if parameter.name == "self" and parameter.annotation is EMPTY:
                 name = name_of(function)
                 raise UsageError(f"{name} needs its object: register the method of one, agent.tool({name.lower()})")
             try:
@@ -245,6 +286,7 @@ class StrictParameters(Parameters):
             self._check_form(parameter, annotation_of(self._function, parameter))
 
     def _check_form(self, parameter: inspect.Parameter, annotation: Any) -> None:
+        self._check_field(parameter, annotation)
         for stranger in _strangers(annotation):
             place = _OF_THE_CALL.get(stranger.__name__) if stranger.__module__.startswith("acp_server.") else None
             if place is None and _has_schema(stranger):
@@ -269,7 +311,7 @@ def _has_schema(annotation: Any) -> bool:
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """The type of one parameter. One at a time, for that of the first often exists for type checkers only."""
     annotation = parameter.annotation
-    if annotation is inspect.Parameter.empty:
+    if annotation is EMPTY:
         return Any
     if isinstance(annotation, str):
         plain: Any = inspect.unwrap(function)
@@ -313,5 +355,10 @@ def jsonable(value: Any) -> Any:
         return value
 
 
-def _is_plain(value: Any) -> bool:
+def _has_form(value: Any) -> bool:
+    """Whether JSON can express it."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_form(each) for key, each in cast("dict[Any, Any]", value).items())
+    if isinstance(value, list):
+        return all(map(_has_form, cast("list[Any]", value)))
     return isinstance(value, (str, int, float, type(None)))

@@ -1,18 +1,25 @@
 """The guide to tools: its examples run, and its tables are true."""
 
 import inspect
+import json
 import re
-from typing import Any, get_args, get_type_hints
+from enum import Enum
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import pytest
+from annotated_types import Ge, Lt
+from pydantic import AfterValidator, Field
+from typing_extensions import Doc
 
 from acp_server import Approval, ToolContext, ToolResult, UserAction
+from acp_server.errors import InvalidParams, UsageError
 from acp_server.tasks import threads
 from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.assistant.functions import ApprovalRequest
 from acp_server.tools.assistant.manifest import Manifest
 from acp_server.tools.assistant.manifest_parameter import Parameter
 from acp_server.tools.editor import BlockingEditor, Editor, EditResult, FileOperation, ReplaceInstruction
+from acp_server.tools.tool import Tool
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, opened, run
@@ -265,3 +272,55 @@ def test_the_table_of_the_editor_has_each_method_as_it_is_called() -> None:
             for name, parameter in inspect.signature(instruction).parameters.items()
         ]
         assert f"`{instruction.__name__}({', '.join(taken)})`" in guide()
+
+
+class Colour(Enum):
+    """For rows of the table of parameters."""
+
+    RED = "red"
+
+
+class Depends:
+    """A marker of another framework."""
+
+    def __init__(self, dependency: Any) -> None:
+        self.dependency = dependency
+
+
+class Connection:
+    """A class of which JSON has no values."""
+
+
+def double(n: int) -> int:
+    """A validator."""
+    return 2 * n
+
+
+ROWS = re.findall(r"^\| `(n: .+?)`(?:, where .+?)? \| (.+) \|$", (DOCS / "tools.md").read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_table_of_parameters_is_read() -> None:
+    assert len(ROWS) == 24
+
+
+@pytest.mark.parametrize(("form", "promise"), ROWS, ids=[form for form, _ in ROWS])
+def test_what_the_table_says_of_a_form_of_parameter_is_so(form: str, promise: str) -> None:
+    scope: dict[str, Any] = {"Any": Any, "Annotated": Annotated, "Literal": Literal}
+    scope |= {"Colour": Colour, "Connection": Connection}
+    scope |= {"Depends": Depends, "double": double, "connect": double, "MISSING": object()}
+    scope |= {"Field": Field, "Ge": Ge, "Lt": Lt, "Doc": Doc, "AfterValidator": AfterValidator}
+    exec(f"def look({form.replace(chr(92), '')}): return n", scope)
+    if promise.startswith("refused"):
+        with pytest.raises(UsageError):
+            Tool(scope["look"])
+        return
+    tool = Tool(scope["look"])
+    (shown,) = tool.input_schema["properties"].values()
+    assert ("required" in tool.input_schema) == promise.startswith("required")
+    assert ("bound" in promise) == ("minimum" in shown)
+    assert ("description" in promise) == ("description" in json.dumps(shown))
+    if promise.startswith("optional"):
+        tool.function(**tool.read({}))
+    else:
+        with pytest.raises(InvalidParams):
+            tool.read({})

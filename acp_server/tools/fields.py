@@ -1,0 +1,162 @@
+"""One parameter of a function as a field: what its annotation and its default say beyond the type.
+
+pydantic, FastAPI and FastMCP read the same forms: a `Field` as the default or in `Annotated`, a text or a `Doc` in
+`Annotated`. A note that none of them reads is refused, since a constraint in it would be lost.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from types import EllipsisType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+EMPTY: Final = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+_HOOKS: Final = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
+"""By one of these methods a note in `Annotated` takes part in the check or in the schema."""
+
+
+def is_field(value: Any) -> bool:
+    """Whether it is a `Field` of pydantic's, or of a framework that derives its own from it."""
+    # If the module is not loaded, there is no such object.
+    module = sys.modules.get("pydantic.fields")
+    return module is not None and isinstance(value, module.FieldInfo)
+
+
+def has_notes(annotation: Any) -> bool:
+    """Whether there is an `Annotated` in a type."""
+    return get_origin(annotation) is Annotated or any(map(has_notes, _inner(annotation)))
+
+
+def field_of(annotation: Any, default: Any) -> FieldInfo:
+    """What pydantic makes of both together, as for the field of a model."""
+    from pydantic.fields import FieldInfo
+
+    described = with_words(annotation)
+    if default is EMPTY:
+        return FieldInfo.from_annotation(described)
+    return FieldInfo.from_annotated_attribute(described, default)
+
+
+def with_words(annotation: Any) -> Any:
+    """The type, with each text and `Doc` in its notes as a description, which pydantic reads."""
+    if not has_notes(annotation):
+        return annotation
+    inner = tuple(map(with_words, _inner(annotation)))
+    if get_origin(annotation) is not Annotated:
+        if (copy_with := getattr(annotation, "copy_with", None)) is not None:
+            return copy_with(inner)
+        origin: Any = Union if isinstance(annotation, UnionType) else get_origin(annotation)
+        return origin[inner]
+    from pydantic import Field
+
+    notes = (note if (words := _words(note)) is None else Field(description=words) for note in _notes(annotation))
+    made: Any = Annotated
+    return made[(*inner, *notes)]
+
+
+def unread_notes(annotation: Any) -> Iterator[Any]:
+    """The notes in a type that have no effect here, and so may hold a constraint that would be lost."""
+    for note in _notes(annotation):
+        if _words(note) is None and not is_field(note) and not _is_read(note):
+            yield note
+    for each in _inner(annotation):
+        yield from unread_notes(each)
+
+
+def misfit(annotation: Any, default: Any) -> str | None:
+    """What is wrong with a default, as the end of a sentence about it; None if it is of its type. It may be out of the
+    bounds that hold for what is passed."""
+    # A plain object tells the function that nothing was passed.
+    if default is EMPTY or is_field(default) or type(default) is object:
+        return None
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    fits = _fits(annotation, default)
+    if fits or (fits is None and _fits_by_check(annotation, default)):
+        return None
+    is_short = isinstance(default, (str, int, float, type(None), EllipsisType))
+    shown = repr(default) if is_short else f"a {type(default).__name__}"
+    named = inspect.formatannotation(annotation)
+    return f"{shown}, which is not of its type, {named}" + (f"; write {named} | None" if default is None else "")
+
+
+def _fits(annotation: Any, default: Any) -> bool | None:
+    """Whether a default is of a type, as far as that is seen without pydantic."""
+    if annotation is Any or annotation is object:
+        return not _is_marker(default)
+    if annotation is None or annotation is type(None):
+        return default is None
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return any(default == value and type(default) is type(value) for value in args)
+    if origin is Union or origin is UnionType:
+        found = [_fits(arg, default) for arg in args]
+        return True if True in found else None if None in found else False
+    if annotation is float:
+        return isinstance(default, (int, float)) and not isinstance(default, bool)
+    if annotation is int:
+        return isinstance(default, int) and not isinstance(default, bool)
+    if annotation in (str, bool, bytes) or default is None:
+        return isinstance(annotation, type) and isinstance(default, annotation)
+    kind = annotation if origin is None else origin
+    if isinstance(kind, type) and isinstance(default, kind) and (origin is None or not default):
+        return True
+    return False if isinstance(kind, type) and issubclass(kind, Enum) else None
+
+
+def _fits_by_check(annotation: Any, default: Any) -> bool:
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+
+    inside: Any = list
+    try:
+        check = TypeAdapter[Any](inside[annotation], config=ConfigDict(arbitrary_types_allowed=True))
+        check.validate_python([default], strict=True)
+    except ValidationError:
+        return False
+    except PydanticUserError:
+        return True  # The type itself is refused, with better words.
+    return True
+
+
+def _is_marker(default: Any) -> bool:
+    """Whether a framework would replace this default, a `Depends(...)` for example, which here has no effect."""
+    return callable(getattr(default, "dependency", None)) or type(default).__name__ in ("Depends", "Security")
+
+
+def _is_read(note: Any) -> bool:
+    if any(hasattr(note, hook) for hook in _HOOKS):
+        return True
+    # pydantic depends on it, so it is there; an author who has not loaded it has no note of its.
+    module = sys.modules.get("annotated_types")
+    # pydantic skips a Timezone.
+    return (
+        module is not None
+        and isinstance(note, (module.BaseMetadata, module.GroupedMetadata))
+        and not isinstance(note, module.Timezone)
+    )
+
+
+def _words(note: Any) -> str | None:
+    if isinstance(note, str):
+        return note
+    # The `Doc` of typing_extensions and that of annotated_doc.
+    words = getattr(note, "documentation", None) if type(note).__name__ in ("Doc", "DocInfo") else None
+    return words if isinstance(words, str) else None
+
+
+def _notes(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+
+
+def _inner(annotation: Any) -> tuple[Any, ...]:
+    """The types in a type. A literal has only values."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    return () if origin is Literal else args[:1] if origin is Annotated else args
