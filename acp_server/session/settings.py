@@ -52,6 +52,13 @@ class Settings:
         self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
 
+    def offer_auto_approve(self) -> bool:
+        """Offer that tools run without asking. Returns False if it was offered before."""
+        if any(option.id == AUTO_APPROVE for option in self.options):
+            return False
+        self.options.append(_auto_approve())
+        return True
+
     def replace(self, options: Sequence[Option]) -> None:
         """Offer these options from now on, and the runtime's own as before. Raises UsageError as `check_options`."""
         check_options(options)

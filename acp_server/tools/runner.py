@@ -39,6 +39,7 @@ _HEAR_OUT: Final = 0.5
 """Seconds for an `on_cancel` that is not quick, before the call ends without its words."""
 
 _FAILED: Final = "The tool failed."
+EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and write files, so it was not run."
 
 
 class _Refused(Exception):
@@ -120,6 +121,9 @@ class Execution(Job):
 
     async def _body(self) -> Any:
         tool, context = self._tool, self._context
+        if not tool.runs_in(self._turn.session):
+            # Before the user is asked, who cannot change it. A model may know the name from an earlier client.
+            raise ToolFailed(EDITOR_ONLY)
         try:
             arguments = await self._read()
         except InvalidParams as error:

@@ -17,6 +17,7 @@ from acp_server.errors import UsageError
 from acp_server.safe_text import one_line
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
+from acp_server.tasks.threads import Threads
 from acp_server.tools.parameters import name_of
 from acp_server.tools.tool import Tool, made_tool
 
@@ -85,6 +86,7 @@ class SessionTools:
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents
         self._session = session
+        self._threads = Threads.current()
         self._own: dict[str, Tool[Any]] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
         """Ids that calls have had, the most recently used at the end."""
@@ -104,7 +106,20 @@ class SessionTools:
         if made.name in self:
             raise UsageError(f"there are two tools named {made.name}")
         self._own[made.name] = made
+        if made.approval and made.auto_approve and self._session.settings.offer_auto_approve():
+            self._tell_options()
         return made
+
+    def _tell_options(self) -> None:
+        session = self._session
+        # While the session is opened, the answer tells the client. A plain function may add a tool from its thread.
+        if session.call is None:
+            self._threads.soon(lambda: session.client.connection.background(self._send_options))
+
+    async def _send_options(self) -> None:
+        from acp_server.schema.updates import ConfigOptionUpdate
+
+        await self._session.update(ConfigOptionUpdate(config_options=list(self._session.settings.offered())))
 
     def remove(self, name: str) -> None:
         """See `ToolHost.remove`."""

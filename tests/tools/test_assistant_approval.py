@@ -7,8 +7,9 @@ import pytest
 
 from acp_server.schema import TextContent
 from acp_server.tools.approval import CONFIRMED, DISMISSED, UserAction
-from acp_server.tools.assistant import EDITOR_ONLY, AssistantTool
+from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.editor import BlockingEditor, Editor
+from acp_server.tools.runner import EDITOR_ONLY
 from tests.session.editor import editing
 from tests.tools.assistants import ASK, EDIT, LOCATION, PLAIN, READ, WRITE, Case, located, statuses
 

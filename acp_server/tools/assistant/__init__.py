@@ -26,7 +26,6 @@ from acp_server.tools.tool import Tool
 logger = logging.getLogger("acp_server.tools")
 
 Result = dict[str, Any]
-EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and write files, so it was not run."
 
 
 class HasTools(Protocol):
@@ -195,7 +194,7 @@ class AssistantTool:
     # -- what the runner calls
 
     async def _ask(self, params: dict[str, Any], context: ToolContext) -> Approval:
-        editor = self._editor_of(context, may_write=False)
+        editor = Editor.of(context.session, may_write=False)
         if self._request is None:
             return unexplained(self.manifest.display_name, snapshot(params))
         request = ApprovalRequest.read(await self._request.call(params, editor, call=context))
@@ -211,7 +210,7 @@ class AssistantTool:
         return request.approval(preview)
 
     async def _execute(self, params: dict[str, Any], context: ToolContext) -> str | None:
-        editor = self._editor_of(context, may_write=True)
+        editor = Editor.of(context.session)
         if self._function is None:
             raise ToolFailed(f"{self.manifest.display_name} is not there yet.")
         arguments = (params, context.action, editor) if self.manifest.require_approval else (params, editor)
@@ -257,12 +256,6 @@ class AssistantTool:
             logger.warning("%s: another function was registered before; it is replaced", self.manifest.id)
         elif self._agent is not None:
             self._agent.add_tool(self.tool)
-
-    def _editor_of(self, context: ToolContext, *, may_write: bool) -> Editor | None:
-        editor = Editor.of(context.session, may_write=may_write)
-        if editor is None and self.manifest.script_editor_only:
-            raise ToolFailed(EDITOR_ONLY)
-        return editor
 
     def _outcome(self, result: Any) -> Result:
         found: Mapping[str, Any] = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
