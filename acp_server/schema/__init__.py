@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import *  # noqa: F403
     from acp_server.schema.types import *  # noqa: F403
     from acp_server.schema.updates import *  # noqa: F403
+    from acp_server.schema.words import *  # noqa: F403
 
 
 def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str | None], Any, Callable[[], list[str]]]:
@@ -117,6 +118,7 @@ _NAMES = {
         "SessionInfoUpdate SessionNotification SessionUpdate UnknownCommandInput UnknownSessionUpdate "
         "UnstructuredCommandInput UsageUpdate UserMessageChunk"
     ),
+    "words": "OwnWord",
 }
 # `area_of` tells the area that a public name belongs to, and None if there is no such name.
 area_of, _load, __dir__ = offer(__name__, _NAMES)

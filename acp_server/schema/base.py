@@ -46,6 +46,7 @@ from pydantic_core import (
 )
 
 from acp_server.safe_text import whole
+from acp_server.schema.words import BUILT, OpenEnum, words_of
 
 T = TypeVar("T")
 
@@ -207,7 +208,7 @@ class Record(BaseModel):
                 if value is None or value is NULL or name not in names:
                     data = _given(type(self), data)
                     break
-            self.__pydantic_validator__.validate_python(data, self_instance=self)
+            self.__pydantic_validator__.validate_python(data, self_instance=self, context=BUILT)
 
         # Without this, pydantic would call it for each object that is read, where it has no part.
         __init__.__pydantic_base_init__ = True
@@ -224,6 +225,8 @@ class Record(BaseModel):
                 value = None
             elif is_unset:
                 value = field.get_default(call_default_factory=True, validated_data={})
+            if (words := _words(kind).get(name)) is not None:
+                words.check(value)
             super().__setattr__(name, value)
             if is_unset:
                 self.__pydantic_fields_set__.discard(name)
@@ -292,6 +295,13 @@ def _with_whole_keys(value: Any) -> Any:
         items = cast("dict[Any, Any]", value).items()
         return {whole(key) if isinstance(key, str) else key: _with_whole_keys(item) for key, item in items}
     return [_with_whole_keys(item) for item in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
+
+
+@cache
+def _words(cls: type[Record]) -> dict[str, OpenEnum]:
+    """The attributes that hold a word of the protocol, each with what is known of it."""
+    found = ((name, words_of(field.annotation)) for name, field in cls.model_fields.items())
+    return {name: words for name, words in found if words is not None}
 
 
 @cache

@@ -25,7 +25,6 @@ from acp_server.schema.base import (
 )
 from acp_server.schema.types import (
     Bool,
-    OpenEnum,
     SessionConfigGroupId,
     SessionConfigId,
     SessionConfigValueId,
@@ -33,6 +32,7 @@ from acp_server.schema.types import (
     SessionModeId,
     Tagged,
 )
+from acp_server.schema.words import OpenEnum
 
 
 class SessionMode(Model):

@@ -20,7 +20,8 @@ from acp_server.schema.base import (
     Unknown,
     UnknownTag,
 )
-from acp_server.schema.types import ByKey, Double, Int64, OpenEnum, RequestId, SessionId, Tagged
+from acp_server.schema.types import ByKey, Double, Int64, RequestId, SessionId, Tagged
+from acp_server.schema.words import OpenEnum
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
 """One side of the conversation."""

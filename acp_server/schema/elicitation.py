@@ -31,7 +31,6 @@ from acp_server.schema.types import (
     Double,
     ElicitationId,
     Int64,
-    OpenEnum,
     RequestId,
     SessionId,
     Tagged,
@@ -40,6 +39,7 @@ from acp_server.schema.types import (
     UInt64,
     Uri,
 )
+from acp_server.schema.words import OpenEnum
 
 ElicitationSchemaType = TypeAliasType("ElicitationSchemaType", Annotated[Literal["object"] | str, OpenEnum()])
 """The type of a form: always `object`."""

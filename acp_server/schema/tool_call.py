@@ -21,7 +21,8 @@ from acp_server.schema.base import (
     UnknownTag,
 )
 from acp_server.schema.content import ContentBlock
-from acp_server.schema.types import OpenEnum, PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId, UInt32
+from acp_server.schema.types import PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId, UInt32
+from acp_server.schema.words import OpenEnum
 
 ToolKind = TypeAliasType(
     "ToolKind",

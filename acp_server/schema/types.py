@@ -12,8 +12,7 @@ Code that raises and catches uses `acp_server.errors`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, StrictBool, StrictStr, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
@@ -30,6 +29,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes
+from acp_server.schema.words import literals
 
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
@@ -204,7 +204,7 @@ class Tagged(_Union):
 
     def _tags_of(self, member: type[Record]) -> tuple[str | None, ...]:
         name = attributes(member).get(self.key)
-        return (None,) if name is None else tuple(_literals(member.model_fields[name].annotation))
+        return (None,) if name is None else tuple(literals(member.model_fields[name].annotation))
 
     def chooser(self) -> Choose:
         """Look the tag up. What is not a string is not a tag; the member without one refuses it if it is not null."""
@@ -263,34 +263,3 @@ class ByKey(_Union):
         """The known members."""
         written = handler(schema)
         return {**written, "anyOf": written.pop("oneOf")}
-
-
-class OpenEnum:
-    """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own."""
-
-    def __init__(self, *, extensible: bool = False) -> None:
-        self.extensible = extensible
-        self.known: list[str] = []
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        self.known = [value for value in _literals(source) if value is not None]
-        return core_schema.str_schema()
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The known strings; for an extensible enumeration also any other."""
-        known = {"enum": self.known, "type": "string"}
-        return {"anyOf": [known, {"type": "string"}]} if self.extensible else known
-
-
-def _literals(annotation: Any) -> list[Any]:
-    """The values of the `Literal` inside an annotation, and None where it allows None."""
-    if annotation is None or annotation is NoneType:
-        return [None]
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return list(arguments)
-    if origin is Annotated:
-        return _literals(arguments[0])
-    if origin is Union or origin is UnionType:
-        return [value for argument in arguments for value in _literals(argument)]
-    return []

@@ -28,12 +28,12 @@ from acp_server.schema.types import (
     CompactionId,
     Double,
     MessageId,
-    OpenEnum,
     SessionId,
     SessionModeId,
     Tagged,
     UInt64,
 )
+from acp_server.schema.words import OpenEnum
 
 PlanEntryPriority = TypeAliasType("PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum()])
 """How much a step matters to the whole."""

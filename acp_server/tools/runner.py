@@ -121,7 +121,7 @@ class Execution(Job):
 
     async def _body(self) -> Any:
         tool, context = self._tool, self._context
-        if not tool.runs_in(self._turn.session):
+        if tool.needs_editor and not tool.runs_in(self._turn.session):
             # Before the user is asked, who cannot change it. A model may know the name from an earlier client.
             raise ToolFailed(EDITOR_ONLY)
         try:

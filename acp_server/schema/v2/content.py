@@ -19,8 +19,9 @@ from acp_server.schema.base import (
     Unknown,
     UnknownTag,
 )
-from acp_server.schema.types import ByKey, OpenEnum, Tagged, UInt64, Uri
+from acp_server.schema.types import ByKey, Tagged, UInt64, Uri
 from acp_server.schema.v2.types import Base64, Fraction, MediaType, MessageId, RequestId, SessionId
+from acp_server.schema.words import OpenEnum
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])
 """One side of the conversation. Names of one's own begin with `_`."""

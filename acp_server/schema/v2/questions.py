@@ -46,7 +46,7 @@ from acp_server.schema.elicitation import TitledMultiSelectItems as TitledMultiS
 from acp_server.schema.elicitation import UnknownMultiSelectItems as UnknownMultiSelectItems
 from acp_server.schema.tool_call import PermissionOption as PermissionOptionV1
 from acp_server.schema.tool_call import SelectedPermissionOutcome, UnknownPermissionOutcome
-from acp_server.schema.types import OpenEnum, Tagged, Uri
+from acp_server.schema.types import Tagged, Uri
 from acp_server.schema.v2.tool_call import ToolCallUpdate
 from acp_server.schema.v2.types import (
     AbsolutePath,
@@ -58,6 +58,7 @@ from acp_server.schema.v2.types import (
     TerminalId,
     ToolCallId,
 )
+from acp_server.schema.words import OpenEnum
 
 PermissionOptionKind = TypeAliasType(
     "PermissionOptionKind",

@@ -21,7 +21,7 @@ from acp_server.schema.base import (
     Wire,
 )
 from acp_server.schema.tool_call import UnknownToolCallContent
-from acp_server.schema.types import Int64, OpenEnum, Tagged
+from acp_server.schema.types import Int64, Tagged
 from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import (
     AbsolutePath,
@@ -34,6 +34,7 @@ from acp_server.schema.v2.types import (
     TerminalId,
     ToolCallId,
 )
+from acp_server.schema.words import OpenEnum
 
 DiffFileType = TypeAliasType(
     "DiffFileType",

@@ -21,7 +21,7 @@ from acp_server.schema.base import (
     UnknownTag,
     Wire,
 )
-from acp_server.schema.types import OpenEnum, Tagged, UInt64
+from acp_server.schema.types import Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
 from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
 from acp_server.schema.v2.content import ContentBlock
@@ -38,6 +38,7 @@ from acp_server.schema.v2.types import (
     Timestamp,
     ToolCallId,
 )
+from acp_server.schema.words import OpenEnum
 
 
 class _Message(Patch):

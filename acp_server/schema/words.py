@@ -1,0 +1,103 @@
+"""The words of the protocol: enumerations that stay open for what a peer sends, and are closed for what code writes.
+
+A peer may speak a newer version, so each word of its is carried. Python code that builds an object with a word that the
+protocol does not have has made a mistake: editors refuse the message, or show nothing.
+"""
+
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+BUILT = {"built": True}
+"""The context of validation where Python code builds an object. What a peer sent is read without one."""
+
+
+class OwnWord(str):
+    """A word that the protocol does not have, for a field that wants one of the protocol's: an extension that both
+    sides know, or a word of a draft. Constructors take any word that begins with `_` without this."""
+
+    __slots__ = ()
+
+
+_MEANT: Final = {
+    **dict.fromkeys(("done", "finished", "success", "succeeded", "ok"), ("completed", "end_turn")),
+    **dict.fromkeys(("running", "started", "active", "doing"), ("in_progress", "running")),
+    **dict.fromkeys(("todo", "open", "waiting", "queued"), ("pending",)),
+    **dict.fromkeys(("error", "rejected"), ("failed", "error")),
+    **dict.fromkeys(("allow", "yes", "accept", "approve"), ("allow_once",)),
+    **dict.fromkeys(("reject", "no", "deny", "decline"), ("reject_once",)),
+    **dict.fromkeys(("normal", "default"), ("medium",)),
+    **dict.fromkeys(("write", "create", "patch"), ("edit",)),
+    **dict.fromkeys(("run", "shell", "command", "bash"), ("execute",)),
+    **dict.fromkeys(("agent", "model"), ("assistant",)),
+}
+"""Words of other protocols and SDKs, with what each is here."""
+
+
+class OpenEnum:
+    """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own.
+
+    Python code that builds an object gives a known string, a string that begins with `_`, or an `OwnWord`.
+    """
+
+    def __init__(self, *, extensible: bool = False) -> None:
+        self.extensible = extensible
+        self.known: list[str] = []
+
+    def check(self, value: Any) -> None:
+        """Raise PydanticCustomError, a ValueError, for a word that Python code cannot mean."""
+        if type(value) is not str or value in self.known or value.startswith("_"):
+            return
+        near = self._near(value.lower().replace("-", "_").replace(" ", "_"))
+        instead = f"there are {', '.join(self.known)}" if near is None else f"did you mean {near!r}?"
+        raise PydanticCustomError(
+            "unknown_word", "There is no such word in the protocol; {instead}", {"instead": instead}
+        )
+
+    def _near(self, word: str) -> str | None:
+        from difflib import get_close_matches  # Here, because only a mistake needs it.
+
+        meant = next((other for other in _MEANT.get(word, ()) if other in self.known), None)
+        return meant or next(iter(get_close_matches(word, self.known, 1)), None)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        self.known = [value for value in literals(source) if value is not None]
+
+        def check(value: Any, info: ValidationInfo[Any]) -> Any:
+            if info.context is BUILT:
+                self.check(value)
+            return value
+
+        return core_schema.with_info_before_validator_function(check, core_schema.str_schema())
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The known strings; for an extensible enumeration also any other."""
+        known = {"enum": self.known, "type": "string"}
+        return {"anyOf": [known, {"type": "string"}]} if self.extensible else known
+
+
+def literals(annotation: Any) -> list[Any]:
+    """The values of the `Literal` inside an annotation, and None where it allows None."""
+    if annotation is None or annotation is NoneType:
+        return [None]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return list(arguments)
+    if origin is Annotated:
+        return literals(arguments[0])
+    if origin is Union or origin is UnionType:
+        return [value for argument in arguments for value in literals(argument)]
+    return []
+
+
+def words_of(annotation: Any) -> OpenEnum | None:
+    """What is known of the word that a field of this type holds; None if it holds something else."""
+    annotation = getattr(annotation, "__value__", annotation)  # of a TypeAliasType
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return next((note for note in arguments[1:] if isinstance(note, OpenEnum)), None)
+    if origin is Union or origin is UnionType:
+        return next((words for each in arguments if (words := words_of(each)) is not None), None)
+    return None
