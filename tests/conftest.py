@@ -20,7 +20,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("tests")
 
-pytest_plugins = ["tests.plugins.deadline", "tests.plugins.leaks", "tests.plugins.side_by_side"]
+pytest_plugins = [
+    *("tests.plugins.deadline", "tests.plugins.leaks", "tests.plugins.shapes", "tests.plugins.side_by_side"),
+]
 
 
 @pytest.hookimpl(tryfirst=True)

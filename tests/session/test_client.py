@@ -22,7 +22,8 @@ from acp_server import (
 from acp_server.errors import INTERNAL_ERROR, REQUEST_CANCELLED, MalformedResponse
 from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, editing
 
-pytestmark = pytest.mark.anyio
+# One of the options that their agent offers is of a kind that only an extension has.
+pytestmark = [pytest.mark.anyio, pytest.mark.odd_shapes]
 
 Ask = Callable[[Client], Coroutine[Any, Any, Any]]
 

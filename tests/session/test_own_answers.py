@@ -20,6 +20,7 @@ BOTH = pytest.mark.parametrize("editing", [v1.editing, v2.editing], ids=["v1", "
 
 @BOTH
 @pytest.mark.anyio
+@pytest.mark.odd_shapes
 async def test_the_answer_that_opens_a_session_has_what_its_handler_adds(editing: Editing) -> None:
     agent = Agent("own")
 

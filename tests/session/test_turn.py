@@ -15,6 +15,7 @@ from tests.session.editor import CANCELLED, END_TURN, editing
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.odd_shapes
 async def test_everything_that_can_be_yielded_is_shown_in_order() -> None:
     agent = Agent("speaker")
 

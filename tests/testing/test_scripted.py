@@ -13,7 +13,7 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.stream import Stream
 from acp_server.testing import FaultyStream, MemoryStream, ScriptedAgent, ScriptedClient, memory_pair, scripted
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.odd_shapes]
 
 
 @asynccontextmanager
