@@ -21,23 +21,20 @@ RULES = {"request", "update", "result", "error-object", "method-name", "directio
 _clients: list[ScriptedClient] = []
 
 
-class _Kept:
-    """The scripted clients of the running test."""
-
-    leave = ScriptedClient.__aexit__
-
-    @staticmethod
-    async def left(
-        client: ScriptedClient,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Any:
-        _clients.append(client)
-        return await _Kept.leave(client, kind, error, traceback)
+_leave = ScriptedClient.__aexit__
 
 
-ScriptedClient.__aexit__ = _Kept.left  # type: ignore[method-assign]
+async def _left(
+    self: ScriptedClient,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    _clients.append(self)
+    await _leave(self, kind, error, traceback)
+
+
+ScriptedClient.__aexit__ = _left  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
