@@ -208,7 +208,7 @@ def test_a_change_is_shown_before_it_is_allowed_or_not(
             "  ? Edit `notes.txt`\n",
             "    1) Change it\n    2) Change it, always in this session: this file\n",
             "    3) Reject\n    4) Reject, always in this session: this file\n",
-            "1-4, or Enter for none: ",
+            "1-4, y, n, or Enter for none: ",
         )
         assert (tmp_path / "notes.txt").read_text() == "first\nsecond\n"
         user.type(f"{typed}\n")

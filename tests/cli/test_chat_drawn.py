@@ -20,6 +20,7 @@ Talking = Callable[[], AbstractContextManager[Drawn]]
 HERE = Path(__file__).parent
 TALKER = "tests.cli.talker:agent"
 NONE = "or Enter for none:"
+ASKED = "1-2, y, n"
 DYING = """
 import os, threading, time
 from tests.cli.talker import agent
@@ -138,9 +139,11 @@ def test_what_was_pasted_before_a_question_does_not_answer_it(talking: Talking, 
             user.paste(text)
         else:
             user.type(text.replace("\n", "\r"))
-        user.shows("path: /", "force: true", "? Delete everything", NONE)
-        user.type(ENTER)
-        user.shows("allowed: False, chosen: None")
+        user.shows("path: /", "force: true", "? Delete everything", ASKED)
+        user.type(ENTER)  # a draft is there
+        user.shows("That is not an answer", ASKED)
+        user.type("n" + ENTER)
+        user.shows("allowed: False, chosen: no")
         assert "allowed: True" not in user.text
         if marked:
             user.shows("\n> 1\n  1\n  and more")
@@ -151,18 +154,47 @@ def test_what_was_pasted_before_a_question_does_not_answer_it(talking: Talking, 
         user.hides("and more")
 
 
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("y", "allowed: True, chosen: yes"), ("YES", "allowed: True, chosen: yes"), ("n", "allowed: False, chosen: no")],
+)
+def test_y_and_n_answer_a_question(talking: Talking, keys: str, answer: str) -> None:
+    with talking() as user:
+        go(user.folder)
+        user.type("later" + ENTER)
+        user.shows(NONE)
+        user.type(keys + ENTER)
+        user.shows(answer)
+
+
+def test_what_is_no_answer_asks_again_and_dismisses_nothing(talking: Talking) -> None:
+    with talking() as user:
+        go(user.folder)
+        user.type("later" + ENTER)
+        user.shows(NONE)
+        user.type("maybe" + ENTER)
+        user.shows("That is not an answer", ASKED)
+        user.type("7" + ENTER)
+        user.shows("That is not an answer", ASKED)
+        assert "allowed" not in user.text
+        user.type("2" + ENTER)
+        user.shows("allowed: False, chosen: no", "\n> maybe")
+        user.type("\x03")
+        user.hides("maybe")
+
+
 def test_what_is_pasted_at_a_question_does_not_answer_it_either(talking: Talking) -> None:
     with talking() as user:
         go(user.folder)
         user.type("later" + ENTER)
         user.shows(NONE)
         user.paste("1\n")
-        user.hides(NONE)
-        user.shows(NONE)  # after a pause
+        user.hides(ASKED)
+        user.shows(ASKED)  # after a pause
         assert "allowed" not in user.text
         user.type("fix 2")  # the next prompt
-        user.hides(NONE)
-        user.shows(NONE)
+        user.hides(ASKED)
+        user.shows(ASKED)
         user.type("1" + ENTER)
         user.shows("allowed: True, chosen: yes", "\n> 1\n  fix 2")
         user.type("\x03")

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from acp_server.cli.chat import Exit, of_error, opening
+from acp_server.cli.chat.answers import Answers
 from acp_server.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.cli.chat.opening import NotServed, Wishes
 from acp_server.cli.chat.user import Interrupts, User
@@ -95,7 +96,7 @@ class Conversation:
     async def _log_in(self, methods: Sequence[str]) -> int | None:
         self._screen.line("  ? Log in by", fg="magenta", bold=True)
         self._screen.answers(methods)
-        return await self.user.choose(len(methods))
+        return await self.user.choose(Answers(len(methods)))
 
     async def _converse(self) -> None:
         while (text := await self._next()) is not None:
@@ -192,7 +193,7 @@ class Conversation:
             if self.wishes.answer != "ask":
                 return await self._answered_already(request)
             try:
-                chosen = await self.user.choose(len(request.options), show_all)
+                chosen = await self.user.choose(Answers.of(request.options), show_all)
             except BaseException:
                 if not self._stopping:
                     self._screen.line("  (the agent does not ask for that any more)", fg="yellow")

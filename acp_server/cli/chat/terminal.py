@@ -18,9 +18,10 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from acp_server.cli.chat.answers import Answers
 from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.chat.typed import Commands, OwnHistory, TypedInput
-from acp_server.cli.chat.user import answers_there_are, readable
+from acp_server.cli.chat.user import readable
 from acp_server.schema import AvailableCommand
 
 _FRAME: Final = 0.04
@@ -88,15 +89,14 @@ class TerminalUser:
             self.screen.line(f"  {other}", bold=True)
         return text
 
-    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
+    async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
         """See `User`."""
         self._write()
         question = self._typed.ask(answers, is_cut=show_all is not None)
         try:
             while not question.is_answered:
                 await self._typed.quiet()
-                question.takes_keys = True
-                question.changed = anyio.Event()
+                question.take_keys()
                 self._changed()
                 await question.changed.wait()
                 if show_all is not None and question.wants_all:
@@ -182,7 +182,8 @@ class TerminalUser:
         asked = ""
         question = self._typed.question
         if question is not None and question.takes_keys:
-            asked = self.screen.painted(f"{answers_there_are(question.answers, question.is_cut)}{question.typed}\n")
+            hint = question.answers.hint(is_cut=question.is_cut, may_be_none=not self._prompt.default_buffer.text)
+            asked = self.screen.painted(f"{question.remark}{hint}{question.typed}\n")
         return ANSI(f"{self.screen.live()}{asked}> ")
 
 

@@ -25,7 +25,8 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from acp_server.cli.chat.user import PAUSE, SHOW_ALL, is_typed_ahead
+from acp_server.cli.chat.answers import SHOW_ALL, Answers
+from acp_server.cli.chat.user import PAUSE, is_typed_ahead
 from acp_server.cli.screen import hint_of, one_line
 from acp_server.safe_text import escape
 from acp_server.schema import AvailableCommand
@@ -58,9 +59,9 @@ class TypedInput:
             await self.arrived.wait()
         return self.submitted.popleft()
 
-    def ask(self, answers: int, *, is_cut: bool = False) -> OpenQuestion:
-        """A question with so many answers is on the screen. It does not take keys yet. `is_cut`: there is more of it
-        to be seen."""
+    def ask(self, answers: Answers, *, is_cut: bool = False) -> OpenQuestion:
+        """A question with these answers is on the screen. It does not take keys yet. `is_cut`: there is more of it to
+        be seen."""
         self._last_key = time.monotonic()
         self.question = OpenQuestion(answers, is_cut)
         return self.question
@@ -107,7 +108,13 @@ class TypedInput:
         def _submit(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             text = buffer.text
-            if text.strip():
+            if self.question is not None and self.question.answers.read(text) is not None:
+                # The user means the question, but may not have read it: neither its answer nor a prompt.
+                self.question.remark = _TOO_EARLY
+            elif self.question is not None and self.question.was_readable:
+                self.question.remark = _NO_ANSWER
+                return
+            elif text.strip():
                 buffer.append_to_history()
                 self.submitted.append(text)
                 self.arrived.set()
@@ -118,21 +125,14 @@ class TypedInput:
             event.current_buffer.insert_text("\n")
 
         @keys.add("enter", filter=asked)
-        def _decide(_event: KeyPressEvent) -> None:
+        def _decide(event: KeyPressEvent) -> None:
             assert self.question is not None
-            self.question.enter()
+            self.question.enter(may_be_none=not event.current_buffer.text)
 
         @keys.add("backspace", filter=asked)
         def _rub_out(_event: KeyPressEvent) -> None:
             assert self.question is not None
             self.question.typed = self.question.typed[:-1]
-
-        def digit(event: KeyPressEvent) -> None:
-            assert self.question is not None
-            self.question.typed = (self.question.typed + event.data)[-4:]
-
-        for each in "0123456789":
-            keys.add(each, filter=asked)(digit)
 
         @keys.add(SHOW_ALL, filter=asked & Condition(lambda: self.question is not None and self.question.is_cut))
         def _show_all(_event: KeyPressEvent) -> None:
@@ -142,19 +142,29 @@ class TypedInput:
 
         @keys.add(Keys.Any, filter=asked)
         @keys.add(Keys.BracketedPaste, filter=asked)
-        def _no_answer(event: KeyPressEvent) -> None:
-            # The user writes the next prompt, and may go on with a number.
-            assert self.question is not None
-            self.question.wait()
-            event.current_buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        def _key(event: KeyPressEvent) -> None:
+            question = self.question
+            assert question is not None
+            if event.key_sequence[0].key != Keys.BracketedPaste and question.takes(event.data):
+                return
+            # The user writes the next prompt, and may go on with an answer.
+            begun = question.typed
+            question.wait()
+            event.current_buffer.insert_text(begun + event.data.replace("\r\n", "\n").replace("\r", "\n"))
 
         return keys
+
+
+_TOO_EARLY: Final = "    That was typed before the question could be read. Answer again.\n"
+_NO_ANSWER: Final = "    That is not an answer.\n"
+_DIGITS: Final = 4
+"""Of a number that is kept, so that it can be refused."""
 
 
 class OpenQuestion:
     """A question that is on the screen, and what has been typed of its answer."""
 
-    def __init__(self, answers: int, is_cut: bool = False) -> None:
+    def __init__(self, answers: Answers, is_cut: bool = False) -> None:
         self.answers = answers
         self.is_cut = is_cut
         """Whether there is more of what is asked about than the screen shows."""
@@ -162,17 +172,34 @@ class OpenQuestion:
         """Whether the user wants to see it."""
         self.takes_keys = False
         """Whether keys are its answer; else they are text."""
+        self.was_readable = False
+        """Whether it has taken keys, so that what is typed from then on is no prompt that was typed ahead."""
         self.typed = ""
+        self.remark = ""
+        """A line about what was typed before, with its end."""
         self.answer: int | None = None
         self.is_answered = False
         self.changed = anyio.Event()
 
-    def enter(self) -> None:
-        """What was typed is the answer, if it is one."""
-        if not self.typed:
-            self.decide(None)
-        elif 1 <= int(self.typed) <= self.answers:
-            self.decide(int(self.typed) - 1)
+    def take_keys(self) -> None:
+        """The user can read it by now."""
+        self.takes_keys = self.was_readable = True
+        self.changed = anyio.Event()
+
+    def takes(self, keys: str) -> bool:
+        """Add keys to what was typed, if that still begins an answer, or is a number."""
+        typed = self.typed + keys
+        if not (self.answers.begins(typed) or (typed.isdecimal() and len(typed) <= _DIGITS)):
+            return False
+        self.typed += keys
+        return True
+
+    def enter(self, *, may_be_none: bool) -> None:
+        """What was typed is the answer, if it is one. `may_be_none`: without any text the answer is none of them."""
+        answer = self.answers.read(self.typed)
+        if answer is not None or (may_be_none and not self.typed):
+            self.decide(answer)
+        self.remark = _NO_ANSWER
         self.typed = ""
 
     def decide(self, answer: int | None) -> None:

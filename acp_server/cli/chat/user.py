@@ -22,6 +22,7 @@ import anyio
 import anyio.lowlevel
 
 from acp_server.agent.process import Signals
+from acp_server.cli.chat.answers import SHOW_ALL, Answers
 from acp_server.cli.screen import Screen
 from acp_server.schema import AvailableCommand
 
@@ -42,9 +43,9 @@ class User(Protocol):
         """The next prompt, which may have been typed ahead; None when the user leaves."""
         ...
 
-    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
-        """Which one of so many answers the user chooses, now that the question is on the screen; None for none.
-        `show_all`: shows all of what is asked about, where the screen has only a part of it; a key of the user's does.
+    async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
+        """Which answer the user chooses, now that the question is on the screen; None for none. A text that is no
+        answer is asked for again. `show_all`: shows all of what is asked about, where the screen has a part of it.
 
         What was typed or pasted before the question could be seen does not answer it.
         """
@@ -142,13 +143,13 @@ class PlainUser:
             self.screen.line()
         return line
 
-    async def choose(self, answers: int, show_all: Callable[[], None] | None = None) -> int | None:
+    async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
         """See `User`."""
         if self._is_terminal:
             await anyio.sleep(PAUSE)
             self._lines.put_by(lines_typed_ahead(_INPUT))
         while True:
-            self._ask(answers_there_are(answers, show_all is not None))
+            self._ask(answers.hint(is_cut=show_all is not None))
             line = await self._lines.next(put_by=False)
             if line is None:
                 self.screen.line()
@@ -156,8 +157,8 @@ class PlainUser:
                 return None
             if show_all is not None and line.strip().lower() == SHOW_ALL:
                 show_all()
-            if line.strip().isdecimal() and 1 <= int(line) <= answers:
-                return int(line) - 1
+            if (answer := answers.read(line)) is not None:
+                return answer
 
     def waiting(self, what: str | None) -> None:
         """See `User`."""
@@ -269,17 +270,6 @@ class Interrupts(Signals):
             act(number)
 
         await super().deliver(heard)
-
-
-SHOW_ALL: Final = "a"
-"""The key that shows all of what is asked about."""
-
-
-def answers_there_are(count: int, is_cut: bool = False) -> str:
-    """What stands in front of the user's answer to a question with so many answers. `is_cut`: only a part of what is
-    asked about is shown."""
-    more = f"{SHOW_ALL} to see all of it, " if is_cut else ""
-    return f"    {'1' if count == 1 else f'1-{count}'}, {more}or Enter for none: "
 
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -1,0 +1,58 @@
+"""The answers to one question, by what the user types: their numbers, and `y` or `n` where that can mean only one.
+
+Both front ends read by it, so that the same keys mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from acp_server.schema import PermissionOption
+
+SHOW_ALL: Final = "a"
+"""The key that shows all of what is asked about."""
+
+_YES: Final = ("y", "yes")
+_NO: Final = ("n", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How many there are, and which one `y` and `n` are, counted from 0; None where that is not clear."""
+
+    count: int
+    yes: int | None = None
+    no: int | None = None
+
+    @classmethod
+    def of(cls, options: Sequence[PermissionOption]) -> Answers:
+        """Those of a permission request: `y` is the one option that allows once, `n` the one that rejects once."""
+        kinds = [option.kind for option in options]
+        yes, no = (kinds.index(kind) if kinds.count(kind) == 1 else None for kind in ("allow_once", "reject_once"))
+        return cls(len(options), yes, no)
+
+    def read(self, text: str) -> int | None:
+        """Which answer a text is; None for a text that is no answer."""
+        return self._words().get(text.strip().lower())
+
+    def begins(self, text: str) -> bool:
+        """Whether a text is the beginning of an answer."""
+        return any(word.startswith(text.lower()) for word in self._words())
+
+    def hint(self, *, is_cut: bool = False, may_be_none: bool = True) -> str:
+        """What stands in front of the user's answer. `is_cut`: only a part of what is asked about is shown."""
+        ways = ["1" if self.count == 1 else f"1-{self.count}"]
+        ways += [key for key, answer in (("y", self.yes), ("n", self.no)) if answer is not None]
+        ways += [f"{SHOW_ALL} to see all of it"] if is_cut else []
+        ways += ["or Enter for none"] if may_be_none else []
+        return f"    {', '.join(ways)}: "
+
+    def _words(self) -> dict[str, int]:
+        words = {str(number + 1): number for number in range(self.count)}
+        if self.yes is not None:
+            words |= dict.fromkeys(_YES, self.yes)
+        if self.no is not None:
+            words |= dict.fromkeys(_NO, self.no)
+        return words
