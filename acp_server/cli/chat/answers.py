@@ -28,13 +28,14 @@ class Answers:
 
     @classmethod
     def of(cls, options: Sequence[PermissionOption]) -> Answers:
-        """Those of a permission request: `y` is the one option that allows once, `n` the one that rejects once."""
+        """Those of a permission request: `y` is the only option that allows once, `n` the only
+        option that rejects once."""
         kinds = [option.kind for option in options]
         yes, no = (kinds.index(kind) if kinds.count(kind) == 1 else None for kind in ("allow_once", "reject_once"))
         return cls(len(options), yes, no)
 
     def read(self, text: str) -> int | None:
-        """Which answer a text is; None for a text that is no answer."""
+        """Which answer a text is; None for any other text."""
         return self._words().get(text.strip().lower())
 
     def begins(self, text: str) -> bool:

@@ -173,7 +173,7 @@ class OpenQuestion:
         self.takes_keys = False
         """Whether keys are its answer; else they are text."""
         self.was_readable = False
-        """Whether it has taken keys, so that what is typed from then on is no prompt that was typed ahead."""
+        """Whether it has taken keys, so that text from then on was not typed ahead."""
         self.typed = ""
         self.remark = ""
         """A line about what was typed before, with its end."""
@@ -195,7 +195,7 @@ class OpenQuestion:
         return True
 
     def enter(self, *, may_be_none: bool) -> None:
-        """What was typed is the answer, if it is one. `may_be_none`: without any text the answer is none of them."""
+        """What was typed is the answer, if it is one. `may_be_none`: an empty text dismisses the question."""
         answer = self.answers.read(self.typed)
         if answer is not None or (may_be_none and not self.typed):
             self.decide(answer)

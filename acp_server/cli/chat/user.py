@@ -44,8 +44,8 @@ class User(Protocol):
         ...
 
     async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
-        """Which answer the user chooses, now that the question is on the screen; None for none. A text that is no
-        answer is asked for again. `show_all`: shows all of what is asked about, where the screen has a part of it.
+        """Which answer the user chooses, now that the question is on the screen; None for none. Any other
+        text asks again. `show_all`: shows all of what is asked about, where the screen has a part of it.
 
         What was typed or pasted before the question could be seen does not answer it.
         """
