@@ -10,15 +10,17 @@ import atexit
 import gc
 import importlib.util
 import logging
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, cast, runtime_checkable
 
 import anyio
+import sniffio
 
 from acp_server.agent.ending import Children, Deadline, Ending, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
@@ -79,12 +81,17 @@ async def serve_stdio(
     makes another stream of that which the connection would use, to observe or change what passes.
 
     0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
-    Raises UsageError if standard input or output is closed, or `record` cannot be written.
+    Raises UsageError if standard input or output is closed, or `record` cannot be written. In a program that is only
+    loaded (see `capture_run`) nothing is served, and it raises SystemExit.
     """
     limits = limits_of(limits)
+    if (load := _captured.get()) is not None:
+        backend = sniffio.current_async_library()
+        load.stop(agent, backend=backend, limits=limits, record=record, wrap=wrap)
     ending = Ending(limits)
     signals = Signals(ending.alarm)
     with StandardIO() as standard_io, UnblockedLog():
+        say_if_terminal(standard_io.input)
         signals.take()
         try:
             return (await _Program(agent, standard_io, limits, record, wrap, ending).serve(signals))[0]
@@ -124,6 +131,7 @@ def run(
         raise UsageError("the backend trio is not installed: pip install 'acp-server[trio]'")
     _check_no_loop()
     standard_io = standard_io or StandardIO()
+    say_if_terminal(standard_io.input)
     # For good: what is logged at the very end does not wait either.
     log = UnblockedLog()
     limits = limits or Limits()
@@ -170,9 +178,13 @@ def run(
     return code
 
 
-def _check_no_loop() -> None:
-    import sniffio
+def say_if_terminal(descriptor: int) -> None:
+    """Say what is going on to a user who has started the agent in a shell, where nothing else would be seen."""
+    if os.isatty(descriptor):
+        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
 
+
+def _check_no_loop() -> None:
     try:
         sniffio.current_async_library()
     except sniffio.AsyncLibraryNotFoundError:
@@ -303,6 +315,9 @@ class CapturedRun:
 
     def is_stop(self, error: BaseException) -> bool:
         """Whether the program was ended by `stop`, whatever it made of that."""
+        if isinstance(error, BaseExceptionGroup):
+            # A task group that it served in.
+            return any(map(self.is_stop, cast("BaseExceptionGroup[BaseException]", error).exceptions))
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, _Stop):
             cause = cause.__context__

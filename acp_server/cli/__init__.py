@@ -135,19 +135,12 @@ def launch(
         drain()
         standard_io.release()
         raise
-    say_if_terminal(standard_io.input)
 
     from acp_server.agent.serve import run
 
     said = {"backend": backend, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
     return run(agent, **options, standard_io=standard_io)
-
-
-def say_if_terminal(descriptor: int) -> None:
-    """Say what is going on to a user who has started the agent in a shell, where nothing else would be seen."""
-    if os.isatty(descriptor):
-        sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
 
 
 def _outlive_process(agent: Servable, file: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast
 import click
 
 import acp_server
-from acp_server.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch, say_if_terminal
+from acp_server.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch
 from acp_server.cli.output import written
 from acp_server.errors import UsageError
 
@@ -179,6 +179,7 @@ def serve(
     agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
     if reload:
+        from acp_server.agent.serve import say_if_terminal
         from acp_server.cli.reload import serve_reloading
 
         if models or base_url is not None or pass_env or trust_mcp:

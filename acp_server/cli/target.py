@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from acp_server.agent.serve import CapturedRun, Servable, capture_run
+from acp_server.cli.program import ProgramLoader, arguments_of, find, with_program
 from acp_server.errors import UsageError
 from acp_server.paths import here
 
@@ -132,8 +133,8 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 def load(target: str) -> tuple[Servable, dict[str, Any]]:
     """The agent of `module:attribute` or `file.py:attribute`, and how it wants to be served: `CapturedRun.options`.
 
-    Where it itself calls `run`, as a program does, it is loaded up to there, and that is the agent if no attribute is
-    named. Raises UsageError, with one line that says what is wrong.
+    Where it calls `run`, as a program does, also under `if __name__ == "__main__":`, it is loaded up to there, and that
+    is the agent if no attribute is named. Raises UsageError, with one line that says what is wrong.
     """
     place, attribute = _split(target)
     folder = here()
@@ -172,19 +173,34 @@ def _from_name(name: str, noted: CapturedRun) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
     try:
-        module = importlib.import_module(name)
+        module = _imported(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise UsageError(f"there is no module {error.name!r} here") from None
         raise _failed(name, error) from None
-    except (Exception, SystemExit) as error:
-        if noted.is_stop(error):
-            return ModuleType(name)  # Python has forgotten what there was of it
-        raise _failed(name, error) from None
+    except (Exception, SystemExit, BaseExceptionGroup) as error:
+        if not noted.is_stop(error):
+            raise _failed(name, error) from None
+        # Python has forgotten what there was of a module that another one imported.
+        return sys.modules.get(name) or ModuleType(name)
     spec = module.__spec__
     if spec is not None and spec.origin is None and spec.submodule_search_locations is not None:
         # Python takes any folder for a part of a package that is spread over several.
         raise UsageError(f"{name} {_FOLDER}")
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    """The module, run as the program that it is (`acp_server.cli.program`). What has served an agent stays."""
+    if name in sys.modules or (spec := find(name)) is None or not isinstance(spec.loader, ProgramLoader):
+        return importlib.import_module(name)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        with arguments_of(spec.loader.path):
+            spec.loader.exec_module(module)
+    except Exception:
+        del sys.modules[name]
+        raise
     return module
 
 
@@ -196,14 +212,15 @@ def _from_file(path: Path, noted: CapturedRun) -> ModuleType:
     # As `python path/to/file.py` does it, so that its neighbours can be imported.
     sys.path.insert(0, str(path.resolve().parent))
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_served"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = with_program(importlib.util.spec_from_file_location(name, path))
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        with arguments_of(str(path)):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit, BaseExceptionGroup) as error:
         if not noted.is_stop(error):
             raise _failed(str(path), error) from None
     return module
@@ -243,7 +260,7 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
         with capture_run() as noted:
             try:
                 value = value()
-            except (Exception, SystemExit) as error:
+            except (Exception, SystemExit, BaseExceptionGroup) as error:
                 if not noted.is_stop(error):
                     raise _failed(f"{name}()", error) from None
                 value, options = noted.agent, noted.options

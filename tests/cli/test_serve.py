@@ -85,17 +85,16 @@ def test_a_program_that_runs_its_agent_itself_is_served_as_it_asks_for(target: s
     assert (tmp_path / "record").exists() == bool(asked)
 
 
-def test_a_program_that_takes_standard_output_for_itself_is_refused_and_says_so_in_a_pipe(tmp_path: Path) -> None:
+def test_a_program_that_serves_in_an_event_loop_of_its_own_is_served_as_it_asks_for(tmp_path: Path) -> None:
     (tmp_path / "taking.py").write_text(
-        "import anyio\nfrom acp_server import Agent\nfrom acp_server.agent.serve import serve_stdio\n"
-        "agent = Agent('mine')\nanyio.run(serve_stdio, agent)\n"
+        "import anyio, sniffio\nfrom acp_server import Agent\nfrom acp_server.agent.serve import serve_stdio\n"
+        "agent = Agent('mine')\n@agent.method('_loop')\nasync def loop(call): return sniffio.current_async_library()\n"
+        "anyio.run(serve_stdio, agent, backend='trio')\n"
     )
-    done = run("serve", "taking.py", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "acp-server: taking.py failed: UsageError: standard input and output serve an agent already "
-        "(taking.py, line 5)\n"
-    )
+    with started([*COMMAND, "serve", "taking.py"], cwd=tmp_path) as agent:
+        assert initialize(agent) == "mine"
+        assert agent.call(1, "_loop") == "trio"
+        assert agent.finish() == 0
 
 
 @pytest.mark.parametrize("target", ["nosuch:agent", "nosuch.py", "os:path", "os:nosuch", "broken.py"])

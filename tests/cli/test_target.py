@@ -79,6 +79,48 @@ async def main():
 anyio.run(main)
 """
 
+MAIN = """
+import sys
+from dataclasses import dataclass
+from acp_server import Agent
+agent = Agent("set up")
+other = Agent("other")
+
+@dataclass
+class Place:
+    agent: "Agent"
+
+def configure():
+    import argparse
+    argparse.ArgumentParser().parse_args()
+    agent.set_up = True
+
+def main():
+    configure()
+    {serving}
+    1 / 0
+
+if __name__ == "__main__":
+    main()
+"""
+TRYING = """
+import subprocess
+from acp_server import Agent
+agent = Agent("tried")
+def try_it():
+    subprocess.run(["false"], check=True)
+if __name__ == "__main__":
+    try_it()
+"""
+GROUPED = """
+    import anyio
+    from acp_server.agent.serve import serve_stdio
+    async def served():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve_stdio, agent)
+    anyio.run(served, backend="trio")
+"""
+
 A_FOLDER = "is a folder, which cannot be served: expected FILE.py or module:attribute"
 
 
@@ -165,6 +207,48 @@ def test_a_program_that_runs_its_agent_is_loaded_up_to_there_and_that_is_its_age
     expected: dict[str, Any] = {"running": {"backend": "trio", "limits": Limits(grace=7)}}
     expected["in a loop"] = {"backend": "trio"}
     assert options == (expected["running"] if name == "run" else expected.get(name, {}))
+
+
+SERVING = {
+    "run": "agent.run()",
+    "asyncio": "import asyncio; from acp_server.agent.serve import serve_stdio; asyncio.run(serve_stdio(agent))",
+    "in a task group": GROUPED.strip(),
+}
+
+
+@pytest.mark.parametrize("target", ["program.py", "program.py:agent", "program", "program:agent"])
+@pytest.mark.parametrize("serving", SERVING)
+def test_what_a_program_sets_up_before_it_serves_is_set_up_for_who_loads_it(
+    folder: Path, target: str, serving: str
+) -> None:
+    (folder / "program.py").write_text(MAIN.replace("{serving}", SERVING[serving]))
+    arguments = list(sys.argv)
+    agent, _ = load(target)
+    assert isinstance(agent, Agent)
+    assert (agent.name, vars(agent)["set_up"]) == ("set up", True)
+    assert sys.argv == arguments
+    assert sys.modules["program"].__name__ == "program"
+
+
+def test_an_attribute_of_a_program_is_found_where_it_serves_another_agent(folder: Path) -> None:
+    (folder / "program.py").write_text(MAIN.replace("{serving}", "agent.run()"))
+    agent, _ = load("program.py:other")
+    assert isinstance(agent, Agent)
+    assert agent.name == "other"
+
+
+@pytest.mark.parametrize("target", ["trying.py", "trying"])
+def test_a_main_block_that_serves_nothing_does_not_run(folder: Path, target: str) -> None:
+    (folder / "trying.py").write_text(TRYING)
+    agent, _ = load(target)
+    assert isinstance(agent, Agent)
+    assert agent.name == "tried"
+
+
+def test_a_program_that_fails_before_it_serves_says_where(folder: Path) -> None:
+    (folder / "program.py").write_text(MAIN.replace("{serving}", "raise OSError('no disk')\n    agent.run()"))
+    with pytest.raises(UsageError, match=r"program\.py failed: OSError: no disk \(program\.py, line 19"):
+        load("program.py")
 
 
 def test_a_function_that_is_named_makes_the_agent_whatever_its_file_has_run(folder: Path) -> None:

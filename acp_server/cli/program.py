@@ -1,0 +1,93 @@
+"""A file that is loaded as the program it is: what stands under `if __name__ == "__main__":` runs, up to `agent.run()`.
+
+An author sets up the store or the log in `main()`. `python my_agent.py` runs that, and so must whatever else serves the
+file. A block that serves no agent, such as a try of one function, does not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType
+from typing import Any, Final
+
+_SERVING: Final = frozenset({"run", "serve_stdio"})
+"""`agent.run()`, or `serve_stdio(agent)` in an event loop of the program's own."""
+_LOOPS: Final = frozenset({"asyncio", "anyio", "trio", "uvloop", "subprocess"})
+"""Modules whose `run` serves no agent by itself."""
+
+
+class ProgramLoader(SourceFileLoader):
+    """Loads a file whose main block serves an agent with that block; any other file as a module."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """See `importlib.abc.InspectLoader`."""
+        path = self.get_filename(fullname)
+        data = self.get_data(path)
+        if b"__main__" in data:
+            tree = compile(data, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+            if isinstance(tree, ast.Module) and _turned_on(tree):
+                return compile(tree, path, "exec", dont_inherit=True)
+        return super().get_code(fullname)
+
+
+def with_program(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The same, loaded by `ProgramLoader` if it is that of a source file."""
+    if spec is not None and type(spec.loader) is SourceFileLoader:
+        spec.loader = ProgramLoader(spec.loader.name, spec.loader.path)
+    return spec
+
+
+@contextmanager
+def arguments_of(program: str) -> Generator[None]:
+    """Meanwhile `sys.argv` is that of the program without arguments, and not ours."""
+    before, sys.argv = sys.argv, [program]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def _turned_on(tree: ast.Module) -> bool:
+    """Make the condition of each main block that serves true; whether there is such a block."""
+    functions = {each.name: each for each in tree.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    found = False
+    for each in tree.body:
+        if isinstance(each, ast.If) and _is_main(each.test) and _serves(each.body, functions, set()):
+            each.test = ast.copy_location(ast.Constant(True), each.test)
+            found = True
+    return found
+
+
+def _is_main(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def _serves(body: Sequence[ast.stmt], functions: dict[str, Any], seen: set[str]) -> bool:
+    """Whether statements serve an agent: by themselves, or by the functions of the file that they name."""
+    for node in (node for statement in body for node in ast.walk(statement)):
+        if _is_serving(node):
+            return True
+        if isinstance(node, ast.Name) and node.id in functions and node.id not in seen:
+            seen.add(node.id)
+            if _serves(functions[node.id].body, functions, seen):
+                return True
+    return False
+
+
+def _is_serving(node: ast.AST) -> bool:
+    # Called, or handed to a task group.
+    if isinstance(node, ast.Name):
+        return node.id == "serve_stdio"
+    if not isinstance(node, ast.Attribute) or node.attr not in _SERVING:
+        return False
+    return not (isinstance(node.value, ast.Name) and node.value.id in _LOOPS)
+
+
+def find(name: str) -> ModuleSpec | None:
+    """Where the module of this name is; its packages are imported. Raises what that raises."""
+    return with_program(importlib.util.find_spec(name))
