@@ -18,6 +18,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 TOOLS := $(VENV)/tools
 MIKE := PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike
 LINT_CI := $(VENV)/lint-ci
+# The newest official Python SDK, also before its release. It is one distribution with that of the lock.
+NEWEST := $(VENV)/newest-sdk
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
@@ -35,7 +37,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
+.PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +56,10 @@ test-core: $(READY)
 test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
 	@$(PIP) -r tests/integrations/requirements.txt
 	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_recipes.py tests/docs/test_embedding.py tests/docs/test_mcp.py)
+
+# What drives the official Python SDK, or is driven by it, with its newest version.
+test-newest-sdk: $(NEWEST)/.ready
+	@$(NEWEST)/bin/python -m pytest $(or $(ARGS),tests/interop tests/client/test_real_agents.py)
 
 # Processes that begin side by side would each rewrite the assertions of every test, which is half of a minute of CPU.
 compile-tests: $(READY)
@@ -157,7 +163,7 @@ flood: $(READY)
 mutate: $(READY)
 	@$(BIN)/python -m tests.mutation $(ARGS)
 
-bench: $(READY) $(NODE_READY)
+bench: $(READY) $(NODE_READY) $(NEWEST)/.ready
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 check: lint types
@@ -197,6 +203,14 @@ $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 $(LINT_CI)/.ready: .github/requirements.txt $(READY)
 	@$(BIN)/python -m venv --clear $(LINT_CI)
 	@$(LINT_CI)/bin/python -m pip install -qq --disable-pip-version-check -r .github/requirements.txt
+	@touch $@
+
+# All else is that of the lock: what is installed here comes first.
+$(NEWEST)/.ready: $(READY)
+	@$(BIN)/python -m venv --clear $(NEWEST)
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		>"$$($(NEWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lock.pth"
+	@$(NEWEST)/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --pre --upgrade agent-client-protocol -e .
 	@touch $@
 
 $(TOOLS)/.ready: release/requirements.txt $(READY)

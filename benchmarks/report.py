@@ -9,21 +9,24 @@ from pathlib import Path
 import orjson
 
 from .growth import Curve
-from .rounds import Series
+from .rounds import NEWEST, Series
 
 _PACKAGES = ("acp-server", "agent-client-protocol", "anyio", "orjson", "pydantic")
 
 
 def table(series: Sequence[Series], agents: Sequence[str]) -> str:
-    """One line a figure: each agent's median, the ratio of ours to the official SDK's, goal and verdict."""
-    head = ["figure", "", "", *agents, "ratio", "goal", "verdict"]
+    """One line a figure: each agent's median, the ratio of ours to the official SDK's, goal and verdict; and the ratio
+    to its newest version, where that was measured."""
+    has_newest = NEWEST in agents
+    head = ["figure", "", "", *agents, "ratio", "goal", "verdict", *(["to newest"] if has_newest else [])]
     rows = [head]
     for one in series:
         figure = one.figure
         medians = [_number(one.median(agent)) for agent in agents]
         goal = "" if figure.goal is None else f"{figure.goal:.2f}"
-        ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
-        rows.append([figure.name, figure.meaning, figure.unit, *medians, ratio, goal, one.verdict])
+        newest = [_ratio(one.ratio_to(NEWEST))] if has_newest else []
+        row = [figure.name, figure.meaning, figure.unit, *medians, _ratio(one.ratio), goal, one.verdict, *newest]
+        rows.append(row)
     return _lined_up(rows)
 
 
@@ -61,6 +64,7 @@ def write_json(path: Path, series: Sequence[Series], rounds: int, curves: Sequen
                 "unit": one.figure.unit,
                 "goal": one.figure.goal,
                 "ratio": one.ratio,
+                "ratio_to_newest": one.ratio_to(NEWEST),
                 "verdict": one.verdict or None,
                 "medians": {agent: one.median(agent) for agent in one.samples},
                 "samples": one.samples,
@@ -69,6 +73,10 @@ def write_json(path: Path, series: Sequence[Series], rounds: int, curves: Sequen
         ],
     }
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -15,15 +15,18 @@ from . import clock
 from .figures import WORKLOADS, Figure, Workload
 from .workloads import Command, Costs, Counts
 
-OURS, OFFICIAL, TYPESCRIPT, FLOOR = "ours", "official", "typescript", "floor"
+OURS, OFFICIAL, NEWEST, TYPESCRIPT, FLOOR = "ours", "official", "newest", "typescript", "floor"
+"""`newest` is the official Python SDK too, in its newest version, in the environment that `make bench` makes for it."""
 _AGENTS = Path(__file__).parent / "agents"
+_NEWEST = Path(sys.prefix, "newest-sdk", "bin", "python")
 _SDK = Path(__file__).parents[1] / "tests/interop/node/node_modules/@agentclientprotocol/sdk"
 
 
 def available() -> list[str]:
     """The agents that can run here: the TypeScript one needs node and what the interop tests install."""
+    has_newest = _NEWEST.is_file()
     has_typescript = shutil.which("node") is not None and _SDK.is_dir()
-    return [OURS, OFFICIAL, *([TYPESCRIPT] if has_typescript else []), FLOOR]
+    return [OURS, OFFICIAL, *([NEWEST] if has_newest else []), *([TYPESCRIPT] if has_typescript else []), FLOOR]
 
 
 def commands(names: Iterable[str]) -> dict[str, Command]:
@@ -34,6 +37,8 @@ def commands(names: Iterable[str]) -> dict[str, Command]:
 def _command(name: str) -> Command:
     if name == TYPESCRIPT:
         return ("node", str(_AGENTS / "typescript.mjs"))
+    if name == NEWEST:
+        return (str(_NEWEST), str(_AGENTS / f"{OFFICIAL}.py"))
     return (sys.executable, str(_AGENTS / f"{name}.py"))
 
 
@@ -51,8 +56,12 @@ class Series:
     @property
     def ratio(self) -> float | None:
         """Ours to the official SDK's; None when one of the two was not measured."""
-        pairs = zip(self.samples.get(OURS, ()), self.samples.get(OFFICIAL, ()), strict=False)
-        ratios = [ours / official for ours, official in pairs if official]
+        return self.ratio_to(OFFICIAL)
+
+    def ratio_to(self, other: str) -> float | None:
+        """Ours to that of another agent."""
+        pairs = zip(self.samples.get(OURS, ()), self.samples.get(other, ()), strict=False)
+        ratios = [ours / theirs for ours, theirs in pairs if theirs]
         return median(ratios) if ratios else None
 
     @property
@@ -90,7 +99,7 @@ def measure(
 
 
 def _run(workload: Workload, name: str, command: Command, counts: Counts) -> Costs:
-    run = workload.instead if name == OFFICIAL and workload.instead else workload.run
+    run = workload.instead if name in (OFFICIAL, NEWEST) and workload.instead else workload.run
     return run(command, counts)
 
 

@@ -140,7 +140,10 @@ _LOOP_ENDS: Final = 2.0
 
 class Ending:
     """The deadlines of one process that serves within `limits`. `on_begin` is called when its end begins, before what
-    runs in it is cancelled."""
+    runs in it is cancelled.
+
+    `alarm` is called in a thread or in a signal handler, all else by the program. So the lock may be taken twice.
+    """
 
     def __init__(self, limits: Limits, on_begin: Callable[[], object] | None = None) -> None:
         self._on_begin = on_begin
@@ -149,7 +152,9 @@ class Ending:
         self._longest = 2 * limits.closing + 2 * _LOOP_ENDS
         self._hearing = Deadline()
         self._closing = Deadline()
-        self._unheard = False
+        self._lock = threading.RLock()
+        self._unheard = 0
+        """How many signals the loop has not acted on yet."""
         self._interrupted = -math.inf
         """When the last SIGINT came."""
         self._signalled: tuple[int, float] | None = None
@@ -158,12 +163,14 @@ class Ending:
         self._ended = 0.0
 
     def alarm(self, number: int) -> None:
-        """In the signal handler: if the loop is blocked, or through, this is all that will happen."""
-        if self._code is not None:
-            if time.monotonic() - self._ended > AGAIN:
+        """A signal has come: if the loop is blocked, or through, this is all that will happen."""
+        with self._lock:
+            if self._code is None:
+                self._alarm(number, time.monotonic())
+            elif time.monotonic() - self._ended > AGAIN:
                 exit_now(self._code, "signalled again at its end")
-            return
-        now = time.monotonic()
+
+    def _alarm(self, number: int, now: float) -> None:
         # The first interrupt ends a turn, and a second one soon behind it the program, even if the loop is blocked.
         ends_turn = number == signal.SIGINT and not self._unheard and now - self._interrupted > AGAIN
         if self.is_wanted or not ends_turn:
@@ -173,7 +180,7 @@ class Ending:
             self._hearing.arm(self._to_hear, code, "the event loop is blocked")
         if number == signal.SIGINT:
             self._interrupted = now
-        self._unheard = True
+        self._unheard += 1
 
     @property
     def is_wanted(self) -> bool:
@@ -182,12 +189,16 @@ class Ending:
 
     def heard(self) -> None:
         """The loop acts on a signal."""
-        self._unheard = False
-        self._hearing.disarm()
+        with self._lock:
+            self._unheard -= 1
+            if not self._unheard:
+                self._hearing.disarm()
 
     def signalled(self, code: int) -> None:
         """The connection closes because of a signal that the loop acts on."""
-        self.begin(self._first(code, time.monotonic())[0])
+        with self._lock:
+            code, _ = self._first(code, time.monotonic())
+        self.begin(code)
 
     def _first(self, code: int, now: float) -> tuple[int, float]:
         if self._signalled is None:
@@ -212,14 +223,16 @@ class Ending:
 
     def through(self, code: int) -> None:
         """The loop has ended, too. What the program still does has no deadline; it is its own."""
-        self._code = code
-        self._ended = time.monotonic()
+        with self._lock:
+            self._code = code
+            self._ended = time.monotonic()
         self.stop()
 
     def stop(self) -> None:
         """There is no deadline any more."""
-        self._hearing.disarm()
-        self._closing.disarm()
+        with self._lock:
+            self._hearing.disarm()
+            self._closing.disarm()
 
 
 _TERMINATED: Final = 0.5

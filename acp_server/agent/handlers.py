@@ -24,6 +24,7 @@ from acp_server.errors import InvalidParams, UsageError
 from acp_server.peer.call import NAME, Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
 from acp_server.schema.methods import answer_of_none
+from acp_server.signatures import signature_of
 from acp_server.tasks.generators import drain
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
@@ -118,7 +119,7 @@ def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> Non
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
     try:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
     except ValueError:
         return  # of some that are not written in Python nothing is known
     try:
@@ -237,7 +238,7 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
     """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
     what to call it with. Raises UsageError if the function cannot be called like that. `what`: the first argument."""
     try:
-        signature = inspect.signature(function)
+        signature = signature_of(function)
     except (TypeError, ValueError) as error:
         raise UsageError(f"expected a function, got {function!r}: {error}") from error
     first = next(iter(signature.parameters.values()), None)

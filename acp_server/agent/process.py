@@ -1,12 +1,9 @@
-"""Takes from the process what belongs to the protocol while it serves, and gives it back: standard input and output,
-and the signals that end it.
+"""Takes from the process what belongs to the protocol while it serves, and gives it back: standard input and output.
 
 A process that is forked off must not share them: it is not an agent, and we end it. Only forks without a new program
-are meant, as `multiprocessing` makes them.
+are meant, as `multiprocessing` makes them. Signals are in `acp_server.agent.signals`.
 
-What a signal means is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not exist
-on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked. No
-event loop is loaded here, for the output is taken before anything is loaded that could print.
+No event loop is loaded here, for the output is taken before anything is loaded that could print.
 """
 
 from __future__ import annotations
@@ -16,17 +13,13 @@ import signal
 import stat
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TextIO
 
 from acp_server.errors import UsageError
 
 if TYPE_CHECKING:
-    import anyio
-
     from acp_server.agent.fd_stream import FdStream
     from acp_server.agent.threaded_stream import ThreadedStream
 
@@ -188,122 +181,9 @@ def _same_pipe(one: int, other: int) -> bool:
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) and first.st_ino != 0 and os.path.samestat(first, second)
 
 
-ENDING: Final = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
-)
-
-
-class Signals:
-    """Has the `ENDING` signals between `take` and `release`, and tells the event loop of them.
-
-    `at_once` is called in the signal handler itself, even if the loop is blocked or does not run. A signal that the
-    process was started to ignore (as `nohup` does) stays ignored. Outside the main thread, where Python does not
-    deliver them, nothing is taken. A process that is forked off has the handlers from before.
-    """
-
-    def __init__(self, at_once: Callable[[int], None]) -> None:
-        self._at_once = at_once
-        self._before: dict[int, Any] = {}
-        self._received: deque[int] = deque()
-        self._arrived: anyio.Event | None = None
-        self._soon: Callable[..., object] | None = None
-
-    def take(self) -> None:
-        """They are ours from now on. Those that arrive before `deliver` are kept for it."""
-        if threading.current_thread() is threading.main_thread():
-            undo_in_forks(self.release)
-            for number in ENDING:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
-
-    def release(self) -> None:
-        """Give them back. Idempotent."""
-        keep_in_forks(self.release)
-        while self._before:
-            number, handler = self._before.popitem()
-            # None is a handler that was not set from Python, and cannot be.
-            if handler is not None:
-                signal.signal(number, handler)
-
-    def ignore(self) -> None:
-        """They mean nothing any more, not even while the interpreter is taken down, when no handler of ours can run."""
-        for number in self._before:
-            signal.signal(number, signal.SIG_IGN)
-
-    async def deliver(self, act: Callable[[int], None]) -> None:
-        """Call `act` in this task for each signal, soon after it has come. Runs until it is cancelled."""
-        import anyio
-        import anyio.lowlevel
-
-        loop: Any = anyio.lowlevel.current_token().native_token
-        # asyncio's name, or trio's. Both may be called in a signal handler.
-        self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
-        try:
-            with _waking(loop):
-                while True:
-                    # In this order: what arrives between two of these lines is seen by the next one.
-                    self._arrived = anyio.Event()
-                    while self._received:
-                        act(self._received.popleft())
-                    await self._arrived.wait()
-        finally:
-            self._soon = None
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        self._at_once(number)
-        self._received.append(number)
-        if self._soon is not None:
-            self._soon(self._wake)
-
-    def _wake(self) -> None:
-        if self._arrived is not None:
-            self._arrived.set()
-
-
-@contextmanager
-def _waking(loop: Any) -> Generator[None]:
-    """A signal also wakes a loop of asyncio that is just about to wait.
-
-    Python calls handlers between two instructions. A signal that comes behind the last of them, and before the system
-    call that waits, is otherwise not heeded until something else happens. Other loops see to that by themselves.
-    """
-    if not hasattr(loop, "add_reader") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    import socket
-
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        reader.setblocking(False)
-        writer.setblocking(False)
-        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        if before != -1:
-            # The loop, or the program, has one.
-            signal.set_wakeup_fd(before)
-            yield
-            return
-        try:
-            loop.add_reader(reader, reader.recv, 4096)
-            yield
-            loop.remove_reader(reader)
-        finally:
-            signal.set_wakeup_fd(-1)
-
-
 _undo: Final[dict[Callable[[], None], None]] = {}
 _blocked = threading.local()
 _installed = False
-
-
-def own_signals() -> None:
-    """Undo what a parent's choice for itself would do to this process and its children. Where SIGCHLD is ignored, no
-    child has an exit status of its own, and a signal that is blocked ends nothing. That a program is to outlive its
-    terminal (SIGHUP is ignored), or does not hear an interrupt, is left as it is."""
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGPIPE, *ENDING})
 
 
 def undo_in_forks(function: Callable[[], None]) -> None:

@@ -25,7 +25,8 @@ import sniffio
 from acp_server.agent.ending import Children, Deadline, Ending, exit_now, outlast
 from acp_server.agent.log import UnblockedLog
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
-from acp_server.agent.process import Signals, StandardIO, own_signals
+from acp_server.agent.process import StandardIO
+from acp_server.agent.signals import Signals, own_signals
 from acp_server.agent.values import limits_of
 from acp_server.errors import UsageError
 from acp_server.peer.connection import Connection

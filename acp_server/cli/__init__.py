@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
-from acp_server.agent.process import StandardIO, own_signals
+from acp_server.agent.process import StandardIO
+from acp_server.agent.signals import own_signals
 from acp_server.errors import UsageError
 from acp_server.paths import here, open_private
 from acp_server.store import lax_rights

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import anyio
 import click
 
-from acp_server.agent.process import Signals
+from acp_server.agent.signals import Signals
 from acp_server.cli.raw_agent import RawAgent, Silent, short
 from acp_server.cli.screen import Screen, use_standard_output
 from acp_server.cli.target import COMMAND, AgentCommand, agent_command, not_started

@@ -24,6 +24,7 @@ from acp_server.agent.serve import CapturedRun, Servable, capture_run
 from acp_server.cli.program import ProgramLoader, arguments_of, find, with_program
 from acp_server.errors import UsageError
 from acp_server.paths import here
+from acp_server.signatures import signature_of
 
 logger = logging.getLogger("acp_server.cli")
 
@@ -254,7 +255,7 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
         if inspect.iscoroutinefunction(value):
             raise UsageError(f"{name} is an async function; expected an agent or a function that returns one")
         try:
-            inspect.signature(value).bind()
+            signature_of(value).bind()
         except TypeError:
             raise UsageError(f"{name} is not an agent, and cannot be called without arguments to make one") from None
         with capture_run() as noted:

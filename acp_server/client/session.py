@@ -42,6 +42,7 @@ from acp_server.schema import (
     UsageUpdate,
 )
 from acp_server.schema.methods import MEMBER_CAPABILITIES
+from acp_server.signatures import signature_of
 
 if TYPE_CHECKING:
     from acp_server.client.remote import RemoteAgent
@@ -224,7 +225,7 @@ class RemoteSession:
     def _taking_updates(self, on_update: OnUpdate) -> Callable[[SessionUpdate], _Handled]:
         function: Any = on_update
         try:
-            signature = inspect.signature(function)
+            signature = signature_of(function)
         except ValueError:
             return function  # Of some that are not written in Python nothing is known.
         for arguments, taking in (((0,), function), ((0, 0), partial(function, self))):

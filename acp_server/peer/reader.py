@@ -89,7 +89,10 @@ class Reader:
         flush: float,
     ) -> None:
         self._stream = stream
-        self._feed = stream.feed if isinstance(stream, FeedingStream) else None
+        self._futures = Futures()
+        self._feed = stream.feed if isinstance(stream, FeedingStream) and not self._futures.can_nest else None
+        self._is_fed = False
+        """Whether a call of `_fed` has not returned."""
         self._endpoint = endpoint
         self._writer = writer
         self._handlers = handlers
@@ -118,7 +121,6 @@ class Reader:
         self._behind = False
         self._room: anyio.Event | None = None
         self._patience: anyio.CancelScope | None = None
-        self._futures = Futures()
 
     async def run(self) -> None:
         """Read until the input ends. Raises what the stream raises."""
@@ -155,6 +157,8 @@ class Reader:
         await self._futures.checkpoint_if_cancelled()
         if self._feed is not None:
             await self._feed(self._fed)
+            if self._is_fed:
+                self._nested()
             return
         is_done = True
         while is_done:
@@ -167,12 +171,24 @@ class Reader:
     def _fed(self, data: bytes) -> bool:
         """`_take`, called by the loop as a rule: then what is answered at once is written before this returns."""
         held = self._writer.hold()
+        self._is_fed = True
         try:
             is_done = self._take(data)
             self._settle()
         finally:
+            self._is_fed = False
             self._writer.release(held)
         return is_done
+
+    def _nested(self) -> None:
+        """The loop runs within the first step of a handler, and so within `_fed`. From here on no handler begins there,
+        and what is written by others does not wait for its end."""
+        self._feed = None
+        self._writer.release(True)
+        logger.warning(
+            "a handler runs the event loop within itself (nest_asyncio): others go on meanwhile, but a cancel does not "
+            "reach that handler before it returns; await the coroutine, or run it in a thread"
+        )
 
     def _take(self, data: bytes) -> bool:
         """Take what has arrived, and handle it if one slice will do. False if that is not all."""

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from acp_server.errors import RpcError
 from acp_server.peer.call import Call, Handler, Route
+from acp_server.signatures import signature_of
 from acp_server.tasks.tree import NOTHING
 
 with warnings.catch_warnings():
@@ -116,6 +117,6 @@ def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
         return _DONE
 
     # The function's own parameters behind the call, so that the library checks them before it is called.
-    shown = inspect.signature(function).parameters.values()
+    shown = signature_of(function).parameters.values()
     method.__signature__ = inspect.Signature([_CALL, *shown])  # type: ignore[attr-defined]
     return method

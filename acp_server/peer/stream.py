@@ -45,5 +45,5 @@ class FeedingStream(Stream, Protocol):
 
     async def feed(self, take: Callable[[bytes], bool]) -> None:
         """Call `take` with all that arrives, as `receive` would return it, until it returns False. Raises what
-        `receive` and `take` raise."""
+        `receive` and `take` raise. Also returns if the loop runs within a call of `take`, which has not returned."""
         ...

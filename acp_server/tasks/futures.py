@@ -30,7 +30,7 @@ class Future(Awaitable[None], Protocol):
 class Futures:
     """Makes futures for the event loop that it was made in."""
 
-    __slots__ = ("call_soon", "checkpoint_if_cancelled", "make")
+    __slots__ = ("call_soon", "can_nest", "checkpoint_if_cancelled", "make")
 
     def __init__(self) -> None:
         token = anyio.lowlevel.current_token()
@@ -41,6 +41,14 @@ class Futures:
         # Only asyncio's loop has futures.
         self.make: Callable[[], Future] = getattr(token.native_token, "create_future", _EventFuture)
         """A new future."""
+        self.can_nest: bool = _can_nest(type(token.native_token))
+        """Whether the loop can run within itself, as `nest_asyncio` has it."""
+
+
+def _can_nest(loop_class: Any) -> bool:
+    base: Any = getattr(sys.modules.get("asyncio"), "BaseEventLoop", None)
+    # Not a subclass of it: uvloop's, which has a method of its own, and trio's.
+    return base in loop_class.__mro__ and loop_class.run_until_complete != base.run_until_complete
 
 
 class Bell:

@@ -5,7 +5,6 @@ How long the check may take is the matter of `acp_server.tools.schema_bounds`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import islice
@@ -18,6 +17,7 @@ from referencing.exceptions import Unresolvable
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.schema.reading import place_of
+from acp_server.signatures import signature_of
 from acp_server.tools.parameters import name_of
 from acp_server.tools.schema_bounds import Bounds, TooMuch, schema_problem
 
@@ -45,7 +45,7 @@ class SchemaParameters:
     is_slow: Final = True
 
     def __init__(self, function: Callable[..., Any], schema: Mapping[str, Any]) -> None:
-        if not callable(function) or _ARGUMENTS not in inspect.signature(function).parameters:
+        if not callable(function) or _ARGUMENTS not in signature_of(function).parameters:
             raise UsageError(f"{name_of(function)} gets what a schema describes as `{_ARGUMENTS}`, and must take that")
         # A copy: what was checked is what is told.
         self._schema = deepcopy(dict(schema))

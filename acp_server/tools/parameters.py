@@ -30,6 +30,7 @@ from typing import (
 )
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.signatures import signature_of
 from acp_server.tools.fields import EMPTY, field_of, has_notes, is_field, misfit, unread_notes, with_words
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Parameters:
         self._function = function
         self._taken: list[inspect.Parameter] = []
         self._open = False
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in signature_of(function).parameters.values():
             if skip(parameter):
                 continue
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -314,11 +315,14 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
     if annotation is EMPTY:
         return Any
     if isinstance(annotation, str):
+        # From Python 3.14 on it may be known by now.
+        annotation = signature_of(function).parameters[parameter.name].annotation
+    if isinstance(annotation, str):
         plain: Any = inspect.unwrap(function)
         plain = getattr(plain, "func", plain)  # of a functools.partial
         try:
             return eval(annotation, getattr(plain, "__globals__", {}))
-        except NameError as error:
+        except (NameError, AttributeError) as error:
             raise UsageError(f"{name_of(function)}: the type of {parameter.name} is not known: {error}") from error
     return annotation
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from acp_server.errors import UsageError
+from acp_server.signatures import signature_of
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
 def context_parameter(function: Callable[..., Any]) -> str | None:
     """The name of the parameter that takes the running call, if there is one."""
     is_context = _is_context(function)
-    return next((p.name for p in inspect.signature(function).parameters.values() if is_context(p)), None)
+    return next((p.name for p in signature_of(function).parameters.values() if is_context(p)), None)
 
 
 def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], bool]:

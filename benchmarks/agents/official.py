@@ -1,12 +1,18 @@
-"""The bench agent as the official SDK has it written: a subclass of `acp.Agent`, run by `run_agent`."""
+"""The bench agent as the official SDK has it written, 0.12 and 1.0: a subclass of `acp.Agent`, run by `run_agent`."""
 
 import asyncio
 from typing import Any
 
 import acp
-from acp.schema import InitializeResponse, NewSessionResponse, PromptResponse
+from acp.schema import AgentMessageChunk, InitializeResponse, NewSessionResponse, PromptResponse, TextContentBlock
 
 CHUNK = "the quick brown fox jumps over the lazy dog, "
+
+
+def _chunk() -> AgentMessageChunk:
+    # What the helpers of 0.12 make, which 1.0 does not have.
+    content = TextContentBlock(type="text", text=CHUNK)
+    return AgentMessageChunk(session_update="agent_message_chunk", content=content)
 
 
 class Bench(acp.Agent):
@@ -31,10 +37,10 @@ class Bench(acp.Agent):
         cancelled.clear()
         match work:
             case "echo":
-                await self._client.session_update(session_id, acp.update_agent_message_text(CHUNK))
+                await self._client.session_update(session_id, _chunk())
             case "stream":
                 for _step in range(int(amount[0])):
-                    await self._client.session_update(session_id, acp.update_agent_message_text(CHUNK))
+                    await self._client.session_update(session_id, _chunk())
             case "nested":
                 reads = (
                     self._client.read_text_file(session_id=session_id, path=f"/project/{i}.py")

@@ -47,13 +47,13 @@ def test_the_course_of_a_conversation_stays() -> None:
 
 def test_what_is_not_json_or_too_deep_becomes_its_length(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "talk.ndjson", redact=True)
-    deep = b"[" * 900 + b"]" * 900
+    deep = b"[" * 990 + b"]" * 990
     recorder.add("out", b"hunter2\n" + deep + b"\n")
     recorder.add("in", b'{"method": "x", "params": "hunter2"}\n')
     recorder.close()
     entries = read_recording(tmp_path / "talk.ndjson").entries
     assert [(entry.raw, entry.msg) for entry in entries] == [
         ("[7 characters]", None),
-        ("[1800 characters]", None),
+        ("[1980 characters]", None),
         (None, {"method": "x", "params": "[7 characters]"}),
     ]

@@ -5,15 +5,18 @@ import itertools
 import os
 import select
 import signal
+import socket
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
-from acp_server.agent.process import Signals
+from acp_server.agent.signals import Signals
 from tests.agent.processes.driver import PLAIN, plain, started
 
 BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -179,6 +182,43 @@ def test_a_signal_long_after_the_first_ends_the_process_at_once_even_if_the_loop
 
 
 @BACKENDS
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT], [signal.SIGHUP]])
+def test_signals_have_their_deadline_while_the_loop_runs_code_in_c(backend: str, numbers: list[int]) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "query")
+        agent.wait_for_stderr("blocking the loop")
+        for number in numbers:
+            agent.signal(number)
+            agent.wait_for_signals(number)
+        assert agent.exit_code() == 128 + numbers[0]
+        assert "the event loop is blocked" in agent.stderr
+
+
+@BACKENDS
+def test_signals_take_effect_in_the_order_in_which_they_came_while_the_loop_runs_code_in_c(backend: str) -> None:
+    with plain(backend) as agent:
+        agent.begin(1, "query")
+        agent.wait_for_stderr("blocking the loop")
+        # Python would call the handlers by their numbers.
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            agent.signal(number)
+            agent.wait_for_signals(number)
+        assert agent.exit_code() == 143
+
+
+@BACKENDS
+def test_a_second_signal_ends_at_once_while_the_loop_runs_code_in_c(backend: str) -> None:
+    with _very_patient(backend) as agent:
+        agent.begin(1, "query")
+        agent.wait_for_stderr("blocking the loop")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            agent.signal(number)
+            agent.wait_for_signals(number)
+        assert agent.exit_code() == 143
+        assert "signalled again while closing" in agent.stderr
+
+
+@BACKENDS
 def test_what_was_ignored_from_the_start_stays_ignored(backend: str) -> None:
     with started(["nohup", sys.executable, PLAIN, backend]) as agent:
         assert agent.call(1, "echo") == {}
@@ -245,3 +285,113 @@ def test_a_signal_that_comes_as_the_loop_begins_to_wait_wakes_it(monkeypatch: py
 
     anyio.run(main, backend="asyncio")
     assert signal.set_wakeup_fd(-1) == -1
+
+
+class Listening:
+    """Signals that are delivered, and what was told of them."""
+
+    def __init__(self) -> None:
+        self.at_once: list[tuple[int, str]] = []
+        self.acted: list[int] = []
+        self._came = anyio.Event()
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        signals = Signals(lambda number: self.at_once.append((number, threading.current_thread().name)))
+        signals.take()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(signals.deliver, self._act)
+                await anyio.wait_all_tasks_blocked()
+                yield
+                group.cancel_scope.cancel()
+        finally:
+            signals.release()
+
+    def _act(self, number: int) -> None:
+        self.acted.append(number)
+        self._came.set()
+
+    async def next(self) -> None:
+        with anyio.fail_after(20):
+            await self._came.wait()
+        self._came = anyio.Event()
+
+
+@pytest.mark.anyio
+async def test_each_signal_is_acted_on_once_though_its_handler_runs_as_well() -> None:
+    listening = Listening()
+    async with listening.run():
+        for _ in range(20):
+            signal.raise_signal(signal.SIGTERM)
+            await listening.next()
+        await anyio.wait_all_tasks_blocked()
+    assert listening.at_once == [(signal.SIGTERM, "acp_server signals")] * 20
+    assert listening.acted == [signal.SIGTERM] * 20
+
+
+@pytest.mark.anyio
+async def test_a_signal_is_acted_on_once_though_the_program_has_taken_the_wakeup_descriptor() -> None:
+    listening = Listening()
+    async with listening.run():
+        reader, writer = socket.socketpair()
+        with reader, writer:
+            writer.setblocking(False)
+            before = signal.set_wakeup_fd(writer.fileno())
+            for _ in range(3):
+                signal.raise_signal(signal.SIGTERM)
+                await listening.next()
+            signal.set_wakeup_fd(before)
+            assert reader.recv(100) == bytes([signal.SIGTERM]) * 3
+        signal.raise_signal(signal.SIGTERM)
+        await listening.next()
+    assert listening.acted == [signal.SIGTERM] * 4
+
+
+@pytest.mark.anyio
+async def test_what_listened_to_the_wakeup_descriptor_before_hears_of_each_signal_and_has_it_back() -> None:
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.settimeout(20)
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno())
+        listening = Listening()
+        try:
+            async with listening.run():
+                signal.raise_signal(signal.SIGTERM)
+                await listening.next()
+                # The thread passes it on behind what it does itself.
+                assert reader.recv(100) == bytes([signal.SIGTERM])
+        finally:
+            assert signal.set_wakeup_fd(before) == writer.fileno()
+
+
+@pytest.mark.anyio
+async def test_a_handler_that_the_program_has_put_in_place_of_ours_has_the_signal_alone() -> None:
+    listening = Listening()
+    theirs: list[int] = []
+    async with listening.run():
+        ours = signal.signal(signal.SIGTERM, lambda number, _: theirs.append(number))
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        await listening.next()
+        signal.signal(signal.SIGTERM, ours)
+    assert theirs == [signal.SIGTERM]
+    assert listening.acted == [signal.SIGHUP]
+
+
+def test_a_signal_to_a_fork_is_none_of_its_parent() -> None:
+    async def main() -> None:
+        listening = Listening()
+        async with listening.run():
+            pid = os.fork()
+            if not pid:
+                signal.signal(signal.SIGTERM, lambda *_: None)
+                signal.raise_signal(signal.SIGTERM)
+                os._exit(0)
+            await anyio.to_thread.run_sync(os.waitpid, pid, 0)
+            signal.raise_signal(signal.SIGHUP)
+            await listening.next()
+        assert listening.acted == [signal.SIGHUP]
+
+    anyio.run(main)

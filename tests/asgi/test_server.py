@@ -16,6 +16,7 @@ from websockets.asyncio.client import connect
 from acp_server import Limits
 from acp_server.asgi import WebSocketApp
 from tests.interop.editor import Editor as OfficialEditor
+from tests.interop.editor import text_block
 from tests.session.agents import setup
 from tests.session.editor import CANCELLED, END_TURN
 
@@ -113,7 +114,7 @@ async def test_the_client_of_the_official_sdk_drives_it() -> None:
         await client.initialize(protocol_version=1, client_capabilities=editor.capabilities)
         session = (await client.new_session(cwd="/project", mcp_servers=[])).session_id
         async with asyncio.TaskGroup() as group:
-            turn = group.create_task(client.prompt(session_id=session, prompt=[acp.text_block("hang")]))
+            turn = group.create_task(client.prompt(session_id=session, prompt=[text_block("hang")]))
             await editor.reached("agent_message_chunk")
             await client.cancel(session_id=session)
         assert (turn.result().stop_reason, editor.said[session]) == ("cancelled", "begun ")

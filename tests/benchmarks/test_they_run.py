@@ -13,7 +13,8 @@ from benchmarks import growth
 from benchmarks.figures import WORKLOADS, Figure, Workload
 from benchmarks.growth import KINDS, Curve, Kind, Point
 from benchmarks.growth import measure as measure_growth
-from benchmarks.rounds import FLOOR, OFFICIAL, OURS, Series, available, commands, measure, select
+from benchmarks.report import table
+from benchmarks.rounds import FLOOR, NEWEST, OFFICIAL, OURS, Series, available, commands, measure, select
 from benchmarks.subject import SubjectError
 from benchmarks.workloads import Counts
 
@@ -157,3 +158,10 @@ def test_a_curve_is_no_figure() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
     assert done.returncode == 2
     assert "there is no figure depth" in done.stderr
+
+
+def test_the_newest_sdk_has_a_column_of_ratios_where_it_was_measured() -> None:
+    series = Series(Figure("any", "", "", goal=0.5), {OURS: [1, 9], OFFICIAL: [4, 10], NEWEST: [2, 18]})
+    assert series.ratio_to(NEWEST) == 0.5
+    assert table([series], [OURS, OFFICIAL, NEWEST]).splitlines()[1].split()[-1] == "0.50"
+    assert "newest" not in table([series], [OURS, OFFICIAL])

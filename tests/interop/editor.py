@@ -9,6 +9,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Any
 
 import acp
@@ -29,6 +30,7 @@ from acp.schema import (
     RequestPermissionResponse,
     TerminalExitStatus,
     TerminalOutputResponse,
+    TextContentBlock,
     WaitForTerminalExitResponse,
     WriteTextFileResponse,
 )
@@ -36,6 +38,14 @@ from acp.schema import (
 from .subjects import assert_quiet, no_orphans
 
 _SECONDS = 30
+
+ENDS_HANDLERS = int(version("agent-client-protocol").partition(".")[0]) >= 1
+"""Whether this SDK ends the handler of a request that the agent withdraws. It does from 1.0 on."""
+
+
+def text_block(text: str) -> TextContentBlock:
+    """A block of a prompt."""
+    return TextContentBlock(type="text", text=text)
 
 
 class Editor(acp.Client):

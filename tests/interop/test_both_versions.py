@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import acp
 import pytest
 
-from .editor import Editor, attached
+from .editor import Editor, attached, text_block
 from .subjects import working
 from .typescript import Ended, drive
 
@@ -55,5 +54,5 @@ async def test_the_python_client_of_version_1(tmp_path: Path) -> None:
     async with attached(editor, working("trio")) as connection:
         session = (await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
         for text, said in [("say", "one messageand another"), ("ask", "completed"), ("next", "re: next")]:
-            answer = await connection.prompt(session_id=session, prompt=[acp.text_block(text)])
+            answer = await connection.prompt(session_id=session, prompt=[text_block(text)])
             assert (answer.stop_reason, editor.said.pop(session)) == ("end_turn", said)

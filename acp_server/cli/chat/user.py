@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from types import FrameType
 from typing import Any, Final, Protocol
 
 import anyio
 import anyio.lowlevel
 
-from acp_server.agent.process import Signals
+from acp_server.agent.signals import Signals
 from acp_server.cli.chat.answers import SHOW_ALL, Answers
 from acp_server.cli.screen import Screen
 from acp_server.schema import AvailableCommand
@@ -253,14 +254,15 @@ class Interrupts(Signals):
     """The signals to a chat. A third Ctrl-C of which the event loop has not heard ends the program at once."""
 
     def __init__(self) -> None:
-        super().__init__(self._pressed)
+        super().__init__(lambda _: None)
         self._unheard = 0
 
-    def _pressed(self, number: int) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
         self._unheard += number == signal.SIGINT
         if self._unheard > 2:
             raise KeyboardInterrupt
+        super()._handle(number, frame)
 
     async def deliver(self, act: Callable[[int], None]) -> None:
         """See `Signals`."""

@@ -20,6 +20,7 @@ from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.schema.base import check_of
+from acp_server.signatures import signature_of
 from acp_server.tasks.threads import Threads
 from acp_server.tools.approval import Approval
 from acp_server.tools.assistant.manifest import Said
@@ -56,7 +57,7 @@ class Registered:
             raise UsageError(f"a function is needed, not {type(function).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise UsageError(f"{name_of(function)} must return its result, not yield")
-        self._parameters = list(inspect.signature(function).parameters.values())
+        self._parameters = list(signature_of(function).parameters.values())
         self._gets = _matched(function, self._parameters, takes)
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - it is not asked whether it can be called

@@ -7,6 +7,7 @@ A stand-in for a turn is any request whose method ends in `/turn`.
 import asyncio
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -62,6 +63,16 @@ async def blocked(call: Call) -> Any:
     time.sleep(3600)
 
 
+async def query(call: Call) -> Any:
+    """One instruction that waits for no signal, and lets other threads run."""
+    call.notify_peer("started")
+    await anyio.sleep(0.1)  # until that is written
+    sys.stderr.write("blocking the loop\n")
+    return sqlite3.connect(":memory:").execute(
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
+    )
+
+
 async def thread(call: Call) -> Any:
     def work() -> None:
         anyio.from_thread.run_sync(call.notify_peer, "started")
@@ -109,7 +120,7 @@ class Plain:
     """Servable."""
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        handlers = (echo, size, big, stray, descriptors, interrupt, hang, stubborn, blocked, thread, pool)
+        handlers = (echo, size, big, stray, descriptors, interrupt, hang, stubborn, blocked, query, thread, pool)
         routes = {function.__name__: Route(function) for function in handlers}
         routes["exit"] = Route(leave)
         routes["hang/turn"] = Route(hang)

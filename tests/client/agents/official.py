@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import acp
-from acp.schema import PermissionOption, ToolCallUpdate
+from acp.schema import AgentMessageChunk, PermissionOption, TextContentBlock, ToolCallUpdate
 
 OPTIONS = [
     PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
@@ -60,7 +60,9 @@ class Obedient(acp.Agent):
         return acp.PromptResponse(stop_reason="cancelled" if stop.is_set() else "end_turn")
 
     async def say(self, session_id: str, text: str) -> None:
-        await self.client.session_update(session_id=session_id, update=acp.update_agent_message_text(text))
+        content = TextContentBlock(type="text", text=text)
+        update = AgentMessageChunk(session_update="agent_message_chunk", content=content)
+        await self.client.session_update(session_id=session_id, update=update)
 
 
 if __name__ == "__main__":

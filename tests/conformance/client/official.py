@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import acp
-from acp.schema import AllowedOutcome, Implementation, RequestPermissionResponse
+from acp.schema import AllowedOutcome, Implementation, RequestPermissionResponse, TextContentBlock
 
 
 class Editor(acp.Client):
@@ -26,7 +26,7 @@ async def main(command: str, *arguments: str) -> None:
         if answer.protocol_version != 1:
             return
         session = await connection.new_session(cwd=os.getcwd(), mcp_servers=[])
-        await connection.prompt(session_id=session.session_id, prompt=[acp.text_block("hello")])
+        await connection.prompt(session_id=session.session_id, prompt=[TextContentBlock(type="text", text="hello")])
 
 
 asyncio.run(main(*sys.argv[1:]))

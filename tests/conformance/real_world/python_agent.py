@@ -12,9 +12,12 @@ from typing import Any
 import acp
 from acp.schema import (
     AgentCapabilities,
+    AgentMessageChunk,
+    AgentPlanUpdate,
     ContentToolCallContent,
     Implementation,
     PermissionOption,
+    PlanEntry,
     TerminalToolCallContent,
     TextContentBlock,
     ToolCallProgress,
@@ -39,7 +42,8 @@ class Session:
         self.can_read = self.can_write = self.can_run = False
 
     async def say(self, text: str) -> None:
-        await self.update(acp.update_agent_message_text(text))
+        content = TextContentBlock(type="text", text=text)
+        await self.update(AgentMessageChunk(session_update="agent_message_chunk", content=content))
 
     async def update(self, update: Any) -> None:
         await self.client.session_update(session_id=self.id, update=update)
@@ -83,7 +87,8 @@ async def tool(session: Session) -> None:
 
 async def plan(session: Session) -> None:
     for status in ("pending", "in_progress", "completed"):
-        await session.update(acp.update_plan([acp.plan_entry("Look at it", status=status)]))
+        entry = PlanEntry(content="Look at it", priority="medium", status=status)
+        await session.update(AgentPlanUpdate(session_update="plan", entries=[entry]))
 
 
 async def permission(session: Session) -> None:

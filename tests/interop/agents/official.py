@@ -10,10 +10,8 @@ from acp import (
     NewSessionResponse,
     PromptResponse,
     run_agent,
-    text_block,
-    update_agent_message,
 )
-from acp.schema import AgentCapabilities, Implementation
+from acp.schema import AgentCapabilities, AgentMessageChunk, Implementation, TextContentBlock
 
 
 class Official(Agent):
@@ -31,7 +29,9 @@ class Official(Agent):
 
     async def prompt(self, prompt: Any, session_id: str, **_: Any) -> PromptResponse:
         text = f"The client sent: {''.join(block.text for block in prompt)}"
-        await self._client.session_update(session_id, update_agent_message(text_block(text)))
+        content = TextContentBlock(type="text", text=text)
+        update = AgentMessageChunk(session_update="agent_message_chunk", content=content)
+        await self._client.session_update(session_id, update)
         return PromptResponse(stop_reason="end_turn")
 
 

@@ -1,0 +1,220 @@
+"""The signals that end a program: taken while it serves, told to its event loop, and given back.
+
+What a signal means is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not exist
+on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked.
+
+Python calls a handler between two instructions of the main thread, those that have come meanwhile by their numbers. A
+query of a database that runs for a minute in the loop's thread is one instruction. So a thread reads the bytes that the
+handler in C writes at once. Code in C that keeps the interpreter's lock stops that thread, too
+(docs/decisions/signals.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from acp_server.agent.process import keep_in_forks, undo_in_forks
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import FrameType
+
+    import anyio
+
+logger = logging.getLogger("acp_server.agent")
+
+ENDING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+
+
+class Signals:
+    """Has the `ENDING` signals between `take` and `release`, and tells the event loop of them.
+
+    `at_once` is called for each even if the loop is blocked or does not run: in a thread while `deliver` runs, else in
+    the signal handler. A signal that the process was started to ignore (as `nohup` does) stays ignored. Outside the
+    main thread, where Python does not deliver them, nothing is taken. A process that is forked off has the handlers
+    from before.
+    """
+
+    def __init__(self, at_once: Callable[[int], None]) -> None:
+        self._at_once = at_once
+        self._before: dict[int, Any] = {}
+        self._received: deque[int] = deque()
+        self._arrived: anyio.Event | None = None
+        self._soon: Callable[..., object] | None = None
+        self._wakeups: _Wakeups | None = None
+
+    def take(self) -> None:
+        """They are ours from now on. Those that arrive before `deliver` are kept for it."""
+        if _in_main_thread():
+            undo_in_forks(self.release)
+            for number in ENDING:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+
+    def release(self) -> None:
+        """Give them back. Idempotent."""
+        keep_in_forks(self.release)
+        if self._wakeups is not None:
+            self._wakeups.give_back()
+        while self._before:
+            number, handler = self._before.popitem()
+            # None is a handler that was not set from Python, and cannot be.
+            if handler is not None:
+                signal.signal(number, handler)
+
+    def ignore(self) -> None:
+        """They mean nothing any more, not even while the interpreter is taken down, when no handler of ours can run."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+
+    async def deliver(self, act: Callable[[int], None]) -> None:
+        """Call `act` in this task for each signal, soon after it has come. Runs until it is cancelled."""
+        import anyio
+        import anyio.lowlevel
+
+        loop: Any = anyio.lowlevel.current_token().native_token
+        # asyncio's name, or trio's. Both may be called in a signal handler, and in a thread.
+        self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+        try:
+            with self._listening():
+                while True:
+                    # In this order: what arrives between two of these lines is seen by the next one.
+                    self._arrived = anyio.Event()
+                    while self._received:
+                        act(self._received.popleft())
+                    await self._arrived.wait()
+        finally:
+            self._soon = None
+
+    @contextmanager
+    def _listening(self) -> Generator[None]:
+        if not _in_main_thread():
+            yield
+            return
+        wakeups = self._wakeups = _Wakeups(self._told)
+        try:
+            wakeups.take()
+            yield
+        finally:
+            wakeups.give_back()
+            self._wakeups = None
+            wakeups.close()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        """The handler, in the main thread."""
+        if self._wakeups is None:
+            self._come(number)
+        else:
+            self._wakeups.confirm(number)
+
+    def _told(self, number: int) -> None:
+        """In the thread: any signal has come. The program may have put another handler in the place of ours."""
+        if signal.getsignal(number) == self._handle:
+            self._come(number)
+        elif self._soon is not None:
+            # Python may have looked for signals already, and the loop be about to wait.
+            self._soon(self._wake)
+
+    def _come(self, number: int) -> None:
+        self._at_once(number)
+        self._received.append(number)
+        if self._soon is not None:
+            self._soon(self._wake)
+
+    def _wake(self) -> None:
+        if self._arrived is not None:
+            self._arrived.set()
+
+
+_CONFIRMED: Final = 0x80
+"""In the byte of a signal whose handler in Python has been called."""
+
+
+class _Wakeups:
+    """Calls `told` in a thread for each signal, in the order of arrival.
+
+    Two bytes come for a signal: at once that of the handler in C, and then that of the handler in Python (`confirm`).
+    The second one counts only where the first is missing: it went to a descriptor that the program, or its loop, has
+    set later than we did. What was set earlier gets all of these bytes as well.
+    """
+
+    def __init__(self, told: Callable[[int], None]) -> None:
+        self._told = told
+        self._unconfirmed: set[int] = set()
+        self._before = -1
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._thread = threading.Thread(target=self._read, name="acp_server signals", daemon=True)
+
+    def take(self) -> None:
+        self._thread.start()
+        self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+
+    def give_back(self) -> None:
+        """Let the descriptor be what it was. Idempotent, and has no effect if it is not ours any more."""
+        found = signal.set_wakeup_fd(self._before)
+        if found != self._writer.fileno():
+            signal.set_wakeup_fd(found)
+
+    def close(self) -> None:
+        # The end, also if a process that was forked off has the socket as well.
+        self._writer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._writer.close()
+        self._reader.close()
+
+    def confirm(self, number: int) -> None:
+        """In the handler in Python."""
+        with suppress(BlockingIOError):  # it is full of signals
+            self._writer.send(bytes([number | _CONFIRMED]))
+
+    def _read(self) -> None:
+        while data := self._reader.recv(4096):
+            for byte in data:
+                try:
+                    self._hear(byte)
+                except Exception:
+                    logger.exception("acting on a signal failed")
+
+    def _hear(self, byte: int) -> None:
+        number = byte & ~_CONFIRMED
+        if byte == number:
+            self._unconfirmed.add(number)
+            self._told(number)
+            self._pass_on(byte)
+        elif number in self._unconfirmed:
+            self._unconfirmed.remove(number)
+        else:
+            self._told(number)
+
+    def _pass_on(self, byte: int) -> None:
+        # On Windows the descriptor is a socket. The only need of a loop there is to be woken, and `told` does that.
+        if self._before != -1 and sys.platform != "win32":
+            with suppress(OSError):  # it is full, or closed
+                os.write(self._before, bytes([byte]))
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def own_signals() -> None:
+    """Undo what a parent's choice for itself would do to this process and its children. Where SIGCHLD is ignored, no
+    child has an exit status of its own, and a signal that is blocked ends nothing. That a program is to outlive its
+    terminal (SIGHUP is ignored), or does not hear an interrupt, is left as it is."""
+    if sys.platform == "win32" or not _in_main_thread():
+        return
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD, signal.SIGPIPE, *ENDING})

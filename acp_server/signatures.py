@@ -1,0 +1,34 @@
+"""What a function of an author takes, with annotations that may name what is not there (yet).
+
+From Python 3.14 on they are evaluated when they are looked at, and not before. A name that only type checkers import,
+or that is defined further down, stays as it is written then, as with `from __future__ import annotations`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, get_args
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """`inspect.signature`: an annotation that cannot be evaluated is its text. Raises the same errors."""
+    try:
+        return inspect.signature(function)
+    except Exception:
+        if sys.version_info < (3, 14):
+            raise
+    import annotationlib
+
+    signature = inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+    written = inspect.signature(function, annotation_format=annotationlib.Format.STRING).parameters
+
+    def is_known(annotation: Any) -> bool:
+        return not isinstance(annotation, annotationlib.ForwardRef) and all(map(is_known, get_args(annotation)))
+
+    parameters = [
+        parameter if is_known(parameter.annotation) else written[name]
+        for name, parameter in signature.parameters.items()
+    ]
+    return signature.replace(parameters=parameters)
