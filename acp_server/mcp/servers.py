@@ -69,6 +69,8 @@ class Servers:
 
     async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
         """See `McpHost`."""
+        if not self._is_connected and self._session.mcp_servers:
+            await self.connect()
         with anyio.move_on_after(self._since + patience - anyio.current_time()):
             for server in self._servers:
                 await server.tried.wait()

@@ -91,6 +91,8 @@ class AgentDefinition:
     """What prompts may have beyond text and links."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
     """Which MCP transports beyond stdio the agent connects to."""
+    said_unused_servers: bool = False
+    """Whether the log has said that the agent does not connect to the servers that clients name."""
     versions: tuple[int, ...] = (1, 2)
     """Which versions of the protocol it speaks."""
     kept_in: SessionStore | None = None
@@ -225,7 +227,7 @@ class McpHost(Protocol):
         ...
 
     async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
-        """Wait until each of them is connected or has failed, until `patience` seconds after `connect` at the latest.
+        """Connect, if that was not done, and wait until each is connected or has failed, at most `patience` seconds.
         In a `turn` the user is shown there which have failed, if the client has no notices."""
         ...
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from acp_server.errors import AcpError, InvalidRequest
+from acp_server.errors import AcpError, ConnectionClosed, InvalidRequest, SessionClosed
+from acp_server.safe_text import one_line
 from acp_server.session.session import Session
 from acp_server.session.state import SessionEvent, SessionState
 from acp_server.store.records import iso
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from acp_server.session.turn import LiveTurn
 
 logger = logging.getLogger("acp_server.session")
+
+_NAME: Final = 60
+_NAMES: Final = 5
+"""Characters of the name of a server, and servers, that are named to the user."""
 
 
 class LiveSession(Session):
@@ -47,11 +52,34 @@ class LiveSession(Session):
     def leave(self, turn: LiveTurn) -> None:
         """The turn is really through, which may be long after its answer."""
         self.turns.remove(turn)
+        if self._are_servers_unused:
+            self._say_unused_servers()
         if not self._awaited:
             return
         for over in (turn, self.running):
             if (event := self._awaited.pop(over, None)) is not None:
                 event.set()
+
+    def _say_unused_servers(self) -> None:
+        """A turn has ended without a look at the MCP servers that the client named: they have no effect."""
+        self._are_servers_unused = False
+        names = ", ".join(one_line(str(getattr(server, "name", "?")), _NAME) for server in self._mcp_servers[:_NAMES])
+        if not self._definition.said_unused_servers:
+            self._definition.said_unused_servers = True
+            logger.warning(
+                "the client named MCP servers (%s), and the agent connects to none of them: say Agent(mcp=True), or "
+                "await session.mcp.connect() in a session handler",
+                names,
+            )
+        capabilities = self.client.capabilities.session
+        if capabilities is not None and capabilities.notices is not None and not self.closed:
+            from acp_server.schema.updates import Notice
+
+            notice = Notice(severity="warning", title=f"This agent does not use MCP servers: {names}")
+            try:
+                self.updates.send(notice.to_wire())
+            except (SessionClosed, ConnectionClosed):
+                pass  # there is no client left to tell
 
     async def wait_first(self, turn: LiveTurn | None) -> None:
         """Wait until all turns before this one have left; for None, until all have."""

@@ -81,8 +81,10 @@ class Session:
         mcp_servers: Sequence[McpServer] = (),
     ) -> None:
         self.record = record
-        self.mcp_servers = mcp_servers
-        """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
+        self._mcp_servers = mcp_servers
+        self._are_servers_unused = bool(mcp_servers)
+        """Whether the client has named MCP servers that the agent has not looked at."""
+        self._definition = definition
         self.updates = self._UPDATES(connection, profile, record.id)
         self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
@@ -145,12 +147,20 @@ class Session:
         """The directories that the session's work should stay in: `cwd` and the additional ones."""
         return [self.record.cwd, *self.record.additional_directories]
 
+    @property
+    def mcp_servers(self) -> Sequence[McpServer]:
+        """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
+        self._are_servers_unused = False
+        return self._mcp_servers
+
     @cached_property
     def mcp(self) -> McpHost:
         """The MCP servers that the client named for it (extra `mcp`): `await session.mcp.connect()` in a session
-        handler, or `Agent(mcp=True)`, makes their tools `tools` of the session."""
+        handler, or `Agent(mcp=True)`, makes their tools `tools` of the session. So does `session.mcp.ready(turn)` in a
+        turn. No server is started for an agent that does not look at them."""
         if self._mcp_host is None:
             raise UsageError("only the sessions of an `Agent` connect to MCP servers")
+        self._are_servers_unused = False
         return self._mcp_host(self)
 
     @property

@@ -43,7 +43,7 @@ OFFERED: dict[type, set[str]] = {
     },
     Session: {
         *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
-        *("origin", "roots"),
+        *("mcp_servers", "origin", "roots"),
         *("save", "set_commands", "set_config", "set_mode", "set_options", "set_title", "update"),
     },
     RemoteAgent: {

@@ -16,10 +16,10 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-integrations")
 
-from acp_server import Agent, Session
+from acp_server import Agent, Session, Turn
 from tests.client.processes import Ear, gone
 from tests.mcp.stage import REAL, call, real, staged
-from tests.session.editor import CANCELLED
+from tests.session.editor import CANCELLED, editing
 from tests.tools.kept import PERMISSION, selected, updates
 
 pytestmark = pytest.mark.anyio
@@ -231,3 +231,20 @@ async def test_two_sessions_have_servers_of_the_same_name_for_themselves(ear: Ea
         await call(editor, second, "real_add", a=1, b=1)
         assert stage.told[1] == "2"
     gone(*processes)
+
+
+async def test_they_start_when_a_turn_first_waits_for_them(ear: Ear, tmp_path: Path) -> None:
+    agent = Agent("late")
+    offered: list[list[str]] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.session.mcp.ready(turn)
+        offered.append([tool["name"] for tool in turn.session.tools.describe()])
+
+    async with editing(agent) as editor:
+        session = await editor.open(cwd=str(tmp_path), mcpServers=[real(ear.path)])
+        for _ in range(2):
+            await editor.ask(session)
+    assert "real_add" in offered[0]
+    assert offered[0] == offered[1]
