@@ -6,6 +6,7 @@ It imports nothing of the package. Nothing is logged or sent here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 _STEERING: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -90,3 +91,14 @@ def problems_of(data: Any, most: int | None = None) -> list[str]:
         for problem in cast("list[dict[str, Any]]", problems if isinstance(problems, list) else [])[:most]
         if isinstance(problem, dict) and "message" in problem  # pyright: ignore[reportUnnecessaryIsInstance]
     ]
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """What a wrong word may stand for, as the end of a message: the nearest of the known words, or all of them."""
+    from difflib import get_close_matches  # Here, because only a mistake needs it.
+
+    words = list(known)
+    near = get_close_matches(word, words, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are {', '.join(words)}" if words else "it has none"

@@ -33,6 +33,8 @@ DEFAULT_LEVEL: Final = "warning"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if COMPLETION in os.environ:
+        return _complete()
     own_signals()
     try:
         # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
@@ -45,6 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(entry("acp-server: the folder that this was started in has been removed"))
         return 2
+
+
+COMPLETION: Final = "_ACP_SERVER_COMPLETE"
+"""The variable by which a shell asks for the words that may stand next, or for the script that asks so."""
+
+
+def _complete() -> int:
+    from acp_server.cli.commands import commands
+
+    try:
+        commands.main([], prog_name="acp-server")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0
 
 
 def _command(arguments: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ import acp_server
 from acp_server.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch
 from acp_server.cli.output import written
 from acp_server.errors import UsageError
+from acp_server.safe_text import meant
 
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
@@ -62,11 +63,22 @@ class _Commands(click.Group):
             return super().get_command(ctx, cmd_name)
         return getattr(import_module(f"acp_server.cli.{cmd_name}"), cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            # click knows only the commands that are imported by now.
+            raise click.UsageError(f"There is no command {name!r}; {meant(name, _COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)  # a shell asks what may stand next
         if not args or (args[0].startswith("-") and args[0] not in (*_HELP, "--version")):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)

@@ -6,14 +6,16 @@ plain JSON (`acp_server.cli.raw_agent`).
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import anyio
 import click
@@ -49,17 +51,39 @@ timeout_option: Final = click.option(
 @click.command(context_settings={"allow_interspersed_args": False})
 @timeout_option
 @click.option("--registry", is_flag=True, help="Count as wrong what only the ACP registry refuses.")
+@click.option("--json", "as_json", is_flag=True, help="Print what is found as one JSON object.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
-def doctor(timeout: float, registry: bool, agent: tuple[str, ...]) -> int:
+def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]) -> int:
     """Start AGENT as an editor and as the check of the ACP registry do, and say what would go wrong.
 
     AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Exit status 1 if something is
     wrong; what is only worth knowing does not count.
     """
     use_standard_output()
-    examination = Examination(agent_command(agent), timeout, Screen(), registry=registry)
+    found: list[Finding] = []
+    screen = Screen()
+    tell = found.append if as_json else None
+    examination = Examination(agent_command(agent), timeout, screen, registry=registry, tell=tell)
     examination.run()
+    if as_json:
+        findings = [{"kind": kind, "text": text} for kind, text in found]
+        screen.output.write(f"{json.dumps({'faults': examination.faults, 'findings': findings})}\n")
     return 1 if examination.faults else 0
+
+
+class Finding(NamedTuple):
+    """What one look at the agent has come to."""
+
+    kind: Literal["ok", "fault", "note"]
+    text: str
+
+
+_COLOURS: Final = {"ok": "green", "fault": "red", "note": "yellow"}
+_MARKS: Final = {"ok": "ok   ", "fault": "FAULT", "note": "note "}
+
+
+def _show(screen: Screen, found: Finding) -> None:
+    screen.line(f"{_MARKS[found.kind]} {found.text}", fg=_COLOURS[found.kind], bold=found.kind == "fault")
 
 
 _SLOW: Final = 5.0
@@ -77,7 +101,16 @@ _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_D
 class Examination:
     """What is found out about one agent."""
 
-    def __init__(self, command: AgentCommand, timeout: float, screen: Screen, *, registry: bool) -> None:
+    def __init__(
+        self,
+        command: AgentCommand,
+        timeout: float,
+        screen: Screen,
+        *,
+        registry: bool,
+        tell: Callable[[Finding], None] | None = None,
+    ) -> None:
+        """`tell` is called with each finding; without it, `screen` shows them."""
         """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
         self.faults = 0
         self.agent_info: dict[str, Any] = {}
@@ -87,6 +120,7 @@ class Examination:
         self._command = command
         self._timeout = timeout
         self._screen = screen
+        self._tell = tell or partial(_show, screen)
         self._registry = registry
         self._signal: int | None = None
         """What has ended the examination before its end."""
@@ -240,16 +274,16 @@ class Examination:
 
     def _check(self, good: bool, what: str, why_not: str) -> None:
         if good:
-            self._screen.line(f"ok    {what}", fg="green")
+            self._tell(Finding("ok", what))
         else:
             self._bad(f"{what}; {why_not}" if why_not else what)
 
     def _bad(self, what: str) -> None:
         self.faults += 1
-        self._screen.line(f"FAULT {what}", fg="red", bold=True)
+        self._tell(Finding("fault", what))
 
     def _note(self, what: str) -> None:
-        self._screen.line(f"note  {what}", fg="yellow")
+        self._tell(Finding("note", what))
 
     @asynccontextmanager
     async def _started(self, home: str, stdin: int = subprocess.PIPE) -> AsyncGenerator[RawAgent]:

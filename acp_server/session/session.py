@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cached_property
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 import anyio
 
 from acp_server.errors import SessionClosed, UsageError
 from acp_server.peer.outcome import report
+from acp_server.safe_text import meant
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.settings import Option, Settings
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
+_RAISE: Final[Any] = object()
 
 
 class Session:
@@ -168,10 +170,20 @@ class Session:
         """The id of the current mode (ACP, Session Modes), or None for an agent without modes."""
         return self.settings.mode
 
-    def config(self, config_id: str) -> str | bool | None:
-        """The current value of a config option (ACP, Session Config Options); None if there is no such option: sessions
-        may differ in theirs, and what asks may be shared by agents."""
-        return self.settings.value(config_id)
+    @overload
+    def config(self, config_id: str) -> str | bool: ...
+
+    @overload
+    def config(self, config_id: str, default: T) -> str | bool | T: ...
+
+    def config(self, config_id: str, default: Any = _RAISE) -> Any:
+        """The current value of a config option (ACP, Session Config Options), text or a bool. `default`: where the
+        session has no such option, since sessions may differ in theirs; without it that raises UsageError."""
+        value = self.settings.value(config_id)
+        if value is not None or default is not _RAISE:
+            return default if value is None else value
+        ids = [option.id for option in self.settings.options]
+        raise UsageError(f"the session has no config option {config_id!r}; {meant(config_id, ids)}")
 
     # -- what the agent tells the client outside of a turn
 

@@ -171,8 +171,8 @@ class Permission:
             known = self._decided
         if known is False:
             return DECLINED, NEVER
-        approved = tool.auto_approve and self._scope is not None and context.session.config(AUTO_APPROVE) is True
-        if known or approved:
+        is_on = context.session.settings.value(AUTO_APPROVE) is True
+        if known or (tool.auto_approve and self._scope is not None and is_on):
             self._view.explain(self._title, *self._explanation)
             return CONFIRMED, ""
         self._view.keep(*self._previews)

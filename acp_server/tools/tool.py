@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from acp_server.errors import UsageError
+from acp_server.safe_text import meant
 from acp_server.signatures import signature_of
 from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, is_name, name_of
 
@@ -67,11 +68,7 @@ def _known(kind: Any) -> str:
     # An editor shows a kind that it does not know in no way at all.
     if kind in _KINDS or kind.startswith("_"):
         return kind
-    import difflib
-
-    near = difflib.get_close_matches(kind, _KINDS, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(_KINDS)}"
-    raise UsageError(f"there is no kind of tool {kind!r}; {hint}")
+    raise UsageError(f"there is no kind of tool {kind!r}; {meant(kind, _KINDS)}")
 
 
 def _is_time(seconds: Any) -> bool:
@@ -215,11 +212,7 @@ def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
     known = list(cast("Any", Tool).__init__.__kwdefaults__)
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
-        import difflib
-
-        near = difflib.get_close_matches(unknown, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise UsageError(f"a tool has no option {unknown!r}; {hint}")
+        raise UsageError(f"a tool has no option {unknown!r}; {meant(unknown, known)}")
     return Tool(function, **options)
 
 

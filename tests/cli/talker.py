@@ -135,6 +135,8 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             turn.stop_reason = "max_tokens"
         case "exit":
             os._exit(9)
+        case "what is set":
+            yield " ".join(map(str, (turn.session.mode, turn.session.config("model"), turn.session.config("loud"))))
         case text:
             yield f"You said {text}."
 

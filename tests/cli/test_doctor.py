@@ -42,6 +42,15 @@ def test_a_sound_agent_has_no_fault(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "session/new opens a session" in said
 
 
+def test_what_is_found_is_one_object_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "agent.py").write_text(SOUND + 'INFO["protocolVersion"] = 2\n' + RUN)
+    assert main(["doctor", "--json", sys.executable, str(tmp_path / "agent.py")]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["faults"] == 1
+    assert {"kind": "fault", "text": "protocolVersion is 2; editors speak version 1"} in found["findings"]
+    assert {each["kind"] for each in found["findings"]} == {"ok", "fault"}
+
+
 @pytest.mark.parametrize(
     ("source", "fault"),
     [

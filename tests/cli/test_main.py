@@ -38,7 +38,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nosuch"], "No such command 'nosuch'"),
+        (["nosuch"], "There is no command 'nosuch'"),
         (["serve", "a", "b"], "unexpected extra argument"),
         (["--nosuch"], "--nosuch"),
         (["serve", "--backend", "curio"], "'curio' is not one of 'asyncio', 'trio'"),

@@ -100,10 +100,11 @@ def test_without_a_word_about_questions_they_are_refused(chat: Chat, tmp_path: P
     (tmp_path / "go").touch()
     done = chat("--cwd", str(tmp_path), "-p", "later", TALKER)
     assert done.stdout == "waitingallowed: False, chosen: no\n"
-    assert done.stderr == "? Delete everything: refused (--yes allows it)\n"
+    arguments = "    path: /\n    force: true\n"
+    assert done.stderr == f"? Delete everything: refused (--yes allows it)\n{arguments}"
     for option, said in {"--deny": "refused (--deny)", "--yes": "Allow it"}.items():
         done = chat(option, "--cwd", str(tmp_path), "-p", "later", TALKER)
-        assert done.stderr == f"? Delete everything: {said}\n"
+        assert done.stderr == f"? Delete everything: {said}\n{arguments}"
 
 
 def test_on_a_terminal_what_is_no_answer_begins_a_line(chats: Prefork, tmp_path: Path) -> None:
@@ -115,7 +116,8 @@ def test_on_a_terminal_what_is_no_answer_begins_a_line(chats: Prefork, tmp_path:
     os.close(theirs)
     shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
     os.close(ours)
-    assert shown == "waiting\n? Delete everything: refused (--yes allows it)\nallowed: False, chosen: no\n"
+    asked = "? Delete everything: refused (--yes allows it)\n    path: /\n    force: true\n"
+    assert shown == f"waiting\n{asked}allowed: False, chosen: no\n"
 
 
 @pytest.mark.parametrize(
@@ -371,3 +373,68 @@ def test_a_version_that_is_asked_for_and_missing_is_an_error(chat: Chat, agent: 
     code, _, error = _versions(chat, agent, "--protocol", version)
     assert (code, error["type"]) == (1, "error")
     assert "version" in error["message"]
+
+
+def asking(id: str) -> RequestPermissionRequest:
+    return RequestPermissionRequest(session_id="s", tool_call=ToolCallUpdate(tool_call_id=id), options=[])
+
+
+def test_a_question_that_has_only_the_id_of_a_call_shows_what_is_known_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = TextReport("ask")
+    out.update(ToolCall(tool_call_id="7", title="Delete it", raw_input={"path": "/etc"}))
+    capsys.readouterr()
+    out.permission(asking("7"), None)
+    assert capsys.readouterr().err == "? Delete it: refused (--yes allows it)\n    path: /etc\n"
+    out.permission(asking("8"), None)
+    assert capsys.readouterr().err == "? 8: refused (--yes allows it)\n"
+
+
+SETTLED = "tests.cli.talker:settled"
+
+
+def test_a_mode_and_options_are_set_before_the_prompt(chat: Chat) -> None:
+    done = chat("-p", "what is set", "--mode", "code", "--config", "model=large", "--config", "loud=on", SETTLED)
+    assert (done.stdout, done.returncode) == ("code large True\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--mode", "cod"], "the agent has no mode 'cod'; did you mean 'code'?"),
+        (["--config", "modle=large"], "the agent has no option 'modle'; did you mean 'model'?"),
+        (["--config", "model=huge"], "the agent has no value of model 'huge'; there are small, large"),
+        (["--config", "loud=yes"], "the agent has no value of loud 'yes'; there are on, true, off, false"),
+        (["--config", "fast"], "--config wants ID=VALUE, and not 'fast'"),
+    ],
+)
+def test_a_mode_or_an_option_that_is_not_there_is_named(chat: Chat, arguments: list[str], why: str) -> None:
+    done = chat("-p", "settings", *arguments, SETTLED)
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"acp-server: {why}\n", 2)
+
+
+def test_help_behind_an_agent_is_that_of_the_chat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "agent.py"
+    file.write_text("from acp_server import Agent\nagent = Agent('a')\n")
+    assert main(["chat", str(file), "--help"]) == 0
+    assert "acp-server chat [OPTIONS]" in capsys.readouterr().out
+
+
+def test_a_wrong_command_is_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chta"]) == 2
+    assert "There is no command 'chta'; did you mean 'chat'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "index", "expected"),
+    [("acp-server ", 1, "plain,chat"), ("acp-server ch", 1, "plain,chat"), ("acp-server chat --mo", 2, "plain,--mode")],
+)
+def test_a_shell_is_told_what_may_stand_next(
+    words: str, index: int, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_ACP_SERVER_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(index))
+    assert main([]) == 0
+    assert expected in capsys.readouterr().out.splitlines()

@@ -7,7 +7,6 @@ from typing import Any
 import click
 import pytest
 
-from acp_server.cli.chat.live_screen import LiveScreen
 from acp_server.cli.screen import Screen, clean
 from acp_server.schema import (
     AgentMessageChunk,
@@ -20,6 +19,7 @@ from acp_server.schema import (
     EmbeddedResource,
     ImageContent,
     Notice,
+    OwnWord,
     Plan,
     PlanEntry,
     RequestPermissionRequest,
@@ -240,7 +240,7 @@ def test_plans_modes_and_commands_are_shown_and_what_is_not_for_reading_is_not(w
                 PlanEntry(content="a", priority="high", status="completed"),
                 PlanEntry(content="b", priority="high", status="in_progress"),
                 PlanEntry(content="c", priority="low", status="pending"),
-                PlanEntry(content="d", priority="low", status="postponed"),
+                PlanEntry(content="d", priority="low", status=OwnWord("postponed")),
             ]
         ),
         CurrentModeUpdate(current_mode_id="ask"),
@@ -481,18 +481,3 @@ def test_of_very_many_commands_the_first_are_shown(written: list[str]) -> None:
     shown(AvailableCommandsUpdate(available_commands=commands))
     assert len(text_of(written).splitlines()) == 201
     assert text_of(written).splitlines()[-1] == "  ... 9,800 more commands"
-
-
-def test_a_message_that_comes_all_at_once_and_is_very_long_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def chunk(text: str) -> AgentMessageChunk:
-        return AgentMessageChunk(content=TextContent(text=text))
-
-    screen = LiveScreen(lambda: None, lambda: (80, 24))
-    read: list[str] = []
-    monkeypatch.setattr("acp_server.cli.chat.live_screen._markdown", lambda text: read.append(text) or text)
-    table = "|a" * 100 + "\n" + "|-" * 100 + "\n" + ("|a" * 100 + "\n") * 1_000
-    for text in ("**before** ", table, "**behind**"):
-        screen.update(chunk(text))
-    screen.turn_over()
-    assert read == ["**before** ", "**behind**"]
-    assert screen.take().count("|a|a") > 1_000

@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, RpcError, Session, SessionClosed, Turn, schema
+from acp_server import Agent, RpcError, Session, SessionClosed, Turn, UsageError, schema
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
 from acp_server.session.settings import Option
 from tests.session.editor import END_TURN, editing
@@ -51,7 +51,7 @@ def settable(store: TestStore | None = None) -> tuple[Agent, list[Session]]:
 
     @agent.prompt
     async def prompt(turn: Turn) -> str:
-        return f"{turn.session.mode} {turn.session.config('model')} {turn.session.config('loud')}"
+        return f"{turn.session.mode} {turn.session.config('model', None)} {turn.session.config('loud', None)}"
 
     return agent, sessions
 
@@ -117,7 +117,10 @@ async def test_an_option_is_set_and_all_options_come_back() -> None:
         assert await choose("model", "large") == {"model": "large", "voice": "alto", "loud": False}
         assert await choose("voice", "bass") == {"model": "large", "voice": "bass", "loud": False}
         assert await choose("loud", True, type="boolean") == {"model": "large", "voice": "bass", "loud": True}
-        assert [sessions[0].config(id) for id in ("model", "voice", "loud", "other")] == ["large", "bass", True, None]
+        assert [sessions[0].config(id) for id in ("model", "voice", "loud")] == ["large", "bass", True]
+        assert sessions[0].config("other", None) is None
+        with pytest.raises(UsageError, match="the session has no config option 'modle'; did you mean 'model'"):
+            sessions[0].config("modle")
         # What one session chose is no default for the next.
         opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
         assert shown(opened["configOptions"]) == {"model": "small", "voice": "alto", "loud": False}

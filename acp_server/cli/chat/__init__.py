@@ -91,6 +91,8 @@ all of them, else 0, 1, 2, 5 and 130."""
 @click.option("--deny", is_flag=True, help="Refuse whatever the agent asks for.")
 @click.option("--resume", metavar="ID", help="Go on with a session: its id, the beginning of it, or `last`.")
 @click.option("--continue", "last", is_flag=True, help="The same as --resume last.")
+@click.option("--mode", metavar="ID", help="Enter this mode before the first prompt.")
+@click.option("--config", "options", metavar="ID=VALUE", multiple=True, help="Set this option before the first prompt.")
 @click.option("--sessions", is_flag=True, help="List the agent's sessions of the folder, and end.")
 @record_option
 @click.option(
@@ -108,6 +110,8 @@ def chat(
     deny: bool,
     resume: str | None,
     last: bool,
+    mode: str | None,
+    options: tuple[str, ...],
     sessions: bool,
     record: Path | None,
     protocol: str | None,
@@ -115,6 +119,7 @@ def chat(
     agent: tuple[str, ...],
 ) -> int:
     """See `_HELP`."""
+    context = click.get_current_context()
     use_standard_output()
     if as_json and prompt is None and not sessions:
         raise UsageError("--json goes with -p or --sessions")
@@ -128,8 +133,13 @@ def chat(
         answer: Answer = "yes" if yes else "no" if deny else "ask"
         command = agent_command(agent)
         if command.is_served_here:
+            if not {*agent[1:]}.isdisjoint(context.help_option_names):
+                # Behind an agent of ours stand options of `serve`; the user asks about the command that was typed.
+                click.echo(context.get_help())
+                return 0
             _check_order(agent)
             _check_served(agent, command)
+        pairs = [_pair(option) for option in options]
         text = None if prompt is None else _prompt(prompt)
     wishes = Wishes(
         command,
@@ -138,6 +148,8 @@ def chat(
         record=record,
         answer=answer,
         protocol=None if protocol is None else 1 if protocol == "1" else 2,
+        mode=mode,
+        options=pairs,
     )
     from acp_server.cli.chat.one_shot import OneShot, list_sessions
 
@@ -156,6 +168,13 @@ def chat(
         return await Conversation(_user(plain), wishes).run()
 
     return _run(talk)
+
+
+def _pair(option: str) -> tuple[str, str]:
+    id, equals, value = option.partition("=")
+    if not (id and equals):
+        raise UsageError(f"--config wants ID=VALUE, and not {option!r}")
+    return id, value
 
 
 def _prompt(given: str) -> str:

@@ -106,6 +106,7 @@ class LiveScreen(Screen):
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
         call = self.calls.of(update)
+        waited = call.status in (None, "pending")
         changed = call.change(update)
         id = update.tool_call_id
         if call.ended:
@@ -115,7 +116,10 @@ class LiveScreen(Screen):
             else:
                 self._write_news(call)
         elif id in self._running or len(self._running) < 1000:
-            self._running[id] = (call, self._running.get(id, (call, time.monotonic()))[1])
+            now = time.monotonic()
+            # The time in which the user thinks about its question is not the call's.
+            began = waited and call.status == "in_progress"
+            self._running[id] = (call, now if began else self._running.get(id, (call, now))[1])
         self._changed()
 
     def _write_call(self, call: ShownCall, since: float) -> None:

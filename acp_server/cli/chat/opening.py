@@ -27,16 +27,20 @@ from acp_server.errors import (
     UnsupportedVersion,
     UsageError,
 )
+from acp_server.safe_text import escape, meant
 from acp_server.schema import (
     AuthMethodAgent,
     BooleanConfigOptionCapabilities,
     ClientCapabilities,
     ClientSessionCapabilities,
     Implementation,
+    SessionConfigBoolean,
     SessionConfigOptionsCapabilities,
     SessionInfo,
 )
+from acp_server.schema import UnknownSessionConfigOption as UnknownOption
 from acp_server.schema.methods import METHODS
+from acp_server.session.settings import choices
 
 LAST: Final = "last"
 """What stands for the session of this folder that something happened in last."""
@@ -76,6 +80,10 @@ class Wishes:
     """How questions of the agent are answered: by the user, or all alike."""
     protocol: Literal[1, 2] | None = None
     """The version to speak; None for 1, or 2 if the agent does not have 1."""
+    mode: str | None = None
+    """The mode to enter."""
+    options: Sequence[tuple[str, str]] = ()
+    """Options to set: each id with the value, or with `on` or `off`."""
 
 
 @asynccontextmanager
@@ -139,10 +147,31 @@ async def logged_in(
 
 
 async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
-    """A new session, or the session that the user goes on with. Raises UsageError if there is no such session."""
+    """A new session, or the session that the user goes on with, in the mode and with the options that are wished for.
+    Raises UsageError if there is no such session, mode, option or value."""
     if wishes.resume is None:
-        return await agent.new_session(wishes.cwd, on_update=on_update)
-    return await take_up(agent, await find_session(agent, wishes.resume, wishes.cwd), on_update)
+        session = await agent.new_session(wishes.cwd, on_update=on_update)
+    else:
+        session = await take_up(agent, await find_session(agent, wishes.resume, wishes.cwd), on_update)
+    if wishes.mode is not None:
+        offered = [] if session.modes is None else [mode.id for mode in session.modes.available_modes]
+        await session.set_mode(_offered("mode", wishes.mode, offered))
+    for id, value in wishes.options:
+        known = {option.id: option for option in session.config_options if not isinstance(option, UnknownOption)}
+        option = known[_offered("option", id, list(known))]
+        if isinstance(option, SessionConfigBoolean):
+            words = {"on": True, "true": True, "off": False, "false": False}
+            await session.set_config_option(id, words[_offered(f"value of {id}", value, list(words))])
+        else:
+            values = [str(each) for each in choices(option)]
+            await session.set_config_option(id, _offered(f"value of {id}", value, values))
+    return session
+
+
+def _offered(what: str, wanted: str, offered: Sequence[str]) -> str:
+    if wanted in offered:
+        return wanted
+    raise UsageError(f"the agent has no {what} {wanted!r}; {escape(meant(wanted, offered))}")
 
 
 async def take_up(agent: RemoteAgent, info: SessionInfo, on_update: OnUpdate) -> RemoteSession:

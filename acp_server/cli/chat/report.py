@@ -19,7 +19,7 @@ from acp_server.agent.log import entry
 from acp_server.cli.chat.opening import Answer, NotServed
 from acp_server.cli.output import StandardOutput
 from acp_server.cli.screen import clean, step
-from acp_server.cli.screen_call import Calls
+from acp_server.cli.screen_call import Calls, argument_lines
 from acp_server.errors import AcpError, RpcError
 from acp_server.safe_text import UNSAFE
 from acp_server.schema import (
@@ -75,9 +75,13 @@ class TextReport:
 
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
         """The agent has asked, and was answered."""
-        what = request.tool_call.title or request.tool_call.tool_call_id
+        # Of a call that was shown before, the request need not have more than the id.
+        call = self._calls.of(request.tool_call)
+        call.change(request.tool_call)
         refused = {"ask": "refused (--yes allows it)", "no": "refused (--deny)"}
-        self.complain(f"? {what}: {refused.get(self._wish) or ('none' if answer is None else answer.name)}")
+        self.complain(f"? {call.title}: {refused.get(self._wish) or ('none' if answer is None else answer.name)}")
+        for line in () if call.has_shown_arguments else argument_lines(call.arguments):
+            self.complain(f"    {line.text}")
 
     def result(self, reason: str) -> None:
         """The turn is over."""
