@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from acp_server.errors import InvalidParams
 from acp_server.store.records import SessionRecord, TurnRecord
+
+if TYPE_CHECKING:
+    from acp_server.schema.session import SessionInfo
 
 PAGE_SIZE: Final = 50
 """How many sessions one answer to `session/list` has, whichever store."""
@@ -20,9 +23,13 @@ DELETED: Final = "The session was deleted, so it is not stored any more"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of the list of sessions, which need not have their turns; `next_cursor` is None on the last one."""
+    """A piece of the list of sessions; `next_cursor` is None on the last one.
 
-    sessions: list[SessionRecord]
+    Of a record the turns are not looked at. A `schema.SessionInfo` is told as it is: a session without a time, or with
+    `_meta`, from a log of the author's own.
+    """
+
+    sessions: Sequence[SessionRecord | SessionInfo]
     next_cursor: str | None
 
 
@@ -42,7 +49,9 @@ class SessionStore(Protocol):
         ...
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
-        """The session with this id, or None. `cwd`: where the client wants to go on with it."""
+        """The session with this id, or None. `cwd`: where the client wants to go on with it. Also called for the id
+        that `Agent.session_id` gives a new session, which is refused if there is one. An error of the store's own for
+        an unknown id, with -32002 or -32602, means the same as None there."""
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
