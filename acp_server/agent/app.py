@@ -163,7 +163,8 @@ class Agent:
     def session_id(self, function: F) -> F:
         """Register what names new sessions: a function of the `Call` of `session/new`, or of your method that opens
         one. It returns an id, or None for one of the runtime's. An id that the connection or the store has already is
-        refused: the request fails with an internal error, and the log says why. What it leaves in `call.data` is in
+        refused: the request fails with an internal error, and the log says why. With `history=False` the store is not
+        asked, since a log of your own may have been begun with the id. What it leaves in `call.data` is in
         `session.call.data` of the session handlers: an id often comes with the thing that it is the id of."""
         self._definition.session_id = handlers.as_async(function, "function for ids", "call")
         return function

@@ -19,14 +19,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio import to_thread
 
-from acp_server.errors import (
-    INVALID_PARAMS,
-    RESOURCE_NOT_FOUND,
-    RequestCancelled,
-    ResourceNotFound,
-    RpcError,
-    UsageError,
-)
+from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.peer import Peer
 from acp_server.schema.reading import absolute, read
@@ -112,13 +105,8 @@ class Lifecycle:
             return await self._made_as(by, SessionRecord(id, *directories), request, source)
 
     async def _is_stored(self, session_id: str, cwd: str) -> bool:
-        try:
-            return await self._definition.store.load(session_id, cwd=cwd) is not None
-        except RpcError as error:
-            # A store may have words of its own for an id that it does not know.
-            if error.code in (RESOURCE_NOT_FOUND, INVALID_PARAMS):
-                return False
-            raise
+        # A log of the author's own may have been begun by what has given the id.
+        return self._definition.history and await self._definition.store.load(session_id, cwd=cwd) is not None
 
     async def _made_as(
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None

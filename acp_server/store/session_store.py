@@ -50,8 +50,7 @@ class SessionStore(Protocol):
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         """The session with this id, or None. `cwd`: where the client wants to go on with it. Also called for the id
-        that `Agent.session_id` gives a new session, which is refused if there is one. An error of the store's own for
-        an unknown id, with -32002 or -32602, means the same as None there."""
+        that `Agent.session_id` gives a new session, unless the agent has no history."""
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:

@@ -19,7 +19,7 @@ from acp_server import (
     Turn,
     UsageError,
 )
-from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from acp_server.errors import INTERNAL_ERROR
 from acp_server.schema import (
     AgentMessageChunk,
     SessionConfigSelect,
@@ -76,26 +76,29 @@ async def test_a_new_session_has_the_id_that_the_agent_gives_it(editing: Editing
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("code", [RESOURCE_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR])
-async def test_a_store_may_say_in_words_of_its_own_that_it_does_not_know_an_id(code: int) -> None:
+async def test_an_agent_without_a_history_may_have_begun_the_log_of_a_new_session() -> None:
     class Log(MemoryStore):
-        async def load(self, session_id: str, *, cwd: str | None = None) -> Any:
-            raise RpcError(f"No {session_id}", code=code, data={"session_id": session_id})
+        async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
+            if session_id != "mine":
+                raise RpcError(f"No {session_id}", code=-32602, data={"session_id": session_id})
+            return SessionRecord(session_id, cwd or "/")
 
-    agent = talker(store=Log())
+    for history in (False, True):
+        agent = talker(store=Log(), history=history)
 
-    @agent.session_id
-    def named(call: Call) -> str:
-        return "mine"
+        @agent.session_id
+        def named(call: Call) -> str:
+            return "mine"
 
-    async with v1.editing(agent) as editor:
-        setup = {"cwd": "/project", "mcpServers": []}
-        if code == INTERNAL_ERROR:
-            assert (await editor.refusal("session/new", setup))["code"] == code
-        else:
+        async with v1.editing(agent) as editor:
+            setup = {"cwd": "/project", "mcpServers": []}
+            if history:
+                assert (await editor.refusal("session/new", setup))["code"] == INTERNAL_ERROR
+                continue
             assert await editor.open() == "mine"
-        refusal = await editor.refusal("session/load", {**setup, "sessionId": "other"})
-        assert refusal == {"code": code, "message": "No other", "data": {"session_id": "other"}}
+            assert (await editor.refusal("session/new", setup))["code"] == INTERNAL_ERROR
+            refusal = await editor.refusal("session/load", {**setup, "sessionId": "other"})
+            assert refusal == {"code": -32602, "message": "No other", "data": {"session_id": "other"}}
 
 
 @BOTH
