@@ -202,8 +202,8 @@ class RemoteSession:
         self._entered(mode_id)
         if isinstance(result, SetSessionModeResponse):
             return result
-        # Version 2 has an option for it, and in the answer all options.
-        others = {name: value for name, value in result.to_wire().items() if name != "configOptions"}
+        # Version 2 has an option for it, and in the answer are all options.
+        others = {name: value for name, value in result.to_wire().items() if name not in ("configOptions", "modes")}
         return SetSessionModeResponse.from_wire(others)
 
     async def set_config_option(
