@@ -322,7 +322,7 @@ class Lifecycle:
     async def _quiet(self, session: LiveSession) -> None:
         session.cancel()
         # Under a shield: a session must not be left half cancelled.
-        with grace(session.client.connection.limits.grace):
+        with grace(session.client.connection.limits.end_grace):
             await session.wait_first(None)
         for turn in list(session.turns):
             # The client hears of the turn's end before it hears of the session's.

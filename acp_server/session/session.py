@@ -104,7 +104,7 @@ class Session:
         self._saved = 0
         self._store = definition.store
         self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
-        self._patience = connection.limits.grace
+        self._patience = connection.limits.end_grace
         self._closers: AsyncExitStack | None = AsyncExitStack()
         """What is to be done when it is closed; None when that is done."""
         self._threads = Threads.current()
