@@ -37,7 +37,7 @@ class Recorder:
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    `redact` leaves out what was said, see `acp_server.agent.redaction`. `most`: bytes, beyond which a new file is begun;
+    `redact` leaves out what was said, see `acp_server.agent.redaction`. `most`: bytes, beyond which a new file begins;
     `keep` older ones stay beside it, `path.1` being the last of them. Raises UsageError if it cannot be opened, or is a
     symbolic link or a named pipe.
     """

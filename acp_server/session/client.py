@@ -267,7 +267,8 @@ def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionA
         response = read_result(RequestPermissionResponse, "session/request_permission", result)
     except MalformedResponse as error:
         return _no_permission(error)
-    outcome, meta = response.outcome, response.meta or {}
+    outcome = response.outcome
+    meta: dict[str, Any] = response.meta or {}
     if not isinstance(outcome, SelectedPermissionOutcome):
         return PermissionAnswer(None, None, meta)
     kind = next((option.kind for option in options if option.option_id == outcome.option_id), None)

@@ -263,7 +263,7 @@ class Lifecycle:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
         page = await self._definition.store.list(request.cwd, request.cursor)
-        sessions = [_listed(each) for each in page.sessions]
+        sessions = [*map(_listed, page.sessions), *page.infos]
         return ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor)
 
     async def close(self, call: Call) -> Model:
@@ -406,18 +406,13 @@ async def _replay(session: LiveSession, way: Updates, *, as_terminals: bool = Fa
                 await way.room()
 
 
-def _listed(session: SessionRecord | SessionInfo) -> SessionInfo:
+def _listed(record: SessionRecord) -> SessionInfo:
     from acp_server.schema.session import SessionInfo
 
-    if isinstance(session, SessionInfo):
-        return session
-    return SessionInfo(
-        session_id=session.id,
-        cwd=session.cwd,
-        title=session.title,
-        updated_at=iso(session.updated_at),
-        additional_directories=session.additional_directories or None,
-    )
+    info = SessionInfo(session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at))
+    if record.additional_directories:
+        info.additional_directories = record.additional_directories
+    return info
 
 
 async def _save(session: LiveSession) -> None:

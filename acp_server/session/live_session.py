@@ -82,6 +82,7 @@ class LiveSession(Session):
 
     answering = Session._answering
     """Within the block a request is about the session."""
+
     def offered(self) -> dict[str, Any]:
         """The modes and config options, as the answer to a request that opens it anew has them, in its wire form."""
         return self._offered()

@@ -23,14 +23,13 @@ DELETED: Final = "The session was deleted, so it is not stored any more"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of the list of sessions; `next_cursor` is None on the last one.
+    """A piece of the list of sessions, which need not have their turns; `next_cursor` is None on the last one."""
 
-    Of a record the turns are not looked at. A `schema.SessionInfo` is told as it is: a session without a time, or with
-    `_meta`, from a log of the author's own.
-    """
-
-    sessions: Sequence[SessionRecord | SessionInfo]
+    sessions: list[SessionRecord]
     next_cursor: str | None
+    infos: Sequence[SessionInfo] = ()
+    """More sessions, behind those, in the words that the client is told: without a time, or with `_meta`, from a log of
+    the author's own."""
 
 
 class SessionStore(Protocol):

@@ -153,10 +153,10 @@ async def test_a_list_has_what_a_log_of_the_authors_own_says_of_its_sessions(edi
     class Log(MemoryStore):
         async def list(self, cwd: str | None, cursor: str | None) -> Page:
             told = SessionInfo(session_id="a", cwd="/a", updated_at="2024-01-01T12:00:00Z", meta={"messages": 3})
-            return Page([told, SessionInfo(session_id="b", cwd="/b"), SessionRecord("c", "/c", ["/d"])], None)
+            return Page([SessionRecord("c", "/c", ["/d"])], None, [told, SessionInfo(session_id="b", cwd="/b")])
 
     async with editing(talker(store=Log())) as editor:
-        a, b, c = (await editor.client.result("session/list", {}))["sessions"]
+        c, a, b = (await editor.client.result("session/list", {}))["sessions"]
         assert a == {"sessionId": "a", "cwd": "/a", "updatedAt": "2024-01-01T12:00:00Z", "_meta": {"messages": 3}}
         assert b == {"sessionId": "b", "cwd": "/b"}
         assert (c["sessionId"], c["additionalDirectories"]) == ("c", ["/d"])

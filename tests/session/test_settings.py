@@ -430,38 +430,35 @@ async def test_options_whose_values_the_agent_keeps_are_told_as_it_says() -> Non
 
 
 @pytest.mark.parametrize("side", [editing, editing_v2], ids=["v1", "v2"])
-async def test_an_option_or_value_that_is_not_listed_is_refused_or_the_agents_matter(side: Any) -> None:
-    for unlisted in (False, True):
-        agent, _ = settable()
-        taken: list[tuple[str, str | bool]] = []
+@pytest.mark.parametrize("unlisted", [False, True])
+async def test_an_option_or_value_that_is_not_listed_is_refused_or_the_agents_matter(side: Any, unlisted: bool) -> None:
+    agent, _ = settable()
+    taken: list[tuple[str, str | bool]] = []
 
-        @agent.set_config_option(unlisted=unlisted)
-        async def chosen(session: Session, id: str, value: str | bool) -> None:
-            if id == "max_turns":
-                taken.append((id, value))
-            elif value == "huge":
-                huge = schema.SessionConfigSelectOption(value="huge", name="Huge")
-                await session.set_options(SELECT.model_copy(update={"options": [*SELECT.options, huge]}))
-            else:
-                raise InvalidParams(f"No {id}")
+    @agent.set_config_option(unlisted=unlisted)
+    async def chosen(session: Session, id: str, value: str | bool) -> None:
+        if id == "max_turns":
+            taken.append((id, value))
+        elif value == "huge":
+            huge = schema.SessionConfigSelectOption(value="huge", name="Huge")
+            options: Any = [*SELECT.options, huge]
+            await session.set_options(SELECT.model_copy(update={"options": options}))
+        else:
+            raise InvalidParams(f"No {id}")
 
-        async with side(agent) as editor:
-            id = await editor.open()
-            asked = [("max_turns", "7"), ("model", "huge"), ("model", "tiny"), ("nothing", "x")]
-            answers = []
-            for config_id, value in asked:
-                params = {"sessionId": id, "configId": config_id, "value": value, "type": "id"}
-                answers.append(await editor.answer(await editor.client.request("session/set_config_option", params)))
-            codes = [answer.get("code", 0) for answer in answers]
-            if not unlisted:
-                assert codes == [-32602] * 4
-                continue
-            assert codes == [0, 0, -32602, -32602]
-            assert taken == [("max_turns", "7")]
-            session = agent.find_session(editor.connection, id)
-            assert session.config("model") == "huge"
-            assert session.config("max_turns") is None
-            assert "max_turns" not in session.record.config
+    async with side(agent) as editor:
+        id = await editor.open()
+        codes: list[int] = []
+        for config_id, value in [("max_turns", "7"), ("model", "huge"), ("model", "tiny"), ("nothing", "x")]:
+            params = {"sessionId": id, "configId": config_id, "value": value, "type": "id"}
+            answer = await editor.answer(await editor.client.request("session/set_config_option", params))
+            codes.append(answer.get("code", 0))
+        assert codes == ([0, 0, -32602, -32602] if unlisted else [-32602] * 4)
+        assert taken == ([("max_turns", "7")] if unlisted else [])
+        session = agent.find_session(editor.connection, id)
+        assert session.config("model") == ("huge" if unlisted else "small")
+        assert session.config("max_turns") is None
+        assert "max_turns" not in session.record.config
 
 
 def test_options_are_typed_as_what_can_be_offered() -> None:
