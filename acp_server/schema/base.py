@@ -463,8 +463,8 @@ class Unknown(Record):
     @property
     def meta(self) -> dict[str, Any] | None:
         """Its `_meta`, as in all members of the union; None if it has none, or a malformed one."""
-        meta = self.fields.get("_meta")
-        return meta if isinstance(meta, dict) else None
+        meta: Any = self.fields.get("_meta")
+        return cast("dict[str, Any]", meta) if isinstance(meta, dict) else None
 
     @model_serializer(mode="plain")
     def _as_it_came(self) -> dict[str, Any]:
