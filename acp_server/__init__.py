@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call as Call
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.limits import Limits as Limits
+    from acp_server.peer.observed import ObservedStream as ObservedStream
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
     from acp_server.session.negotiation import Initialization as Initialization
@@ -104,6 +105,7 @@ _NAMES = {
     "peer.connection": "Connection",
     "peer.call": "Call",
     "peer.limits": "Limits",
+    "peer.observed": "ObservedStream",
     "session.client": "Client PermissionAnswer",
     "session.negotiation": "Initialization",
     "session.session": "Session",

@@ -163,7 +163,9 @@ class Agent:
     def session_id(self, function: F) -> F:
         """Register what names new sessions: a function of the `Call` of `session/new`, or of your method that opens
         one. It returns an id, or None for one of the runtime's. An id that the connection or the store has already is
-        refused: the request fails with an internal error, and the log says why."""
+        refused: the request fails with an internal error, and the log says why. With `history=False` the store is not
+        asked, since a log of your own may have been begun with the id. What it leaves in `call.data` is in
+        `session.call.data` of the session handlers: an id often comes with the thing that it is the id of."""
         self._definition.session_id = handlers.as_async(function, "function for ids", "call")
         return function
 
@@ -298,8 +300,8 @@ class Agent:
     # -- what the user can set
 
     def modes(self, *modes: SessionMode) -> None:
-        """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may change what its
-        session offers (`Session.settings`)."""
+        """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may offer others in
+        its session (`Session.set_modes`)."""
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
 
     @values.bare
@@ -315,13 +317,28 @@ class Agent:
         defaults."""
         self._definition.config_options.extend(values.options_of(options, self._definition.config_options))
 
-    @values.bare
-    def set_config_option(self, function: F) -> F:
+    @overload
+    def set_config_option(self, function: F) -> F: ...
+
+    @overload
+    def set_config_option(self, *, unlisted: bool) -> Callable[[F], F]: ...
+
+    def set_config_option(self, function: Any = None, *, unlisted: bool = False) -> Any:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
-        raises, nothing changes. It need not be there: `Session.config` tells the value at any time."""
-        takes = ("session", "id of the option", "value")
-        self._definition.set_config_option = handlers.as_async(function, "option handler", *takes)
-        return function
+        raises, nothing changes. It need not be there: `Session.config` tells the value at any time.
+
+        `unlisted`: whether it is also called for an option, or a value, that the session does not offer; otherwise
+        those are refused. It raises InvalidParams for what it does not know, or carries it out. If it has
+        offered it meanwhile (`Session.set_options`), that is a choice as any other, else the runtime keeps nothing.
+        """
+
+        def register(function: F) -> F:
+            takes = ("session", "id of the option", "value")
+            self._definition.set_config_option = handlers.as_async(function, "option handler", *takes)
+            self._definition.takes_unlisted = unlisted
+            return function
+
+        return register if function is None else register(function)
 
     # -- who may use it
 

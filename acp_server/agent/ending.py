@@ -147,7 +147,7 @@ class Ending:
 
     def __init__(self, limits: Limits, on_begin: Callable[[], object] | None = None) -> None:
         self._on_begin = on_begin
-        self._to_hear = limits.grace + _LOOP_ENDS
+        self._to_hear = limits.end_grace + _LOOP_ENDS
         # What the connection allows itself, twice over: beyond that it is stuck.
         self._longest = 2 * limits.closing + 2 * _LOOP_ENDS
         self._hearing = Deadline()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -35,15 +37,18 @@ class Recorder:
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
     A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    `redact` leaves out what was said, see `acp_server.agent.redaction`. Raises UsageError if it cannot be opened, or is
-    a symbolic link or a named pipe.
+    `redact` leaves out what was said, see `acp_server.agent.redaction`. `most`: bytes, beyond which a new file begins;
+    `keep` older ones stay beside it, `path.1` being the last of them. Raises UsageError if it cannot be opened, or is a
+    symbolic link or a named pipe.
     """
 
-    def __init__(self, path: Path, *, redact: bool = False) -> None:
+    def __init__(self, path: Path, *, redact: bool = False, most: int | None = None, keep: int = 0) -> None:
         self._path = path
         self._redact = redact
+        self._most = most
+        self._keep = keep
         try:
-            self._fd = open_private(path, os.O_APPEND)
+            self._open()
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
         if (mode := lax_rights(self._fd)) is not None:
@@ -64,15 +69,37 @@ class Recorder:
             os.close(self._fd)
             self._fd = -1
 
+    def _open(self) -> None:
+        self._fd = open_private(self._path, os.O_APPEND)
+        found = os.fstat(self._fd)
+        self._size = found.st_size
+        if not stat.S_ISREG(found.st_mode):
+            self._most = None  # a device has one file
+
+    def _turn_over(self) -> None:
+        """Begin a new file. Raises OSError."""
+        os.close(self._fd)
+        self._fd = -1
+        names = [self._path, *(Path(f"{self._path}.{number}") for number in range(1, self._keep + 1))]
+        for older, newer in pairwise(reversed(names)):
+            if newer.exists():
+                newer.replace(older)
+        self._path.unlink(missing_ok=True)
+        self._open()
+
     def _write(self, direction: str, lines: Sequence[Line]) -> None:
         now = time.time()
         rest = memoryview(b"".join(_entry(now, direction, line, self._redact) for line in lines))
         try:
+            if self._most is not None and self._size and self._size + len(rest) > self._most:
+                self._turn_over()
+            self._size += len(rest)
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError as error:
             logger.error("recording to %s ends: %s", self._path, error.strerror)
-            os.close(self._fd)
+            if self._fd >= 0:
+                os.close(self._fd)
             self._fd = -1
 
 

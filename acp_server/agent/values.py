@@ -99,10 +99,9 @@ def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tupl
     """`values`. Raises UsageError for anything that is not a mode, and for one whose id another has, here or among
     those of `before`."""
     if values:
-        from acp_server.schema.config_options import SessionMode
+        from acp_server.session.settings import check_modes
 
-        _check_each(values, SessionMode, "a mode is a SessionMode")
-        _check_ids("modes", [mode.id for mode in (*before, *values)])
+        check_modes((*before, *values))
     return values
 
 
@@ -115,18 +114,6 @@ def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option
     return values
 
 
-def _check_ids(what: str, ids: list[str]) -> None:
-    twice = next((id for id in ids if ids.count(id) > 1), None)
-    if twice is not None:
-        raise UsageError(f"there are two {what} with the id {twice!r}; a client could not tell them apart")
-
-
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
     """A way to log in, with its description if there is one."""
     return method if description is None else {**method, "description": description}
-
-
-def _check_each(values: tuple[Any, ...], kind: Any, what: str) -> None:
-    for value in values:
-        if not isinstance(value, kind):
-            raise UsageError(f"{what} of acp_server.schema, and not {value!r}")

@@ -26,6 +26,7 @@ from acp_server.errors import UsageError
 from acp_server.processes import own_group
 
 _READ_SIZE: Final = 64 * 1024
+_MIB: Final = 1024 * 1024
 _LINGER: Final = 1.0
 """Seconds in which output is still passed on after the agent has ended, in case a child of it holds the pipe."""
 _CLOSED: Final = 5.0
@@ -45,8 +46,22 @@ _TERMINATED: Final = 2.0
 @click.option(
     "--redact", is_flag=True, help="Leave out what was said: texts become their lengths. For a report of a fault."
 )
+@click.option(
+    "--max-size",
+    metavar="MIB",
+    type=click.IntRange(min=1),
+    help="Begin a new file when the recording has this many MiB; without it, there is one file of any size.",
+)
+@click.option(
+    "--keep",
+    metavar="NUMBER",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="With --max-size, how many older files stay: FILE.1 is the last one.",
+)
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
-def record(path: Path | None, redact: bool, agent: tuple[str, ...]) -> int:
+def record(path: Path | None, redact: bool, max_size: int | None, keep: int, agent: tuple[str, ...]) -> int:
     """Start AGENT, and record what it and its editor say to each other.
 
     AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Put this in front of it in the
@@ -56,7 +71,7 @@ def record(path: Path | None, redact: bool, agent: tuple[str, ...]) -> int:
     command = agent_command(agent)
     path = path or _new_file()
     is_new = not path.exists()
-    recorder = Recorder(path, redact=redact)
+    recorder = Recorder(path, redact=redact, most=None if max_size is None else max_size * _MIB, keep=keep)
     try:
         try:
             tee = _Tee(command, recorder)

@@ -142,7 +142,7 @@ class Link:
         self._closing = True
         self.connection.close()
         limits = self.connection.limits
-        with grace(limits.drain + 4 * limits.grace + 2 * limits.flush):
+        with grace(limits.drain + 4 * limits.end_grace + 2 * limits.flush):
             await self.connection.wait_closed()
             await self._tasks.wait_idle()
         if self._ending is not None:

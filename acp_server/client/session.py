@@ -201,18 +201,22 @@ class RemoteSession:
         request = SetSessionModeRequest(session_id=self.id, mode_id=mode_id, meta=meta)
         result = await self.agent.link.call("session/set_mode", request)
         self._entered(mode_id)
-        # Version 2 has an option for it.
-        return result if isinstance(result, SetSessionModeResponse) else SetSessionModeResponse(meta=result.meta)
+        if isinstance(result, SetSessionModeResponse):
+            return result
+        # Version 2 has an option for it, and in the answer are all options.
+        others = {name: value for name, value in result.to_wire().items() if name not in ("configOptions", "modes")}
+        return SetSessionModeResponse.from_wire(others)
 
     async def set_config_option(
         self, config_id: str, value: str | bool, *, meta: dict[str, Any] | None = None
-    ) -> list[SessionConfigOption]:
-        """Set an option (ACP, Session Config Options): all options as they are then."""
+    ) -> SetSessionConfigOptionResponse:
+        """Set an option (ACP, Session Config Options): the agent's answer, with all options as they are then, which are
+        in `config_options` of the session as well."""
         self._check_id()
         request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value, meta=meta)
         result: SetSessionConfigOptionResponse = await self.agent.link.call("session/set_config_option", request)
         self.config_options = result.config_options
-        return self.config_options
+        return result
 
     async def close(self, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
         """See `RemoteAgent.close_session`. Nothing is sent if the id has come to mean another session."""

@@ -33,7 +33,8 @@ class Answer(MutableMapping[str, Any]):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The answer's `_meta`, by key. What the runtime puts there itself stands."""
+        """The answer's `_meta`, by key, which is left out while it is empty. What the runtime puts there itself
+        stands."""
         return self._members.setdefault(META, {})
 
     def __getitem__(self, name: str) -> Any:
@@ -69,20 +70,21 @@ class Answer(MutableMapping[str, Any]):
 
     def added_to(self, result: Any) -> Any:
         """A result with these members. Those that it has itself stand; `_meta` is joined, key by key."""
-        if not self._members:
+        members = {name: value for name, value in self._members.items() if name != META or value}
+        if not members:
             return result
         own: Any = result.to_wire() if hasattr(result, "to_wire") else {} if result is None else result
         if not isinstance(own, dict):
             logger.warning("nothing is added to the answer to %s, which is not an object", self._method)
             return result
         try:
-            codec.encode(self._members)
+            codec.encode(members)
         except EncodeError as problem:
             # It was changed behind our back. The result itself can be written.
             logger.error("what is added to the answer to %s cannot be written as JSON: %s", self._method, problem)
             return result
         own = cast("dict[str, Any]", own)
-        whole = {**self._members, **own}
-        if META in self._members and isinstance(own.get(META), dict):
-            whole[META] = {**self._members[META], **own[META]}
+        whole = {**members, **own}
+        if META in members and isinstance(own.get(META), dict):
+            whole[META] = {**members[META], **own[META]}
         return whole

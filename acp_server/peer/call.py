@@ -57,6 +57,7 @@ class Call(SupervisedWork):
         "_partial",
         "added",
         "connection",
+        "data",
         "follower",
         "handler",
         "is_answered",
@@ -82,6 +83,8 @@ class Call(SupervisedWork):
         self._partial: Any = NOTHING
         self.added: Answer | None = None
         """What is added to its answer, once something is."""
+        self.data: Any = None
+        """The agent author's own: what one function that is called for the request leaves for another."""
         self.is_answered = False
         """Whether its answer is queued; its handler may still clean up."""
         self.follower: Any = None

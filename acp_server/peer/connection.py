@@ -183,7 +183,7 @@ class Connection(Peer):
         if self._closing is None:
             self._closing = cause
             self._ending.set()
-            self._patience = self._house.time() + self.limits.grace
+            self._patience = self._house.time() + self.limits.end_grace
             self._inbound.close()
             self._notifications.node.cancel(cause)
             self.tree.cancel(cause)
@@ -204,7 +204,7 @@ class Connection(Peer):
         limits = self.limits
         self._cancel_all(Cause.CLOSED)
         try:
-            with grace(2 * (limits.grace + limits.flush) + 1):
+            with grace(2 * (limits.end_grace + limits.flush) + 1):
                 if not self._all_read.is_set():
                     self._house.spawn(self._stop_reading)
                     await self._all_read.wait()
@@ -222,7 +222,7 @@ class Connection(Peer):
                 await self.watchdog.finish()
                 self._pending.close()
                 self._begin_closers()
-                with anyio.move_on_after(limits.grace):
+                with anyio.move_on_after(limits.end_grace):
                     await self._cleaning.wait_idle()
                 self._cleanups.cancel(Cause.SHUTDOWN)
                 self.writer.close()
@@ -254,7 +254,7 @@ class Connection(Peer):
         self._pending.close()
         self._begin_closers()
         if self._are_closers_called:
-            with grace(self.limits.grace):
+            with grace(self.limits.end_grace):
                 await self._cleaning.wait_idle()
 
     def _begin_closers(self) -> None:

@@ -6,6 +6,7 @@ counts is made, with `Connection.limits`. Nothing is enforced here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
@@ -17,8 +18,8 @@ from acp_server.wire.framing import DEFAULT_LINE_LIMIT
 Unit: TypeAlias = Literal["bytes", "characters", "seconds", "number"]
 
 
-def _limit(default: Any, unit: Unit) -> Any:
-    return field(default=default, metadata={"unit": unit})
+def _limit(default: Any, unit: Unit, *, optional: bool = False) -> Any:
+    return field(default=default, metadata={"unit": unit, "optional": optional})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Limits:
     requests (bytes): the requests that the peer has under way.
     running (number): requests that run at once; None: as many as come.
     drain (seconds): how long requests may go on when the input has ended.
-    grace (seconds): how long a cancelled request may clean up.
+    grace (seconds): how long a cancelled request may clean up; None: as long as it takes.
     flush (seconds): how long the last frames may take to be written.
     sessions (number): sessions that are open at once.
     path (characters): the longest directory of a session.
@@ -57,14 +58,14 @@ class Limits:
     requests: int = _limit(80 * 1024 * 1024, "bytes")
     """What the requests take that the peer has under way, each counted with 8 KiB beside its text: some 10,000 of them.
     One alone may take more."""
-    running: int | None = _limit(None, "number")
+    running: int | None = _limit(None, "number", optional=True)
     """Requests that run at once; more wait their turn. None: as many as come."""
     drain: float = _limit(1.0, "seconds")
     """How long running requests and notifications may go on when the input has ended and all requests have begun; or
     while a request that waits for its place among those that run does not get it."""
-    grace: float = _limit(DEFAULT_GRACE, "seconds")
+    grace: float | None = _limit(DEFAULT_GRACE, "seconds", optional=True)
     """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
-    then the callbacks of `Connection.on_close`."""
+    then the callbacks of `Connection.on_close`. None: as long as it takes; at the end, the default."""
     flush: float = _limit(2.0, "seconds")
     """How long the last frames may take to be written."""
     sessions: int = _limit(10_000, "number")
@@ -88,7 +89,7 @@ class Limits:
         """Raises UsageError, see the class."""
         for each in fields(self):
             value = getattr(self, each.name)
-            if (type(value) is int and value >= 0) or (value is None and each.default is None):
+            if (type(value) is int and value >= 0) or (value is None and each.metadata["optional"]):
                 continue
             if each.metadata["unit"] != "seconds":
                 raise UsageError(f"Limits({each.name}=...) is a whole number from 0 on, and not {value!r}")
@@ -96,6 +97,16 @@ class Limits:
                 raise UsageError(f"Limits({each.name}=...) is a number of seconds from 0 on, and not {value!r}")
 
     @property
+    def patience(self) -> float:
+        """`grace` as a number: infinity for None."""
+        return math.inf if self.grace is None else self.grace
+
+    @property
+    def end_grace(self) -> float:
+        """`grace` for what must end in any case: a connection, a session, a save."""
+        return DEFAULT_GRACE if self.grace is None else self.grace
+
+    @property
     def closing(self) -> float:
         """Seconds that the end of a connection may take, see `drain`, `grace` and `flush`."""
-        return self.drain + self.grace + self.flush
+        return self.drain + self.end_grace + self.flush

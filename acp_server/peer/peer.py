@@ -49,7 +49,7 @@ class Peer(ABC):
         """What runs for the peer: each of its requests is nested in it."""
         self._cleanups = Node(None, "cleanups", self.scopes)
         self.writer = Writer(stream, self._writer_broken)
-        self.watchdog = Watchdog(limits.grace, self._house)
+        self.watchdog = Watchdog(limits.patience, self._house)
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None

@@ -470,6 +470,12 @@ class Unknown(Record):
         """What came beside the tag, as it came."""
         return self.__pydantic_extra__ or {}
 
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        """Its `_meta`, as in all members of the union; None if it has none, or a malformed one."""
+        meta: Any = self.fields.get("_meta")
+        return cast("dict[str, Any]", meta) if isinstance(meta, dict) else None
+
     @model_serializer(mode="plain")
     def _as_it_came(self) -> dict[str, Any]:
         return {key: getattr(self, name) for key, name in attributes(type(self)).items()} | self.fields

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import CapabilityMissing, EncodeError, MalformedResponse, RpcError
@@ -38,6 +38,8 @@ class PermissionAnswer:
     """The chosen option, or None if the question was dismissed or cancelled."""
     kind: str | None
     """Its kind: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if dismissed or not offered."""
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The `_meta` of the client's answer."""
 
     @property
     def allowed(self) -> bool:
@@ -262,13 +264,15 @@ def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionA
     from acp_server.schema.tool_call import RequestPermissionResponse, SelectedPermissionOutcome
 
     try:
-        outcome = read_result(RequestPermissionResponse, "session/request_permission", result).outcome
+        response = read_result(RequestPermissionResponse, "session/request_permission", result)
     except MalformedResponse as error:
         return _no_permission(error)
+    outcome = response.outcome
+    meta: dict[str, Any] = response.meta or {}
     if not isinstance(outcome, SelectedPermissionOutcome):
-        return PermissionAnswer(None, None)
+        return PermissionAnswer(None, None, meta)
     kind = next((option.kind for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer(outcome.option_id, kind)
+    return PermissionAnswer(outcome.option_id, kind, meta)
 
 
 def _no_permission(error: Exception) -> PermissionAnswer:

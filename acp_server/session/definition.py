@@ -80,6 +80,8 @@ class AgentDefinition:
     """Whether what is said in turns is kept."""
     set_mode: Callable[[Session, str], Awaitable[None]] | None = None
     set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
+    takes_unlisted: bool = False
+    """Whether that is also called for options and values that a session does not offer."""
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
     config_options: list[Option] = field(default_factory=list["Option"])
     auth_methods: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

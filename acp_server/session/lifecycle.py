@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         McpServer,
         NewSessionRequest,
         ResumeSessionRequest,
+        SessionInfo,
     )
     from acp_server.session.updates import Updates
 
@@ -76,16 +77,11 @@ class Lifecycle:
 
     # -- session/new, load, resume
 
-    async def new(self, call: Call) -> Model | dict[str, Any]:
+    async def new(self, call: Call) -> dict[str, Any]:
         """`session/new`."""
         setup.check_size(call.params, call.connection.limits)
         session = await self._made(call, plain_setup(call.params) or _read_new(call))
-        state = session.settings.state()
-        if not state:
-            return {"sessionId": session.id}
-        from acp_server.schema.session import NewSessionResponse
-
-        return NewSessionResponse(session_id=session.id, **state)
+        return session.opening()
 
     async def _made(self, call: Call, request: Setup) -> LiveSession:
         """A new session."""
@@ -104,9 +100,13 @@ class Lifecycle:
             raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
         # Two at once with one id would both be new.
         async with self._lock(id):
-            if id in self.sessions or await self._definition.store.load(id, cwd=directories[0]) is not None:
+            if id in self.sessions or await self._is_stored(id, directories[0]):
                 raise UsageError(f"there is a session {id!r} already")
             return await self._made_as(by, SessionRecord(id, *directories), request, source)
+
+    async def _is_stored(self, session_id: str, cwd: str) -> bool:
+        # A log of the author's own may have been begun by what has given the id.
+        return self._definition.history and await self._definition.store.load(session_id, cwd=cwd) is not None
 
     async def _made_as(
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
@@ -165,23 +165,19 @@ class Lifecycle:
 
         return read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
 
-    async def load(self, call: Call) -> Model:
+    async def load(self, call: Call) -> dict[str, Any]:
         """`session/load`: all that was said is said again before the answer."""
-        from acp_server.schema.session import LoadSessionResponse
-
         request: LoadSessionRequest = call.follower.request
         async with self._reopened(call, request, "load") as session:
             await self.replay(session, session.updates.replay())
-        return LoadSessionResponse(**session.settings.state())
+        return session.offered()
 
-    async def resume(self, call: Call) -> Model | dict[str, Any]:
+    async def resume(self, call: Call) -> dict[str, Any]:
         """`session/resume`: like load, but nothing is said again."""
-        from acp_server.schema.session import ResumeSessionResponse
-
         request: ResumeSessionRequest = call.follower.request
         async with self._reopened(call, request, "resume") as session:
             pass
-        return ResumeSessionResponse(**session.settings.state())
+        return session.offered()
 
     @asynccontextmanager
     async def _reopened(self, call: Call, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
@@ -260,21 +256,14 @@ class Lifecycle:
 
     async def list(self, call: Call) -> Model:
         """`session/list`."""
-        from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
+        from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse
 
         request = read(ListSessionsRequest, call.params)
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
         page = await self._definition.store.list(request.cwd, request.cursor)
-        sessions: list[SessionInfo] = []
-        for record in page.sessions:
-            info = SessionInfo(
-                session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at)
-            )
-            if record.additional_directories:
-                info.additional_directories = record.additional_directories
-            sessions.append(info)
+        sessions = [*map(_listed, page.sessions), *page.infos]
         return ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor)
 
     async def close(self, call: Call) -> Model:
@@ -333,7 +322,7 @@ class Lifecycle:
     async def _quiet(self, session: LiveSession) -> None:
         session.cancel()
         # Under a shield: a session must not be left half cancelled.
-        with grace(session.client.connection.limits.grace):
+        with grace(session.client.connection.limits.end_grace):
             await session.wait_first(None)
         for turn in list(session.turns):
             # The client hears of the turn's end before it hears of the session's.
@@ -415,6 +404,15 @@ async def _replay(session: LiveSession, way: Updates, *, as_terminals: bool = Fa
             speech.send(update)
             if way.crowded:
                 await way.room()
+
+
+def _listed(record: SessionRecord) -> SessionInfo:
+    from acp_server.schema.session import SessionInfo
+
+    info = SessionInfo(session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at))
+    if record.additional_directories:
+        info.additional_directories = record.additional_directories
+    return info
 
 
 async def _save(session: LiveSession) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -110,6 +110,11 @@ class LiveSession(Session):
 
     answering = Session._answering
     """Within the block a request is about the session."""
+
+    def offered(self) -> dict[str, Any]:
+        """The modes and config options, as the answer to a request that opens it anew has them, in its wire form."""
+        return self._offered()
+
     saving = Session._saving
     """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
     change = Session._change

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from acp_server.peer.answer import Answer
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
+    from acp_server.schema.config_options import SessionMode
     from acp_server.schema.session import McpServer
     from acp_server.schema.updates import AvailableCommand, SessionUpdate
     from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
-    from acp_server.session.turn import LiveTurn
+    from acp_server.session.turn import LiveTurn, Turn
 
 logger = logging.getLogger("acp_server.session")
 
@@ -107,7 +108,7 @@ class Session:
         self._saved = 0
         self._store = definition.store
         self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
-        self._patience = connection.limits.grace
+        self._patience = connection.limits.end_grace
         self._closers: AsyncExitStack | None = AsyncExitStack()
         """What is to be done when it is closed; None when that is done."""
         self._threads = Threads.current()
@@ -230,15 +231,45 @@ class Session:
         await self._change(lambda: self.settings.choose(config_id, value))
         await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
 
-    async def set_options(self, *options: Option) -> None:
+    async def set_modes(self, *modes: SessionMode, current: str | None = None) -> None:
+        """Offer these modes in place of those before. `current`: the id of the current one; without it, the mode that
+        was chosen, or the first. A client learns of modes when the session opens, and of the current mode at any time.
+        Raises UsageError as `Agent.modes`, and ValueError for a `current` that is not among them."""
+        from acp_server.schema.updates import CurrentModeUpdate
+
+        before = self.mode
+        self.settings.offer_modes(modes)
+        if current is not None:
+            await self._change(lambda: self.settings.set_mode(current))
+        if self.call is None and self.mode is not None and self.mode != before:
+            await self.update(CurrentModeUpdate(current_mode_id=self.mode))
+
+    async def set_options(self, *options: Option, keep: bool = True) -> None:
         """Offer these config options in place of those before, as where one depends on another, and tell the client.
-        Those that stay keep the values that were chosen, if they still have them. In a handler of a choice, or of the
+        Those that stay keep the values that were chosen, if they still have them. `keep`: False if they have their
+        `current_value` instead, for an agent that keeps the values itself. In a handler of a changed option, or of the
         session's opening, the answer tells the client. Raises UsageError as `Agent.config_options`."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
-        self.settings.replace(options)
-        if self.call is None:
+        self.settings.replace(options, keep=keep)
+        if not keep:
+            await self.save()
+        if self.call is None or self.call.method == "session/set_mode":
             await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+
+    def opening(self) -> dict[str, Any]:
+        """What the answer to `session/new` says of it, in its wire form: its id, the modes and the config options. For
+        the answer of a method of yours that opens it, such as `session/fork`."""
+        return {"sessionId": self.id, **self._offered()}
+
+    def _offered(self) -> dict[str, Any]:
+        """What of it is not its id."""
+        state = self.settings.state()
+        if not state:
+            return state
+        from acp_server.schema.session import ResumeSessionResponse
+
+        return ResumeSessionResponse(**state).to_wire()
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises
@@ -254,6 +285,11 @@ class Session:
         await self.update(AvailableCommandsUpdate(available_commands=list(commands)))
 
     # -- its turns
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that runs, or cleans up after a cancel; None while there is none."""
+        return self.turns[0] if self.turns else None
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns

@@ -59,9 +59,19 @@ class Settings:
         self.options.append(_auto_approve())
         return True
 
-    def replace(self, options: Sequence[Option]) -> None:
-        """Offer these options from now on, and the runtime's own as before. Raises UsageError as `check_options`."""
+    def offer_modes(self, modes: Sequence[SessionMode]) -> None:
+        """Offer these modes from now on. Raises UsageError as `check_modes`."""
+        check_modes(modes)
+        self.modes[:] = modes
+
+    def replace(self, options: Sequence[Option], *, keep: bool = True) -> None:
+        """Offer these options from now on, and the runtime's own as before. `keep`: whether a value that was chosen
+        stays, else it is the option's own. Raises UsageError as `check_options`."""
         check_options(options)
+        if not keep:
+            for option in options:
+                self._record.config[option.id] = option.current_value
+                self._record.chosen.add(("config", option.id))
         own = [option for option in self.options if option.id == AUTO_APPROVE]
         self.options[:] = [*options, *own]
 
@@ -114,6 +124,13 @@ class Settings:
                     config[config_id] = before
 
         return undo
+
+    def choose_if_offered(self, config_id: str, value: str | bool) -> Callable[[], None]:
+        """`choose`, or nothing if there is no such option or value."""
+        try:
+            return self.choose(config_id, value)
+        except ValueError:
+            return lambda: None
 
     def offered(self) -> list[Option]:
         """The options as this client can show them, with their current values."""
@@ -186,6 +203,18 @@ def choices(option: Option) -> Sequence[str | bool]:
     return values
 
 
+def check_modes(modes: Sequence[SessionMode]) -> None:
+    """Raise UsageError for what is not a mode, and for two of one id."""
+    if not modes:
+        return
+    from acp_server.schema.config_options import SessionMode
+
+    for mode in modes:
+        if not isinstance(cast("Any", mode), SessionMode):
+            raise UsageError(f"a mode is a SessionMode of acp_server.schema, and not {mode!r}")
+    _check_ids("modes", [mode.id for mode in modes])
+
+
 def check_options(options: Sequence[Option]) -> None:
     """Raise UsageError for what is not an option, for two of one id, and for a current value that an option has not."""
     if not options:
@@ -202,10 +231,13 @@ def check_options(options: Sequence[Option]) -> None:
             listed = ", ".join(map(repr, given)) or "none"
             wrong = f"the current_value {option.current_value!r} of the config option {option.id!r}"
             raise UsageError(f"{wrong} is not one of its values; there are: {listed}")
-    ids = [option.id for option in options]
+    _check_ids("config options", [option.id for option in options])
+
+
+def _check_ids(what: str, ids: Sequence[str]) -> None:
     twice = next((id for id in ids if ids.count(id) > 1), None)
     if twice is not None:
-        raise UsageError(f"there are two config options with the id {twice!r}; a client could not tell them apart")
+        raise UsageError(f"there are two {what} with the id {twice!r}; a client could not tell them apart")
 
 
 T = TypeVar("T")
@@ -244,17 +276,22 @@ class Choosing:
         await self._choose(session, call, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
     async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
-        """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, and as
+        """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, unless the
+        agent takes those as well; and as
         `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
-        if option is None:
+        choose = session.settings.choose
+        if option is not None and value in choices(option):
+            value = session.settings.taken(config_id, value)
+        elif self._definition.takes_unlisted and config_id != AUTO_APPROVE:
+            choose = session.settings.choose_if_offered
+        elif option is None:
             raise problem("configId", "is not one of this session's options")
-        if value not in choices(option):
+        else:
             raise problem("value", "is not one of this option's values")
-        value = session.settings.taken(config_id, value)
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
-        choose = partial(session.settings.choose, config_id)
-        await self._choose(session, call, value, lambda: session.config(config_id), choose, tell)
+        now = partial(session.config, config_id, None)
+        await self._choose(session, call, value, now, partial(choose, config_id), tell)
 
     async def _choose(
         self,

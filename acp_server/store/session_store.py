@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from acp_server.errors import InvalidParams
 from acp_server.store.records import SessionRecord, TurnRecord
+
+if TYPE_CHECKING:
+    from acp_server.schema.session import SessionInfo
 
 PAGE_SIZE: Final = 50
 """How many sessions one answer to `session/list` has, whichever store."""
@@ -24,6 +27,9 @@ class Page:
 
     sessions: list[SessionRecord]
     next_cursor: str | None
+    infos: Sequence[SessionInfo] = ()
+    """More sessions, behind those, in the words that the client is told: without a time, or with `_meta`, from a log of
+    the author's own."""
 
 
 class SessionStore(Protocol):
@@ -42,7 +48,8 @@ class SessionStore(Protocol):
         ...
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
-        """The session with this id, or None. `cwd`: where the client wants to go on with it."""
+        """The session with this id, or None. `cwd`: where the client wants to go on with it. Also called for the id
+        that `Agent.session_id` gives a new session, unless the agent has no history."""
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:

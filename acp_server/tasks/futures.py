@@ -55,7 +55,7 @@ class Bell:
     """Awaited by one task of asyncio, again and again. It does for the task what a future of asyncio does. But if it is
     rung in a callback of the loop, the task goes on at once, and not in the loop's next round."""
 
-    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_current_task", "_go_on", "_loop")
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_current_task", "_go_on", "_kind", "_loop")
 
     def __init__(self) -> None:
         self._loop: Any = anyio.lowlevel.current_token().native_token
@@ -65,6 +65,8 @@ class Bell:
         self._go_on: Callable[[Bell], object] | None = None
         """Has the task that waits go on; None if none does."""
         self._context: Context | None = None
+        # Here, for the end of `asyncio.run` cancels tasks when no loop runs that could be asked.
+        self._kind = anyio.get_cancelled_exc_class()
         self._cancelled: BaseException | None = None
 
     def __await__(self) -> Generator[Bell, None, None]:
@@ -105,7 +107,7 @@ class Bell:
         """The task is cancelled. False if it is about to go on."""
         if (go_on := self._go_on) is None:
             return False
-        self._cancelled = anyio.get_cancelled_exc_class()(*(() if msg is None else (msg,)))
+        self._cancelled = self._kind(*(() if msg is None else (msg,)))
         # What cancels it may be about to cancel others.
         self._ring_soon(go_on)
         return True

@@ -28,13 +28,14 @@ DEFAULT_GRACE: Final = 5.0
 
 
 @contextmanager
-def grace(seconds: float = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
-    """A block that a cancel does not reach, for at most `seconds`.
+def grace(seconds: float | None = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
+    """A block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
 
     For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cancelled
     silently; `scope.cancelled_caught` of the yielded scope tells.
     """
-    with anyio.CancelScope(deadline=anyio.current_time() + seconds, shield=True) as scope:
+    deadline = math.inf if seconds is None else anyio.current_time() + seconds
+    with anyio.CancelScope(deadline=deadline, shield=True) as scope:
         yield scope
 
 
@@ -46,7 +47,7 @@ _SLACK: Final = 1.0
 
 
 class Watchdog:
-    """Calls back for everything that is still there `seconds` after it was put under watch.
+    """Calls back for everything that is still there `seconds` after it was put under watch; for infinity, at the end.
 
     One task serves any number of entries, since all have the same patience; it is started when there is something to
     watch, and ends when nothing is left.
@@ -66,7 +67,7 @@ class Watchdog:
     def add(self, overdue: Callable[[], None]) -> None:
         """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
         self._entries.setdefault(overdue, self.spawner.time() + self.seconds)
-        if not self._running and not self._finished:
+        if not self._running and not self._finished and self.seconds != math.inf:
             self.spawner.spawn(self._run)
             self._running = True
 

@@ -28,13 +28,13 @@ _left: set[asyncio.Task[Any]] = set()
 """Those that did not end in time. The loop keeps weak references only."""
 
 
-async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float = DEFAULT_GRACE) -> T:
+async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | None = DEFAULT_GRACE) -> T:
     """Run `coroutine` in a task of asyncio's own and wait for it: what it returns, or raises.
 
     When the caller is cancelled, that task gets exactly one `Task.cancel()` and up to `patience` seconds for its
-    cleanup; then it is left behind, which is logged. A failure of the cleanup is raised in place of the cancel. No
-    scope of the caller's, nor a time limit, reaches into the task in another way. Inside, asyncio is all there is to
-    use, and so is all that belongs to the turn: `turn.say`, `turn.run_tool`, `turn.client`.
+    cleanup; then it is left behind, which is logged. None: as long as it takes. A failure of the cleanup is raised in
+    place of the cancel. No scope of the caller's, nor a time limit, reaches into the task in another way. Inside,
+    asyncio is all there is to use, and so is all that belongs to the turn: `turn.say`, `turn.run_tool`, `turn.client`.
 
     Raises RequestCancelled if the task was cancelled by another task, for that does not cancel the caller; and
     UsageError on trio.

@@ -269,7 +269,7 @@ class Execution(Job):
     async def _hear_out(self, worker: Worker) -> None:
         """Give an `on_cancel` that is not quick a little more time, whatever the function does meanwhile."""
         try:
-            with anyio.move_on_after(min(_HEAR_OUT, self._turn.client.connection.limits.grace / 2)):
+            with anyio.move_on_after(min(_HEAR_OUT, self._turn.client.connection.limits.end_grace / 2)):
                 await worker.wait()
         finally:
             self._heard.set()

@@ -11,7 +11,7 @@ from acp_server.testing import memory_pair
 from tests.session.editor import END_TURN, editing
 
 
-@pytest.mark.parametrize("name", ["prompt", "steer", "session", "set_mode", "set_config_option", "logout"])
+@pytest.mark.parametrize("name", ["prompt", "steer", "session", "set_mode", "logout"])
 def test_a_decorator_with_parentheses_that_takes_none_says_so(name: str) -> None:
     register: Any = getattr(Agent("a"), name)
     with pytest.raises(UsageError, match=f"@agent.{name} takes nothing but its function: write it without parentheses"):

@@ -52,6 +52,48 @@ def test_both_directions_are_recorded_line_by_line_with_their_times(file: Path) 
     assert len(file.read_bytes().split(b".")[1].split(b",")[0]) == 6  # microseconds
 
 
+def test_a_recording_of_a_bounded_size_goes_on_in_a_new_file_and_keeps_some_older_ones(file: Path) -> None:
+    recorder = Recorder(file, most=150, keep=2)
+    for id in range(10):
+        recorder.add("in", b'{"id":%d,"x":"%b"}\n' % (id, b"x" * 40))
+    recorder.close()
+    kept = [Path(f"{file}.2"), Path(f"{file}.1"), file]
+    ids = [content["id"] for path in kept for _, content in contents(path)]
+    assert ids == list(range(10))[-len(ids) :]
+    assert all(path.stat().st_size <= 150 for path in kept)
+    assert [path.name for path in sorted(file.parent.iterdir())] == [file.name, f"{file.name}.1", f"{file.name}.2"]
+    if sys.platform != "win32":
+        assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+
+
+def test_a_bounded_recording_continues_a_file_and_keeps_an_entry_that_is_too_large(file: Path) -> None:
+    for keep in (1, 0):
+        recorder = Recorder(file, most=60, keep=keep)
+        recorder.add("out", b'{"id":1}\n')
+        recorder.add("out", b'{"text":"%b"}\n' % (b"x" * 100))
+        recorder.close()
+        assert contents(file) == [("out", {"text": "x" * 100})]
+        assert Path(f"{file}.1").exists()
+    assert contents(Path(f"{file}.1")) == [("out", {"id": 1})]
+
+
+def test_a_bounded_recording_that_cannot_be_turned_over_ends_and_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder(file, most=10, keep=1)
+    recorder.add("out", b'{"id":1}\n')
+
+    def refused(*_: Any) -> None:
+        raise OSError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    recorder.add("out", b'{"id":2}\n')
+    recorder.add("out", b'{"id":3}\n')
+    recorder.close()
+    assert contents(file) == [("out", {"id": 1})]
+    assert [record.getMessage() for record in caplog.records] == [f"recording to {file} ends: Permission denied"]
+
+
 def test_torn_lines_are_put_together_in_each_direction_for_itself(file: Path) -> None:
     recorder = Recorder(file)
     recorder.add("in", b'{"a"')

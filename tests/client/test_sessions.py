@@ -135,14 +135,17 @@ async def test_resume_list_close_delete_and_logout_say_what_they_mean() -> None:
 async def test_settings_are_sent_and_remembered() -> None:
     async with talking() as (agent, peer):
         peer.answer("session/new", {"sessionId": SESSION, "modes": MODES, "configOptions": [OPTION]})
-        peer.answer("session/set_mode", {})
+        peer.answer("session/set_mode", {"_meta": {"a": 1}, "more": 2})
         fast: dict[str, Any] = {"id": "fast", "name": "Fast", "type": "boolean", "currentValue": True}
-        peer.answer("session/set_config_option", {"configOptions": [fast]})
+        peer.answer("session/set_config_option", {"configOptions": [fast], "_meta": {"b": 3}})
         session = await agent.new_session("/project")
-        await session.set_mode("code")
+        entered = await session.set_mode("code")
+        assert (entered.meta, entered.model_extra) == ({"a": 1}, {"more": 2})
         assert session.modes is not None
         assert session.modes.current_mode_id == "code"
-        options = await session.set_config_option("fast", True)
+        answer = await session.set_config_option("fast", True)
+        assert answer.meta == {"b": 3}
+        options = answer.config_options
         assert options == session.config_options
         assert [option.to_wire() for option in options] == [fast]
         await session.set_config_option("model", "b")

@@ -1,5 +1,6 @@
 """The guide to embedding: its examples run, and streams get what it says."""
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import anyio.lowlevel
 import pytest
 from starlette.routing import WebSocketRoute
 
-from acp_server import Agent, Limits, serve
+from acp_server import Agent, Limits, ObservedStream, serve
 from acp_server.asgi import WebSocketApp
 from acp_server.testing import memory_pair
 from tests.agent.processes.driver import started
@@ -32,6 +33,16 @@ async def test_embedding_observe(tmp_path: Path) -> None:
         assert agent.next()["params"]["update"]["content"]["text"] == "3 messages came, 2 went."
         assert agent.next()["result"] == END_TURN
         assert agent.finish() == 0
+
+
+async def test_embedding_messages(caplog: pytest.LogCaptureFixture) -> None:
+    example = run("embedding.md", "messages")
+    mine, its = memory_pair()
+    observed = ObservedStream(its, example["observe"])
+    with caplog.at_level(logging.INFO, "wire"):
+        await mine.send(b'{"id":1}\n')
+        await observed.receive()
+    assert [record.getMessage() for record in caplog.records] == ['received {"id": 1}']
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -210,6 +210,23 @@ async def test_dependent_options() -> None:
         assert [m for m in editor.client.received if "config_option_update" in str(m)]
 
 
+async def test_own_settings() -> None:
+    async with opened("own_settings") as (editor, session, example):
+
+        async def choose(id: str, value: str) -> Any:
+            params = {"sessionId": session, "configId": id, "value": value}
+            return await editor.answer(await editor.client.request("session/set_config_option", params))
+
+        assert (await choose("model", "large"))["configOptions"][0]["currentValue"] == "large"
+        assert (await choose("max_turns", "7"))["configOptions"][0]["currentValue"] == "large"
+        assert (await choose("model", "huge"))["code"] == (await choose("colour", "red"))["code"] == -32602
+        # What the agent keeps for all sessions counts, and not what was chosen here.
+        example["stands"]["model"] = "small"
+        assert (await choose("max_turns", "8"))["configOptions"][0]["currentValue"] == "small"
+        await editor.ask(session)
+        assert editor.said() == ["plan, {'model': 'small', 'max_turns': '8'}"]
+
+
 ZED = {"name": "zed", "version": "1"}
 
 

@@ -43,8 +43,9 @@ OFFERED: dict[type, set[str]] = {
     },
     Session: {
         *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
-        *("mcp_servers", "origin", "roots"),
-        *("save", "set_commands", "set_config", "set_mode", "set_options", "set_title", "update"),
+        *("mcp_servers", "opening", "origin", "roots"),
+        *("save", "set_commands", "set_config", "set_mode", "set_modes", "set_options", "set_title", "turn"),
+        "update",
     },
     RemoteAgent: {
         *(

@@ -109,3 +109,13 @@ async def test_sessions_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert editor.said("talk-2", "user_message_chunk") == ["hello"]
         assert editor.said("talk-2") == ["HELLO"]
         assert await editor.ask("talk-2", "again") == END_TURN
+
+
+async def test_sessions_fork() -> None:
+    async with editing(run("sessions.md", "fork")["agent"]) as editor:
+        first = await editor.open()
+        assert await editor.ask(first, "one") == END_TURN
+        forked = await editor.client.result("session/fork", {"sessionId": first, "cwd": "/project", "mcpServers": []})
+        assert forked == {"sessionId": "talk-2"}
+        assert await editor.ask("talk-2", "two") == END_TURN
+        assert editor.said() == ["talk-1: one", "talk-2: one, two"]

@@ -197,7 +197,7 @@ async def test_a_session_is_taken_up_with_its_history_set_listed_closed_and_dele
     async with driven() as agent:
         session = await agent.new_session(tmp_path)
         await session.run("stream 2")
-        (option,) = await session.set_config_option("mode", "b")
+        (option,) = (await session.set_config_option("mode", "b")).config_options
         assert option.to_wire()["currentValue"] == "b"
         await session.close()
         taken = await agent.load_session(session.id, tmp_path, on_update=lambda one: heard.append(one.to_wire()))

@@ -24,4 +24,4 @@ def test_seconds_may_be_parts_of_one_and_nothing_else_may() -> None:
     absent: Any = None
     with pytest.raises(UsageError, match="and not None"):
         Limits(line=absent)
-    assert Limits(running=None).running is None
+    assert Limits(running=None, grace=None).running is None

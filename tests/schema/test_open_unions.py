@@ -51,6 +51,17 @@ def test_an_unknown_member_of_a_union_is_carried_unchanged(union: str) -> None:
 
 
 @each(UNIONS)
+def test_an_unknown_member_has_its_meta_as_those_that_are_known(union: str) -> None:
+    key, _ = UNIONS[union]
+    for meta, told in (({"automatic": True}, {"automatic": True}), (5, None)):
+        read: Any = schema.from_wire(getattr(schema, union), {key: "of_tomorrow", "_meta": meta})
+        assert read.meta == told
+        assert read.to_wire()["_meta"] == meta
+    without: Any = schema.from_wire(getattr(schema, union), {key: "of_tomorrow", "meta": 1})
+    assert (without.meta, without.fields) == (None, {"meta": 1})
+
+
+@each(UNIONS)
 def test_a_tag_that_is_not_a_string_is_an_error(union: str) -> None:
     key, _ = UNIONS[union]
     for tag in (5, ["text"], {}, True):

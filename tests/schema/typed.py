@@ -89,3 +89,8 @@ async def asked(session: RemoteSession, blocks: Sequence[schema.TextContent]) ->
     """A client reads the same union, and sends any sequence."""
     async with session.prompt(blocks) as turn:
         return [told(update) async for update in turn]
+
+
+def meta_of(block: schema.ContentBlock) -> dict[str, object] | None:
+    """What every member has needs no narrowing."""
+    return block.meta

@@ -253,6 +253,18 @@ async def test_only_an_offered_option_that_allows_is_an_approval(
         assert outcomes[0].allowed is allowed
 
 
+@pytest.mark.parametrize("outcome", [{"outcome": "selected", "optionId": "y"}, {"outcome": "cancelled"}])
+async def test_what_the_client_says_beside_its_answer_is_kept(outcome: Any) -> None:
+    method, ask, _ = PERMISSION
+    agent, outcomes = asking(ask)
+    async with editing(agent, capabilities={}) as editor:
+        session = await editor.open()
+        editor.client.answer(method, {"outcome": outcome, "_meta": {"acpx": {"by": "policy"}}})
+        assert await editor.ask(session) == END_TURN
+        assert outcomes[0].meta == {"acpx": {"by": "policy"}}
+        assert outcomes[0].allowed is (outcome["outcome"] == "selected")
+
+
 @pytest.mark.parametrize(
     "answer",
     [

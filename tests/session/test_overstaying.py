@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, Limits, Turn, schema
+from acp_server import Agent, Limits, Turn, grace, schema
 from tests.session.editor import CANCELLED, editing
 
 pytestmark = pytest.mark.anyio
@@ -182,3 +182,41 @@ async def test_what_a_cancelled_handler_says_last_goes_out_although_the_client_i
         editor.stream.release()
         assert await editor.answer(id) == CANCELLED
         assert editor.said()[-1] == "goodbye"
+
+
+async def test_with_no_limit_a_cancelled_turn_is_waited_for_as_long_as_it_saves() -> None:
+    agent = Agent("saves")
+    saved = anyio.Event()
+    saving = anyio.Event()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        if turn.text == "second":
+            return "after"
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace(None):
+                saving.set()
+                await saved.wait()
+                await turn.say("saved")
+        return "never"
+
+    async with editing(agent, Limits(drain=0, grace=None)) as editor:
+        session = await editor.open()
+        first = await editor.prompt(session)
+        await editor.settled()
+        await editor.cancel(session)
+        await saving.wait()
+        second = await editor.prompt(session, "second")
+        await editor.settled()
+        assert not editor.connection.watchdog._running
+        saved.set()
+        assert await editor.answer(first) == CANCELLED
+        assert await editor.answer(second) == {"stopReason": "end_turn"}
+        assert editor.said() == ["saved", "after"]
+
+
+async def test_with_no_limit_the_end_of_the_connection_has_one_all_the_same() -> None:
+    assert Limits(grace=None).closing == Limits().closing
+    assert Limits(grace=None).end_grace == Limits().end_grace

@@ -206,3 +206,19 @@ async def test_what_the_initialize_handler_raises_is_the_answer() -> None:
     async with v1.editing(agent, initialize=False) as editor:
         refusal = await editor.refusal("initialize", {"protocolVersion": 1})
         assert refusal == {"code": -32000, "message": "Not this client"}
+
+
+@pytest.mark.anyio
+async def test_meta_that_is_only_looked_at_is_not_told() -> None:
+    agent = Agent("own")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        turn.answer.meta.update({})
+        if turn.text == "more":
+            turn.answer["more"] = 1
+
+    async with v1.editing(agent) as editor:
+        session = await editor.open()
+        assert await editor.ask(session) == END_TURN
+        assert await editor.ask(session, "more") == {**END_TURN, "more": 1}

@@ -7,8 +7,27 @@ from typing import Any
 
 import pytest
 
-from acp_server import Agent, Call, MemoryStore, Session, SqliteStore, Turn, UsageError
-from acp_server.schema import AgentMessageChunk, TextContent
+from acp_server import (
+    Agent,
+    Call,
+    MemoryStore,
+    Page,
+    RpcError,
+    Session,
+    SessionRecord,
+    SqliteStore,
+    Turn,
+    UsageError,
+)
+from acp_server.errors import INTERNAL_ERROR
+from acp_server.schema import (
+    AgentMessageChunk,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionInfo,
+    SessionMode,
+    TextContent,
+)
 from tests.session import editor as v1
 from tests.session.editor import END_TURN, Editor
 from tests.session.v2 import editor as v2
@@ -54,6 +73,94 @@ async def test_a_new_session_has_the_id_that_the_agent_gives_it(editing: Editing
         # It is in the store.
         refusal = await editor.refusal("session/new", {"cwd": "/project", "mcpServers": [], "_meta": {"id": "acp-7"}})
         assert refusal["code"] == -32603
+
+
+@pytest.mark.anyio
+async def test_an_agent_without_a_history_may_have_begun_the_log_of_a_new_session() -> None:
+    class Log(MemoryStore):
+        async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
+            if session_id != "mine":
+                raise RpcError(f"No {session_id}", code=-32602, data={"session_id": session_id})
+            return SessionRecord(session_id, cwd or "/")
+
+    for history in (False, True):
+        agent = talker(store=Log(), history=history)
+
+        @agent.session_id
+        def named(call: Call) -> str:
+            return "mine"
+
+        async with v1.editing(agent) as editor:
+            setup = {"cwd": "/project", "mcpServers": []}
+            if history:
+                assert (await editor.refusal("session/new", setup))["code"] == INTERNAL_ERROR
+                continue
+            assert await editor.open() == "mine"
+            assert (await editor.refusal("session/new", setup))["code"] == INTERNAL_ERROR
+            refusal = await editor.refusal("session/load", {**setup, "sessionId": "other"})
+            assert refusal == {"code": -32602, "message": "No other", "data": {"session_id": "other"}}
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_what_names_a_session_leaves_something_for_its_handler(editing: Editing) -> None:
+    agent = talker()
+    found: list[Any] = []
+
+    @agent.session_id
+    def named(call: Call) -> str:
+        call.data = ["made", call.method]
+        return f"talk-{len(found)}"
+
+    @agent.session
+    def opened(session: Session) -> None:
+        assert session.call is not None
+        found.append(session.call.data)
+
+    @agent.method("_open")
+    async def open_one(call: Call) -> dict[str, Any]:
+        return (await agent.open_session(call, "/project")).opening()
+
+    async with editing(agent) as editor:
+        await editor.open()
+        assert await editor.client.result("_open") == {"sessionId": "talk-1"}
+    assert found == [["made", "session/new"], ["made", "_open"]]
+
+
+@BOTH
+@pytest.mark.anyio
+@pytest.mark.odd_shapes  # it takes members out of what it has got
+async def test_a_method_that_opens_a_session_answers_what_a_new_one_is_answered(editing: Editing) -> None:
+    agent = talker()
+    agent.modes(SessionMode(id="ask", name="Ask"))
+    choices = [SessionConfigSelectOption(value="s", name="S")]
+    agent.config_options(SessionConfigSelect(id="model", name="Model", current_value="s", options=choices))
+
+    @agent.method("_open")
+    async def open_one(call: Call) -> dict[str, Any]:
+        return (await agent.open_session(call, "/project")).opening()
+
+    async with editing(agent) as editor:
+        new = await editor.client.result("session/new", {"cwd": "/project", "mcpServers": []})
+        opened = await editor.client.result("_open")
+        assert opened.pop("sessionId") != new.pop("sessionId")
+        assert opened == new
+        assert opened["configOptions"]
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_list_has_what_a_log_of_the_authors_own_says_of_its_sessions(editing: Editing) -> None:
+    class Log(MemoryStore):
+        async def list(self, cwd: str | None, cursor: str | None) -> Page:
+            told = SessionInfo(session_id="a", cwd="/a", updated_at="2024-01-01T12:00:00Z", meta={"messages": 3})
+            return Page([SessionRecord("c", "/c", ["/d"])], None, [told, SessionInfo(session_id="b", cwd="/b")])
+
+    async with editing(talker(store=Log())) as editor:
+        c, a, b = (await editor.client.result("session/list", {}))["sessions"]
+        assert a == {"sessionId": "a", "cwd": "/a", "updatedAt": "2024-01-01T12:00:00Z", "_meta": {"messages": 3}}
+        assert b == {"sessionId": "b", "cwd": "/b"}
+        assert (c["sessionId"], c["additionalDirectories"]) == ("c", ["/d"])
 
 
 @pytest.mark.anyio
@@ -193,6 +300,26 @@ async def test_a_loaded_session_is_shown_by_the_agent_s_own_log(editing: Editing
         assert "result" in answer
         texts = [str(m) for m in shown if "message" in str(m["params"]["update"].get("sessionUpdate"))]
         assert ["'a'" in texts[0], "'A'" in texts[1], "'b'" in texts[2], "'B'" in texts[3]] == [True] * 4
+
+
+@BOTH
+@pytest.mark.anyio
+async def test_a_method_sees_whether_a_turn_of_a_session_runs(editing: Editing) -> None:
+    agent = Agent("a")
+    running: list[Turn | None] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        running.append(turn.session.turn)
+        assert turn.session.turn is turn
+
+    async with editing(agent) as editor:
+        id = await editor.open()
+        session = agent.find_session(editor.connection, id)
+        assert session.turn is None
+        assert await editor.ask(id) == END_TURN
+        assert session.turn is None
+    assert len(running) == 1
 
 
 def test_a_replay_handler_has_to_yield() -> None:

@@ -38,7 +38,7 @@ class Storm:
         self._second = SECOND_PROMPTS[seed % 3]
         self._journal = Journal(self._world.now)
         self._client = RawClient(self._journal, lambda asked: self._asked(asked))
-        planner = Planner(self._random, LIMITS.grace)
+        planner = Planner(self._random, LIMITS.end_grace)
         self._scenario = Scenario(self._random, planner, self._client, version)
         self._asked: Callable[[Any], None] = self._scenario.asked
         self.story = Story(self._journal, self._client, LIMITS, version)
@@ -114,7 +114,7 @@ class Storm:
         elif fate < 0.85:
             await self._idle()
         elif fate < 0.93:
-            await anyio.sleep(LIMITS.grace * random.choice((0.05, 0.3, 0.8, 1.2)))
+            await anyio.sleep(LIMITS.end_grace * random.choice((0.05, 0.3, 0.8, 1.2)))
         else:
             self._stall() if random.random() < 0.6 else self._go_on()
 
@@ -224,7 +224,7 @@ class Storm:
                 await self._idle()
                 if true():
                     return
-                await anyio.sleep(LIMITS.grace / 4)
+                await anyio.sleep(LIMITS.end_grace / 4)
 
     def _look_for_leavings(self, before: set[object]) -> None:
         connection = self._connection

@@ -161,7 +161,7 @@ def _of_method(story: Story, requests: Requests, method: Request) -> Iterator[An
         if method.finished is not None:
             yield _own_outcome(method)
         return
-    patience = cut.time + story.limits.grace
+    patience = cut.time + story.limits.end_grace
     finished = method.finished
     if finished is not None and finished.what == "returned" and finished.time <= patience + story.slack:
         yield _own_outcome(method)
@@ -207,7 +207,7 @@ cancelled anew in each round, one takes a slack."""
 
 @promise("bounded-answer", "cancellation.md: all cleanup of a request together has `Limits.grace`")
 def _bounded_answer(story: Story, requests: Requests) -> Iterator[str]:
-    grace = story.limits.grace
+    grace = story.limits.end_grace
     for request in requests.single("session/prompt", "_storm/play", "_storm/thread", "session/new", *LIFE):
         if request.cut is None or not request.answers:
             continue
@@ -246,7 +246,7 @@ def _whole_frames(story: Story, requests: Requests) -> Iterator[str]:
 @promise("bounded-end", "README.md: each has its defined end, whatever handlers, tasks and threads still do")
 def _bounded_end(story: Story, requests: Requests) -> Iterator[str]:
     limits = story.limits
-    bound = limits.drain + 2 * limits.grace + 2 * limits.flush + story.slack
+    bound = limits.drain + 2 * limits.end_grace + 2 * limits.flush + story.slack
     if story.closed is None or story.ended is None or story.closed.time > story.ended.time + bound:
         yield f"{story.end} at {story.ended}, closed: {story.closed}"
 

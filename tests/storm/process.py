@@ -49,7 +49,7 @@ class ProcessStorm:
         journal = self._journal = Journal(time.monotonic, time.monotonic_ns)
         self._client = RawClient(journal, lambda asked: self._asked(asked))
         self._scenario = Scenario(
-            self._random, Planner(self._random, LIMITS.grace, process=True), self._client, version
+            self._random, Planner(self._random, LIMITS.end_grace, process=True), self._client, version
         )
         self._asked: Callable[[Any], None] = self._scenario.asked
         self._unwritten = b""
@@ -145,7 +145,7 @@ class ProcessStorm:
         elif fate < 0.9:
             self._pump(self._random.choice((0.0, 0.001, 0.01)))
         else:
-            end = time.monotonic() + LIMITS.grace * self._random.choice((0.1, 0.5, 1.2))
+            end = time.monotonic() + LIMITS.end_grace * self._random.choice((0.1, 0.5, 1.2))
             while (left := end - time.monotonic()) > 0:
                 self._pump(left)
 

@@ -21,7 +21,7 @@ from tests.storm.jumping import run
 from tests.storm.rogue import LINE, Rogue
 
 LIMITS = Limits(line=LINE)
-CLOSING = LIMITS.drain + 4 * LIMITS.grace + 2 * LIMITS.flush
+CLOSING = LIMITS.drain + 4 * LIMITS.end_grace + 2 * LIMITS.flush
 """Seconds that the end of a connection may take at most."""
 SEEDS = int(os.environ.get("ACP_STORM_SEEDS", "80"))
 BLOCK = 25

@@ -168,3 +168,23 @@ async def test_a_scope_cancels_a_task_that_waits_for_a_bell() -> None:
         await bell
     assert scope.cancelled_caught
     assert bell.done()
+
+
+def test_the_end_of_a_program_cancels_a_task_that_waits_for_a_bell_when_no_loop_runs() -> None:
+    async def main() -> asyncio.Task[None]:
+        async def wait() -> None:
+            await Bell()
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        return task
+
+    loop = asyncio.new_event_loop()
+    try:
+        task = loop.run_until_complete(main())
+        # As `asyncio.run` does at its end.
+        assert task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        assert task.cancelled()
+    finally:
+        loop.close()

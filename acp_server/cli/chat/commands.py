@@ -128,7 +128,7 @@ class LocalCommands:
         if len(words) > 1:
             id = str(getattr(option, "id", ""))
             changed = await self._session.set_config_option(id, _value(option, " ".join(words[1:])))
-            option = next((each for each in changed if getattr(each, "id", None) == id), option)
+            option = next((each for each in changed.config_options if getattr(each, "id", None) == id), option)
         self._option(option)
         for value in _values(option):
             self._screen.line(f"      {value.value}", f"  {value.name}", dim=True)

@@ -190,7 +190,7 @@ class Version2:
         for option in self._sessions[request.session_id].config_options:
             if isinstance(option, SessionConfigSelect) and option.category == MODE:
                 return SetSessionConfigOptionRequest(
-                    session_id=request.session_id, config_id=option.id, value=request.mode_id
+                    session_id=request.session_id, config_id=option.id, value=request.mode_id, meta=request.meta
                 )
         raise CapabilityMissing("session/set_mode", "configuration option of the category mode")
 

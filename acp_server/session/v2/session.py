@@ -127,6 +127,10 @@ class Session(LiveSession):
         self.tools.cancel_from_client(turn, id)
         return True
 
+    def _offered(self) -> dict[str, Any]:
+        offered = forms.offered(self.settings)
+        return {"configOptions": offered} if offered else {}
+
     async def _end_terminals(self) -> None:
         async with anyio.create_task_group() as group:
             for terminal in list(self.terminals.values()):
@@ -151,7 +155,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         asked = read(NewSessionRequest, call.params)
         request = PlainSetup(asked.cwd, asked.additional_directories, _servers(asked.mcp_servers))
         session = await self._made(call, request)
-        return {"sessionId": session.id, **_offered(session)}
+        return session.opening()
 
     def _read_known(self, name: str, call: Call) -> ResumeSessionRequest:
         from acp_server.schema.session import ResumeSessionRequest
@@ -176,12 +180,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
             if call.params.get("replayFrom") is not None:
                 await self.replay(session, way, as_terminals=True)
             way.state("idle")
-        return _offered(session)
-
-
-def _offered(session: LiveSession) -> dict[str, Any]:
-    offered = forms.offered(session.settings)
-    return {"configOptions": offered} if offered else {}
+        return session.offered()
 
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:

@@ -87,7 +87,7 @@ async def test_settings_lists_log_in_and_the_end_of_sessions_are_sent_as_version
         peer.answer("session/list", {"sessions": [{"sessionId": SESSION, "cwd": "/project"}], "nextCursor": "2"})
         for method in ("session/close", "session/delete", "auth/login", "auth/logout"):
             peer.answer(method, {})
-        (option,) = await session.set_config_option("m", "b")
+        (option,) = (await session.set_config_option("m", "b")).config_options
         assert option.to_wire()["currentValue"] == "b"
         await session.set_config_option("m", True)
         page = await agent.list_sessions("/project", "1")
@@ -275,7 +275,9 @@ async def test_a_request_of_ones_own_opens_a_session_that_has_its_options_and_co
 async def test_what_a_request_of_version_2_is_answered_with_comes_back_whole() -> None:
     async with talking_2() as (agent, peer):
         peer.answer("session/new", {"sessionId": SESSION, "configOptions": [MODE_OPTION], "_meta": {"a": 1}})
-        peer.answer("session/set_config_option", {"configOptions": [MODE_OPTION], "_meta": {"b": 2}})
+        peer.answer("session/set_config_option", {"configOptions": [MODE_OPTION], "_meta": {"b": 2}, "more": 4})
         session = await agent.new_session("/project")
         assert session.response.meta == {"a": 1}
-        assert (await session.set_mode("a", meta={"c": 3})).meta == {"b": 2}
+        entered = await session.set_mode("a", meta={"c": 3})
+        assert (entered.meta, entered.model_extra) == ({"b": 2}, {"more": 4})
+        assert peer.all("session/set_config_option")[-1]["params"]["_meta"] == {"c": 3}

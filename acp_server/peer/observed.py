@@ -1,0 +1,62 @@
+"""A stream whose messages are shown to a function as they pass, for an author's own log of the wire.
+
+Bytes go on as they come, whether they are whole lines or not. What is observed changes nothing of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from acp_server.peer.stream import Stream
+from acp_server.wire import codec
+from acp_server.wire.framing import LineFramer, TooLong
+
+logger = logging.getLogger("acp_server.peer")
+
+Observer: TypeAlias = Callable[[Literal["received", "sent"], Any], object]
+"""Gets the way that a message takes, as the program sees it, and the message."""
+
+
+class ObservedStream:
+    """A stream that calls `observe("received" or "sent", message)` for each message, for `agent.run(wrap=...)` and
+    others: `wrap=lambda stream: ObservedStream(stream, observe)`.
+
+    What is received is shown before it is acted on, and what is sent before it is written. A line that is not JSON, or
+    longer than 32 MiB, is not shown. What `observe` raises is logged; it must be quick, for the event loop waits.
+    """
+
+    def __init__(self, stream: Stream, observe: Observer) -> None:
+        self._stream = stream
+        self._observe = observe
+        self._received = LineFramer()
+        self._sent = LineFramer()
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        data = await self._stream.receive()
+        self._show("received", self._received, data)
+        return data
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        self._show("sent", self._sent, data)
+        await self._stream.send(data)
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stream.aclose()
+
+    def _show(self, way: Literal["received", "sent"], framer: LineFramer, data: bytes) -> None:
+        for line in framer.feed(data):
+            if isinstance(line, TooLong):
+                continue
+            try:
+                message = codec.decode(line)
+            except (codec.DecodeError, RecursionError):
+                continue
+            try:
+                self._observe(way, message)
+            except Exception:
+                logger.exception("an observer of the messages has failed")
