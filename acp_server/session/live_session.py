@@ -6,8 +6,9 @@ What authors have of it is in `acp_server.session.session`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -19,12 +20,19 @@ from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.session.turn import LiveTurn
+    from acp_server.store.records import TurnRecord
 
 logger = logging.getLogger("acp_server.session")
+
+_REMEMBERED: Final = 4
+"""Cancelled turns of which the prompts are remembered where no history is kept."""
 
 
 class LiveSession(Session):
     """A session, with what only the runtime does with it."""
+
+    cancelled: Sequence[TurnRecord] = ()
+    """Of an agent that keeps no history: the turns right before that were cancelled."""
 
     # -- its turns
 
@@ -47,6 +55,8 @@ class LiveSession(Session):
     def leave(self, turn: LiveTurn) -> None:
         """The turn is really through, which may be long after its answer."""
         self.turns.remove(turn)
+        if not self.keeps_history:
+            self.cancelled = [*self.cancelled, turn.record][-_REMEMBERED:] if turn.record.status == "canceled" else []
         if not self._awaited:
             return
         for over in (turn, self.running):

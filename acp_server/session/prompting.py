@@ -31,6 +31,7 @@ from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.live_session import LiveSession, log_unsaved
+from acp_server.session.repeated import cancelled_before, unrepeated
 from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
@@ -62,7 +63,10 @@ class Prompt(Follower):
         self._session = session
         # Whether there is something to keep that no task is keeping.
         self._unsaved = False
-        self.turn: Final = self.TURN(session, host, request)
+        blocks: list[dict[str, Any]] = cast("Any", host.request.params)["prompt"]
+        if len(blocks) > 1:
+            blocks = unrepeated(blocks, cancelled_before(session))
+        self.turn: Final = self.TURN(session, host, request, blocks)
         session.turns.append(self.turn)
 
     async def serve(self) -> dict[str, Any]:

@@ -48,15 +48,18 @@ class Turn(TurnUpdates):
     _cause_at_end: Cause | None = None
     """Its request can still be cancelled when it has ended."""
 
-    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
+    def __init__(
+        self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
+    ) -> None:
         self.session = session
         self._host = host
         params: Any = host.request.params
         self._params: dict[str, Any] = params
-        self._request = request
+        self._blocks = blocks
+        self._request = request if len(blocks) == len(params["prompt"]) else None
         self.node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
-        self.record = kind(self._params["prompt"], most=host.connection.limits.turn)
+        self.record = kind(blocks, most=host.connection.limits.turn)
         """What is kept of it."""
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
@@ -88,11 +91,12 @@ class Turn(TurnUpdates):
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
-        """The user's message as content blocks (ACP, Content)."""
+        """The user's message as content blocks (ACP, Content). What a client says again of turns right before that the
+        user has cancelled is not in it; `params` has all of it."""
         if self._request is None:
             from acp_server.schema.content import PromptRequest
 
-            self._request = PromptRequest.from_wire(self._params)
+            self._request = PromptRequest.from_wire({**self._params, "prompt": self._blocks})
         return self._request.prompt
 
     @property
@@ -115,7 +119,7 @@ class Turn(TurnUpdates):
     @property
     def text(self) -> str:
         """The text blocks of the user's message, one below the other."""
-        return "\n".join([block["text"] for block in self._params["prompt"] if block["type"] == "text"])
+        return "\n".join([block["text"] for block in self._blocks if block["type"] == "text"])
 
     @property
     def client(self) -> Client:

@@ -23,11 +23,12 @@ from acp_server.workspace.commands import (
     ScanCommand,
     SearchCommand,
     WriteCommand,
+    find_command,
     help_text,
-    parse_command,
     wrong,
 )
-from acp_server.workspace.roots import Refusal, entitle, open_roots
+from acp_server.workspace.roots import Refusal, open_roots
+from acp_server.workspace.typed import EMPTY, entitle, is_empty, typed
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool
@@ -84,7 +85,7 @@ async def prompt(turn: Turn) -> None:
     """Carry out one command. What cannot be done is said in a sentence; anything that is not a command gets help."""
     await entitle(turn)
     try:
-        match parse_command(turn.text):
+        match find_command(typed(turn)):
             case SearchCommand(pattern, paths):
                 await report.show_search(turn, _SEARCH, pattern, paths or [None])
             case ReadCommand(target):
@@ -97,6 +98,8 @@ async def prompt(turn: Turn) -> None:
                 await _do(turn, _WRITE, path=path, content=_attached(turn) if content is None else content)
             case RunCommand(command):
                 await _do(turn, _RUN, command=command)
+            case None if is_empty(turn):
+                await turn.say(f"{EMPTY} `/help` says what I can do.\n")
             case None:
                 await turn.say(f"I carry out commands and do not chat. This is what I can do:\n\n{help_text()}\n")
             case _:

@@ -28,9 +28,10 @@ from acp_server.tools.output import Output
 from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.read import Passage, Reading, Skipped, read_text
-from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
+from acp_server.workspace.roots import Refusal, Roots, open_roots
 from acp_server.workspace.run import Ended, always_run, ask_run, execute, run_title
 from acp_server.workspace.search import Hit, Search
+from acp_server.workspace.typed import EMPTY, entitle, is_empty
 from acp_server.workspace.walk import files_below
 
 logger = logging.getLogger("acp_server.workspace")
@@ -82,7 +83,10 @@ def model_agent(
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         await entitle(turn)
-        await answer(turn)
+        if is_empty(turn):
+            await turn.say(f"{EMPTY}\n")
+        else:
+            await answer(turn)
 
     return agent
 

@@ -113,8 +113,10 @@ class Prompting(v1.Prompting):
 class Turn(LiveTurn):
     """One prompt, whose states are told as they change. Its id is that of the user's message."""
 
-    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
-        super().__init__(session, host, request)
+    def __init__(
+        self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
+    ) -> None:
+        super().__init__(session, host, request, blocks)
         self._speech = self.speech = session.updates.of(self.record)
         self._tell = session.updates.state
         self._asked: list[str | None] = []
