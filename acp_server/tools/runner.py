@@ -25,7 +25,7 @@ from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, is_large, problems_in, snapshot, yields, yields_async
-from acp_server.tools.permission import Permission
+from acp_server.tools.permission import Permission, for_users
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, TITLE, View
@@ -43,6 +43,10 @@ _FAILED: Final = "The tool failed."
 
 class _Refused(Exception):
     """The user's no, on its way out of the call's body; the text is for the model."""
+
+    def __init__(self, words: str, *, cancelled: bool) -> None:
+        super().__init__(words)
+        self.status: Literal["cancelled", "rejected"] = "cancelled" if cancelled else "rejected"
 
 
 class Execution(Job):
@@ -138,7 +142,7 @@ class Execution(Job):
             if permission.always is not None:
                 self._decide_others(permission.key, permission.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
-                raise _Refused(why_not)
+                raise _Refused(why_not, cancelled=permission.cancelled)
         if self.is_cancelled:
             return None
         if context.action.primary_confirmed:
@@ -215,7 +219,7 @@ class Execution(Job):
             self._view.keep(*value.content)
             self._end("completed", value.message, last=value.text, value=value.value, **value.changes)
         elif isinstance(error, _Refused):
-            self._end("rejected", str(error), last=str(error))
+            self._end(error.status, str(error), last=for_users(str(error)))
         else:
             self._fail(error)
 
@@ -310,7 +314,7 @@ class Execution(Job):
             changes["meta"] = {"outcome": status}
         self._view.end(
             "completed" if status == "completed" else "failed",
-            last=message if status == "cancelled" else last,
+            last=message if last is None and status == "cancelled" else last,
             **changes,
         )
 

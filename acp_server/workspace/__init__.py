@@ -14,6 +14,7 @@ from acp_server.agent.app import Agent
 from acp_server.peer.call import Call
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
+from acp_server.tools.permission import for_users
 from acp_server.workspace import change, report, run
 from acp_server.workspace.commands import (
     COMMANDS,
@@ -111,7 +112,7 @@ async def prompt(turn: Turn) -> None:
 async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
     result = await turn.run_tool(tool, arguments)
     if result.message and (result.status == "failed" or tool.approval):
-        await turn.say(f"{result.message}\n")
+        await turn.say(f"{for_users(result.message)}\n")
 
 
 def _attached(turn: Turn) -> str:

@@ -138,7 +138,8 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     call.data = Change(path, place, name, old, new)
     call.locate(path, None if old is None else _first_change(old, new))
     verb = "Make" if old is None else "Change"
-    return Approval(f"{verb} {name}?", preview=Diff(path=path, old_text=old, new_text=new), primary=f"{verb} it")
+    diff = Diff(path=path, old_text=old, new_text=new)
+    return Approval(f"{verb} {name}?", preview=diff, primary=f"{verb} it", explains=False)
 
 
 def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:

@@ -17,10 +17,10 @@ from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.safe_text import escape, masked
 from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Always, Approval, block
+from acp_server.tools.approval import Always, Approval, block, code
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.read import reason_of
-from acp_server.workspace.roots import Refusal, is_end, quoted, words_of
+from acp_server.workspace.roots import Refusal, exactly, is_end, quoted, words_of
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -48,8 +48,12 @@ async def ask_run(command: str, call: ToolContext) -> Approval:
     """What would be run, all of it, and where. Raises Refusal for a command that no system would run."""
     if len(command) > _LONGEST_COMMAND:
         raise Refusal(f"The command is longer than {_LONGEST_COMMAND:,} characters")
+    question = f"Run this in {quoted(call.session.cwd)}?"
     shown = block(escape(command, exact=True))
-    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{shown}", primary="Run it")
+    if run_title(command) == f"Run {code(exactly(command))}":
+        return Approval(f"{question}\n\n{shown}", primary="Run it", explains=False)
+    # The title does not have all of it.
+    return Approval(question, preview=shown, primary="Run it", explains=False)
 
 
 def always_run(command: str, call: ToolContext) -> Always:

@@ -191,8 +191,8 @@ def test_on_version_2_a_change_is_shown_whole_before_it_is_allowed_or_not(tmp_pa
     ("typed", "text", "status", "said"),
     [
         ("1", "first\n2nd\n", "completed", "`notes.txt` is changed."),
-        ("3", "first\nsecond\n", "rejected", "The user did not allow it"),
-        ("", "first\nsecond\n", "rejected", "It was not approved"),
+        ("3", "first\nsecond\n", "rejected", "It was not allowed"),
+        ("", "first\nsecond\n", "cancelled", "It was not approved"),
     ],
     ids=["yes", "no", "neither"],
 )

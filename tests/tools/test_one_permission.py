@@ -41,7 +41,7 @@ async def prepared(client: Client) -> Permission:
     tool: Any = Tool(lambda: None, name="act", description="Acts.", approval=True)
     session = SimpleNamespace(client=client, approvals={}, config=lambda _: None)
     context: Any = SimpleNamespace(id="call", session=session, is_cancelled=False)
-    view: Any = SimpleNamespace(keep=lambda *_: None, explain=lambda *_: None)
+    view: Any = SimpleNamespace(ask=lambda *_: None, explain=lambda *_: None, locations=())
     permission = Permission(tool, context, view, SessionApprovals())
     await permission.prepare({}, "Act", {})
     return permission
