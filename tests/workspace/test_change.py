@@ -400,3 +400,30 @@ async def test_a_cancel_while_the_editor_reads_withdraws_that(project: Path) -> 
         assert (told.answer, told.text) == (CANCELLED, "It was stopped before there was anything to show.\n")
         assert talk.withdrawn() == [reading["id"]]
         await talk.client.refuse(reading, -32800)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"], ids=["LF", "CR LF"])
+async def test_an_editor_that_answers_without_the_last_newline_of_a_file_costs_no_newline_and_no_edit(
+    project: Path, ending: str
+) -> None:
+    path = project / "README.md"
+    text = f"first{ending}needle{ending}"
+    path.write_bytes(text.encode())
+    async with talking(capabilities=FILES) as talk:
+        # With it while the file is not open, without it from then on.
+        buffers = Buffers(talk, {path: text})
+        session = await talk.open(str(project))
+        id = await talk.prompt(session, "/edit README.md needle => pin")
+        question = await asked(talk)
+        buffers.texts[str(path)] = text.removesuffix(ending)
+        await talk.client.respond(question, chosen("allow_once"))
+        assert (await talk.told(session, id)).text == "`README.md` is changed.\n"
+        assert buffers.texts[str(path)] == f"first{ending}pin{ending}"
+
+
+async def test_a_newline_that_only_the_disk_has_is_not_given_to_a_text_with_other_changes(project: Path) -> None:
+    async with talking(capabilities=FILES) as talk:
+        buffers = Buffers(talk, {project / "README.md": "second\nneedle"})
+        talk.client.answer(PERMISSION, chosen("allow_once"))
+        await talk.tell(await talk.open(str(project)), "/edit README.md needle => pin")
+        assert buffers.texts[str(project / "README.md")] == "second\npin"
