@@ -305,7 +305,10 @@ class Execution(Job):
     ) -> None:
         if error is not None:
             _let_go(error)
-        self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
+        told = message
+        if status == "cancelled" and self._context.partial:
+            told = "\n".join(filter(None, (self._context.partial, message and f"[{message}]")))
+        self._result = ToolResult(self.given, self._tool.name, status, told, value, error)
         self._turn.tool_ended(self._result, self.id)
         if self._context.raw_output is not None:
             changes.setdefault("raw_output", snapshot(self._context.raw_output))

@@ -98,7 +98,7 @@ async def prompt(turn: Turn) -> None:
             case WriteCommand(path, content):
                 await _do(turn, _WRITE, path=path, content=_attached(turn) if content is None else content)
             case RunCommand(command):
-                await _do(turn, _RUN, command=command)
+                await run.show_run(turn, _RUN, command)
             case None if is_empty(turn):
                 await turn.say(f"{EMPTY} `/help` says what I can do.\n")
             case None:

@@ -29,7 +29,7 @@ from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.read import Passage, Reading, Skipped, read_text
 from acp_server.workspace.roots import Refusal, Roots, open_roots
-from acp_server.workspace.run import Ended, always_run, ask_run, execute, run_title
+from acp_server.workspace.run import MOST_TOLD, Ended, always_run, ask_run, end_of, execute, run_title
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.typed import EMPTY, entitle, is_empty
 from acp_server.workspace.walk import files_below
@@ -239,9 +239,7 @@ def _read(passage: Passage) -> str:
 
 
 def _printed(ended: Ended) -> Output:
-    printed = ended.output
-    if len(printed) > MOST_CHARACTERS:
-        printed = f"[the beginning is left out]\n{printed[-MOST_CHARACTERS:]}"
+    printed = end_of(ended.output, MOST_TOLD)
     # What it has printed is shown by now.
     told = Output(f"{printed}\n[{ended}]".lstrip("\n"), said=True)
     told.text = str(ended)
