@@ -97,9 +97,14 @@ class AgentSide:
                 requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
         else:
             requests.update(NO_PROMPT_HANDLER)
-        if definition.modes or definition.set_mode is not None:
+        if definition.modes or definition.auto_approve or definition.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
-        if definition.config_options or definition.auto_approve or definition.set_config_option is not None:
+        if (
+            definition.config_options
+            or definition.modes
+            or definition.auto_approve
+            or definition.set_config_option is not None
+        ):
             requests["session/set_config_option"] = Route(
                 lambda call: self._choosing.set_config_option(call), direct=True
             )

@@ -198,7 +198,8 @@ class Session:
         from acp_server.schema.updates import CurrentModeUpdate
 
         await self._change(lambda: self.settings.set_mode(mode_id))
-        await self.update(CurrentModeUpdate(current_mode_id=mode_id))
+        for update in (*self._in_step(None), CurrentModeUpdate(current_mode_id=mode_id)):
+            await self.update(update)
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
         """Change a config option from the agent's side and tell the client. Raises ValueError for an option or a value
@@ -206,7 +207,9 @@ class Session:
         from acp_server.schema.updates import ConfigOptionUpdate
 
         await self._change(lambda: self.settings.choose(config_id, value))
-        await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+        await self.update(ConfigOptionUpdate(config_options=self.settings.shown()))
+        for update in self._in_step(config_id):
+            await self.update(update)
 
     async def set_options(self, *options: Option) -> None:
         """Offer these config options in place of those before, as where one depends on another, and tell the client.
@@ -216,7 +219,10 @@ class Session:
 
         self.settings.replace(options)
         if self.call is None:
-            await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+            await self.update(ConfigOptionUpdate(config_options=self.settings.shown()))
+
+    def _in_step(self, changed: str | None) -> list[SessionUpdate]:
+        return self.settings.in_step(changed)
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
     from acp_server.session.definition import AgentDefinition
+    from acp_server.schema.updates import SessionUpdate
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
     from acp_server.store.records import SessionRecord
@@ -31,6 +32,11 @@ AUTO_APPROVE: Final = "auto_approve"
 """The option that lets tools which allow it run without asking."""
 
 _OFF_AND_ON: Final = ("off", "on")
+
+_ASK: Final = "ask"
+"""The mode in which `auto_approve` is off."""
+
+_ASK_AND_RUN: Final = ("Ask", "Run without asking")
 
 
 class Settings:
@@ -118,40 +124,82 @@ class Settings:
         booleans = kinds is not None and kinds.boolean is not None
         return [
             option.model_copy(update={"current_value": self._value(option)})
-            for option in self.options
             if booleans or option.type != "boolean"
-        ] + ([self._auto_approve_as_select()] if not booleans and self.value(AUTO_APPROVE) is not None else [])
+            else _as_select(option, _OFF_AND_ON[bool(self._value(option))])
+            for option in self.options
+        ]
 
     def taken(self, config_id: str, value: str | bool) -> str | bool:
         """What a value that the client chose, among those it was shown, means here."""
-        return value == "on" if config_id == AUTO_APPROVE and value in _OFF_AND_ON else value
+        boolean = any(option.id == config_id and option.type == "boolean" for option in self.options)
+        return value == "on" if boolean and value in _OFF_AND_ON else value
+
+    # -- for clients of version 1, which know modes, options, or both
 
     def state(self) -> dict[str, Any]:
         """The part of an answer to session/new, load or resume that tells the client of them."""
         state: dict[str, Any] = {}
-        if (mode := self.mode) is not None:
+        if (modes := self.shown_modes()) and (current := self.shown_mode) is not None:
             from acp_server.schema.config_options import SessionModeState
 
-            state["modes"] = SessionModeState(current_mode_id=mode, available_modes=self.modes)
-        if options := self.offered():
+            state["modes"] = SessionModeState(current_mode_id=current, available_modes=modes)
+        if options := self.shown():
             state["config_options"] = options
         return state
 
-    def _auto_approve_as_select(self) -> Option:
+    @property
+    def mode_option(self) -> str:
+        """The id of the option that stands for the mode: `mode`, unless an option of the author's has that."""
+        taken = {option.id for option in self.options}
+        name = "mode"
+        while name in taken:
+            name = f"_{name}"
+        return name
+
+    def shown(self) -> list[Option]:
+        """The options with one for the mode, since a client that knows options does not look at modes."""
+        current = self.mode
+        if current is None:
+            return self.offered()
         from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
-        option = _auto_approve()
         choices = [
-            SessionConfigSelectOption(value="off", name="Ask"),
-            SessionConfigSelectOption(value="on", name="Run without asking"),
+            SessionConfigSelectOption(value=mode.id, name=mode.name, description=mode.description)
+            for mode in self.modes
         ]
-        return SessionConfigSelect(
-            id=option.id,
-            name=option.name,
-            description=option.description,
-            current_value=_OFF_AND_ON[bool(self.value(AUTO_APPROVE))],
-            options=choices,
+        option = SessionConfigSelect(
+            id=self.mode_option, name="Mode", category="mode", current_value=current, options=choices
         )
+        return [*self.offered(), option]
+
+    @property
+    def shown_mode(self) -> str | None:
+        """The id of the current one of `shown_modes`."""
+        if self.modes:
+            return self.mode
+        asks = self.value(AUTO_APPROVE)
+        return None if asks is None else AUTO_APPROVE if asks else _ASK
+
+    def shown_modes(self) -> list[SessionMode]:
+        """The modes; without any, two for `auto_approve`, since some clients have keys for modes and none for
+        options."""
+        if self.modes or self.value(AUTO_APPROVE) is None:
+            return self.modes
+        from acp_server.schema.config_options import SessionMode
+
+        names = zip((_ASK, AUTO_APPROVE), _ASK_AND_RUN, strict=True)
+        return [SessionMode(id=id, name=name) for id, name in names]
+
+    def in_step(self, changed: str | None) -> list[SessionUpdate]:
+        """What tells the client that the other form of what has changed has changed, too. `changed`: the id of an
+        option; None for the mode."""
+        from acp_server.schema.updates import ConfigOptionUpdate, CurrentModeUpdate
+
+        if changed is None:
+            return [ConfigOptionUpdate(config_options=self.shown())]
+        of_mode = changed == (self.mode_option if self.modes else AUTO_APPROVE)
+        current = self.shown_mode
+        return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
 
     def _value(self, option: Option) -> str | bool:
         value = self._record.config.get(option.id)
@@ -166,6 +214,24 @@ def _auto_approve() -> SessionConfigBoolean:
         name="Approve tools automatically",
         description="Run tools that allow it without asking first.",
         current_value=False,
+    )
+
+
+def _as_select(option: SessionConfigBoolean, current: str) -> Option:
+    """For a client that knows no booleans."""
+    from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
+
+    names = _ASK_AND_RUN if option.id == AUTO_APPROVE else ("Off", "On")
+    choices = [
+        SessionConfigSelectOption(value=value, name=name) for value, name in zip(_OFF_AND_ON, names, strict=True)
+    ]
+    return SessionConfigSelect(
+        id=option.id,
+        name=option.name,
+        description=option.description,
+        category=option.category,
+        current_value=current,
+        options=choices,
     )
 
 
@@ -204,6 +270,11 @@ def check_options(options: Sequence[Option]) -> None:
 T = TypeVar("T")
 
 
+async def _tell(session: LiveSession, changed: str | None) -> None:
+    for update in session.settings.in_step(changed):
+        await session.update(update)
+
+
 class Choosing:
     """What the client chooses in the sessions of one connection."""
 
@@ -217,9 +288,14 @@ class Choosing:
 
         request = read(SetSessionModeRequest, call.params)
         session = self._find(request.session_id)
-        if not session.settings.has_mode(request.mode_id):
+        settings = session.settings
+        if not any(mode.id == request.mode_id for mode in settings.shown_modes()):
             raise problem("modeId", "is not one of this session's modes")
-        await self.choose_mode(session, request.mode_id, call)
+        if settings.modes:
+            await self.choose_mode(session, request.mode_id, call)
+        else:
+            await self._choose_value(session, AUTO_APPROVE, request.mode_id == AUTO_APPROVE, call)
+        await _tell(session, None)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -228,8 +304,15 @@ class Choosing:
 
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
-        await self.choose_option(session, request.config_id, request.value, call)
-        return SetSessionConfigOptionResponse(config_options=list(session.settings.offered()))
+        settings = session.settings
+        if settings.modes and request.config_id == settings.mode_option:
+            if not (isinstance(request.value, str) and settings.has_mode(request.value)):
+                raise problem("value", "is not one of this option's values")
+            await self.choose_mode(session, request.value, call)
+        else:
+            await self.choose_option(session, request.config_id, request.value, call)
+        await _tell(session, request.config_id)
+        return SetSessionConfigOptionResponse(config_options=settings.shown())
 
     async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
@@ -244,7 +327,9 @@ class Choosing:
             raise problem("configId", "is not one of this session's options")
         if value not in choices(option):
             raise problem("value", "is not one of this option's values")
-        value = session.settings.taken(config_id, value)
+        await self._choose_value(session, config_id, session.settings.taken(config_id, value), call)
+
+    async def _choose_value(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         choose = partial(session.settings.choose, config_id)
         await self._choose(session, call, value, lambda: session.config(config_id), choose, tell)
