@@ -9,15 +9,13 @@ import logging
 import os
 import reprlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio import to_thread
 
 from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
@@ -27,9 +25,10 @@ from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
+from acp_server.session.replay import replay
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
-from acp_server.store.records import SessionRecord, TurnRecord, iso
+from acp_server.store.records import SessionRecord, iso
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ class Lifecycle:
         """Say again all that was said in a session: what the author's own function yields, if there is one, else what
         was kept. `as_terminals`: see `TurnRecord.replay`."""
         if self._definition.replay is None:
-            await _replay(session, way, as_terminals=as_terminals)
+            await replay(session, way, as_terminals=as_terminals)
             return
         async with aclosing(self._definition.replay(session)) as shown:
             async for update in shown:
@@ -407,27 +406,11 @@ async def _let_go(session: LiveSession) -> None:
     await session.close()
 
 
-async def _replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-    """Say again all that was said in the turns of a session. `as_terminals`: see `TurnRecord.replay`."""
-    for turn in list(session.record.turns):
-        speech = way.of(turn)
-        for update in await _replayed(turn, as_terminals):
-            speech.send(update)
-            if way.crowded:
-                await way.room()
-
-
 async def _save(session: LiveSession) -> None:
     try:
         await session.save()
     except ResourceNotFound:
         pass  # it was deleted, so there is nothing to keep
-
-
-async def _replayed(turn: TurnRecord, as_terminals: bool) -> Iterable[dict[str, Any]]:
-    replayed = partial(turn.replay, as_terminals=as_terminals)
-    # What has to be read from a disk first is read in a thread.
-    return replayed() if turn.is_here else await to_thread.run_sync(lambda: list(replayed()))
 
 
 def _read_new(call: Call) -> NewSessionRequest:

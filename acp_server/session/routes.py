@@ -18,7 +18,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
-from acp_server.session.state import not_found
+from acp_server.session.state import UNEXPLAINED, not_found
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class AgentSide:
             from acp_server.session.v2.negotiation import uninitialized
 
             first = Route(initialize, register=self._speak_v2, direct=True)
-            return Routes({"initialize": first}, missing=uninitialized)
-        routes = Routes()
+            return Routes({"initialize": first}, missing=uninitialized, unexplained=UNEXPLAINED)
+        routes = Routes(unexplained=UNEXPLAINED)
         requests = routes.requests
         requests["initialize"] = Route(initialize, register=self._negotiation.register, direct=True)
         if definition.prompt is not None:

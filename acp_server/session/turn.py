@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
-from acp_server.session.state import TurnState
+from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
@@ -287,7 +287,7 @@ class LiveTurn(Turn):
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         elif self.move(TurnState.FAILED):
-            told = RequestCancelled() if cause is not None else refusal(error)
+            told = RequestCancelled() if cause is not None else refusal(error, UNEXPLAINED)
             self.record.last_error = TurnError(told.code, told.message)
 
     def give_up(self) -> None:

@@ -275,7 +275,10 @@ def test_changes_have_colours_at_a_terminal(tmp_path: Path, workspace: Start) ->
 
 def test_a_turn_that_does_not_end_well_says_so(chat: Start) -> None:
     with chat() as user:
-        for prompt, said in {"error": "Internal error (-32603)\n", "refuse": "(refusal)\n"}.items():
+        for prompt, said in {
+            "error": "Internal error: the agent's log says why (-32603)\n",
+            "refuse": "(refusal)\n",
+        }.items():
             user.expect("> ")
             user.type(f"{prompt}\n")
             user.expect(said)

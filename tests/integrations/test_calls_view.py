@@ -38,7 +38,9 @@ def asking(*, shown: bool) -> Agent:
         ({"outcome": "cancelled"}, "failed", {"outcome": "cancelled"}),
     ],
 )
-async def test_the_call_shows_what_is_asked_before_it_is_asked(answer: Any, status: str, meta: Any, shown: bool) -> None:
+async def test_the_call_shows_what_is_asked_before_it_is_asked(
+    answer: Any, status: str, meta: Any, shown: bool
+) -> None:
     async with editing(asking(shown=shown)) as editor:
         session = await editor.open()
         prompt = await editor.prompt(session)

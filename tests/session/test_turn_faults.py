@@ -40,7 +40,10 @@ async def test_a_piece_that_cannot_be_shown_fails_the_turn_and_says_why_in_the_l
 
     async with editing(agent) as editor:
         session = await editor.open()
-        assert await editor.ask(session) == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.ask(session) == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         assert closed == [True]
     assert f"a turn cannot show {type(piece).__name__}" in caplog.text
 
@@ -90,7 +93,10 @@ async def test_an_error_of_the_handler_is_logged_and_its_text_stays_here(caplog:
 
     async with editing(agent) as editor:
         session = await editor.open()
-        assert await editor.ask(session, "fail") == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.ask(session, "fail") == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         assert await editor.ask(session, "refuse") == {"code": -31000, "message": "no more", "data": {"quota": 0}}
         assert await editor.ask(session) == END_TURN
         assert "secret" not in str(editor.client.received)
@@ -338,3 +344,18 @@ async def test_a_handler_that_never_gives_in_is_left_behind_and_does_not_stop_th
         assert await editor.ask(await editor.open()) == END_TURN
         released.set()
         assert await editor.ask(session) == END_TURN
+
+
+async def test_a_handler_that_needs_what_the_client_cannot_do_says_so_to_the_user() -> None:
+    agent = Agent("needs")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.client.read_text_file("/a.txt")
+
+    async with editing(agent, capabilities={}) as editor:
+        refused = await editor.ask(await editor.open())
+        assert refused["message"] == (
+            "The client cannot do what is needed: fs/read_text_file needs the capability "
+            "clientCapabilities.fs.readTextFile, which the peer did not announce"
+        )

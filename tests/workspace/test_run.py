@@ -133,7 +133,9 @@ async def test_a_cancel_ends_the_command_with_all_it_has_started_and_keeps_the_o
 ) -> None:
     async with running(project) as (talk, session):
         id = await talk.prompt(session, f"/run {script}")
-        begun = await talk.client.expect(lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         pid = int(output(begun["params"]["update"]).split()[2])
         await cancel(talk, by, session, id)
         told = await talk.told(session, id)
@@ -155,7 +157,9 @@ async def test_what_a_command_has_left_running_ends_with_it(project: Path) -> No
 async def test_a_client_that_goes_away_leaves_no_command_behind(project: Path) -> None:
     async with running(project) as (talk, session):
         await talk.prompt(session, "/run echo begun $$; sleep 600; true")
-        begun = await talk.client.expect(lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         talk.stream.end_input()
         await gone(int(output(begun["params"]["update"]).split()[2]))
         await talk.until(lambda: talk.connection.tree.size == 0)
@@ -183,7 +187,9 @@ async def test_a_command_that_never_stops_to_talk_can_be_cancelled(project: Path
 async def test_a_command_waits_for_a_client_that_does_not_read_and_can_be_cancelled_then(project: Path) -> None:
     async with running(project) as (talk, session):
         id = await talk.prompt(session, "/run echo begun $$; exec yes")
-        begun = await talk.client.expect(lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         talk.stream.stall_sending()
         # Nothing else here waits for room, and what is not read fills the pipe of the command.
         await talk.until(lambda: talk.connection.writer._room is not None)

@@ -22,7 +22,7 @@ from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
 from acp_server.session.prompting import inject
-from acp_server.session.state import TurnState
+from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
@@ -240,7 +240,7 @@ class Foreground(Job):
             value = self.prompt.partial()
         refusal = None
         if value is NOTHING:
-            value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error)
+            value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error, UNEXPLAINED)
         how = self.answer.added_to(value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()})
         with suppress(SessionClosed):
             self._session.updates.state("idle", **how)
