@@ -1,8 +1,8 @@
 """What was said in a session, said again to a client that loads it (ACP, Session Setup).
 
-What is kept of a turn, and how that is said, is in `acp_server.store.records`. Here is what clients need besides: an id
-for each message, so that none is taken for the rest of the one before it, and a word about a turn that has no end of
-its own.
+What is kept of a turn, and how that is said, is in `acp_server.store.records`. Here is what clients need besides. Each
+message has an id, so that none is taken for the rest of the one before it. A turn that was stopped or has failed ends
+in a word about that.
 """
 
 from __future__ import annotations

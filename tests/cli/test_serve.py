@@ -197,7 +197,7 @@ def failing(folder: Path) -> str:
 def test_the_log_goes_to_standard_error_from_warnings_on(tmp_path: Path) -> None:
     with started([*COMMAND, "serve", failing(tmp_path)]) as agent:
         agent.request(1, "fail")
-        assert agent.next()["error"] == {"code": -32603, "message": "Internal error: the agent's log says why"}
+        assert agent.next()["error"] == {"code": -32603, "message": "Internal error"}
         assert agent.finish() == 0
         assert "ERROR acp_server.peer: fail failed\n    Traceback" in agent.stderr
         assert "told" not in agent.stderr
