@@ -25,6 +25,7 @@ from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
+from acp_server.session.place import place_of
 from acp_server.session.replay import replay
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
@@ -98,14 +99,14 @@ class Lifecycle:
         give = self._definition.session_id
         id = None if give is None or not isinstance(by, Call) else await give(by)
         if id is None:
-            return await self._made_as(by, SessionRecord(_new_id(), *directories), request, source)
+            return await self._made_as(by, await _in_place(SessionRecord(_new_id(), *directories)), request, source)
         if type(id) is not str or not id or len(id) > _LONGEST_ID:
             raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
         # Two at once with one id would both be new.
         async with self._lock(id):
             if id in self.sessions or await self._definition.store.load(id, cwd=directories[0]) is not None:
                 raise UsageError(f"there is a session {id!r} already")
-            return await self._made_as(by, SessionRecord(id, *directories), request, source)
+            return await self._made_as(by, await _in_place(SessionRecord(id, *directories)), request, source)
 
     async def _made_as(
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
@@ -191,7 +192,7 @@ class Lifecycle:
                 if record is None:
                     raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
-            record = replace(record, cwd=cwd, additional_directories=directories)
+            record = await _in_place(replace(record, cwd=cwd, additional_directories=directories))
             async with self._opened(call, record, request, origin) as session:
                 yield session
             session.tell_title()
@@ -265,11 +266,12 @@ class Lifecycle:
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
-        page = await self._definition.store.list(request.cwd, request.cursor)
+        cwd = None if request.cwd is None else await place_of(request.cwd)
+        page = await self._definition.store.list(cwd, request.cursor)
         sessions: list[SessionInfo] = []
         for record in page.sessions:
             info = SessionInfo(
-                session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at)
+                session_id=record.id, cwd=record.folder, title=record.title, updated_at=iso(record.updated_at)
             )
             if record.additional_directories:
                 info.additional_directories = record.additional_directories
@@ -379,6 +381,14 @@ def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
         return by.params
     assert isinstance(request, PlainSetup)
     return request.named()
+
+
+async def _in_place(record: SessionRecord) -> SessionRecord:
+    """The record, of which `cwd` is as the client spells it, with the one name of that folder."""
+    spelled = record.cwd
+    record.cwd = await place_of(spelled, anew=True)
+    record.spelled = None if record.cwd == spelled else spelled
+    return record
 
 
 def _new_id() -> str:

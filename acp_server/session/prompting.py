@@ -16,13 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import time
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 import anyio
 
 from acp_server.errors import (
     InvalidRequest,
     RequestCancelled,
+    ResourceNotFound,
     ToolCancelled,
     ToolRejected,
 )
@@ -164,6 +165,25 @@ class Prompt(Follower):
         self._session.leave(self.turn)
 
 
+class Unopened(Follower):
+    """A prompt in a session that is not open: a client that has started the agent anew may not know that."""
+
+    __slots__ = ("_definition", "_session_id", "steer")
+
+    def __init__(self, definition: AgentDefinition, session_id: str) -> None:
+        self._definition = definition
+        self._session_id = session_id
+        self.steer: Any = None
+
+    async def serve(self) -> NoReturn:
+        """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
+        unknown = not_found(self._session_id)
+        # Where clients have to log in, one that has not learns nothing of what is kept.
+        if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
+            raise unknown
+        raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
+
+
 class Prompting:
     """The prompts of one connection: which are taken, and what becomes of them."""
 
@@ -187,7 +207,8 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
-            raise not_found(params["sessionId"])
+            call.follower = Unopened(self._definition, params["sessionId"])
+            return
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})

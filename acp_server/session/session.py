@@ -138,12 +138,12 @@ class Session:
     @property
     def cwd(self) -> str:
         """The absolute path that relative paths of this session start from."""
-        return self.record.cwd
+        return self.record.folder
 
     @property
     def roots(self) -> list[str]:
         """The directories that the session's work should stay in: `cwd` and the additional ones."""
-        return [self.record.cwd, *self.record.additional_directories]
+        return [self.record.folder, *self.record.additional_directories]
 
     @cached_property
     def mcp(self) -> McpHost:

@@ -39,10 +39,12 @@ def decode_session(data: bytes) -> SessionRecord:
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
     """All of a session but its turns."""
+    spelled = {} if record.spelled is None else {"spelled": record.spelled}
     return {
         "version": VERSION,
         "id": record.id,
         "cwd": record.cwd,
+        **spelled,
         "additionalDirectories": record.additional_directories,
         "title": record.title,
         "createdAt": record.created_at,
@@ -55,10 +57,11 @@ def session_head(record: SessionRecord) -> dict[str, Any]:
 def session_of(fields: dict[str, Any]) -> SessionRecord:
     """The session, without turns, of a `session_head`. Raises ValueError."""
     _check_version(fields)
-    title, mode = fields.get("title"), fields.get("mode")
+    title, mode, spelled = fields.get("title"), fields.get("mode"), fields.get("spelled")
     return SessionRecord(
         id=_of(str, fields, "id"),
         cwd=_of(str, fields, "cwd"),
+        spelled=None if spelled is None else _is(str, spelled),
         additional_directories=[_is(str, path) for path in _list(fields.get("additionalDirectories", []))],
         title=None if title is None else _is(str, title),
         created_at=_number(fields, "createdAt"),

@@ -278,3 +278,17 @@ async def test_a_session_that_is_opened_takes_no_prompt_while_a_request_waits_to
         assert await editor.answer(hanging) == CANCELLED
         assert await editor.answer(second) == {}
         assert await editor.ask(session) == END_TURN
+
+
+async def test_a_prompt_in_a_session_that_is_kept_and_not_open_says_what_to_do() -> None:
+    agent, _ = talker()
+    async with editing(agent) as editor:
+        session = await editor.open()
+    async with editing(agent) as editor:
+        assert await editor.ask(session) == {
+            "code": RESOURCE_NOT_FOUND,
+            "message": "Session not open: load or resume it first",
+            "data": {"sessionId": session},
+        }
+        unknown = await editor.ask("nosuch")
+        assert (unknown["code"], "resume" in unknown["message"]) == (RESOURCE_NOT_FOUND, False)
