@@ -70,8 +70,9 @@ def one_line(text: str, most: int, *, exact: bool = False) -> str:
 
 
 def in_short(data: Any) -> str:
-    """What may be shown of an error's data: other members may be secret, or mean nothing to a user. Agents in TypeScript
-    have the cause in `details`, some have it in `message`, those in Rust have a text in the place of the data."""
+    """What may be shown of an error's data: other members may be secret, or mean nothing to a user. Agents in
+    TypeScript have the cause in `details`, some have it in `message`, those in Rust have a text in the place of the
+    data."""
     if isinstance(data, str):
         return one_line(data, _LONGEST).strip()
     if not isinstance(data, dict):

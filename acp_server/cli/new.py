@@ -135,10 +135,11 @@ def editor_settings(names: Names, command: Sequence[str]) -> str:
     program, *arguments = command
     entry: dict[str, Any] = {"command": program, "args": arguments}
     line = shlex.join(command)
+    in_vs_code = json.dumps({title: entry}, ensure_ascii=False)
     parts = {
         "Zed, in settings.json": _json(title, {"type": "custom", **entry}),
         "JetBrains IDEs, in ~/.jetbrains/acp.json": _json(title, {**entry, "env": {}}),
-        "VS Code with ACP Client (formulahendry.acp-client), in settings.json": f'"acp.agents": {json.dumps({title: entry}, ensure_ascii=False)}',
+        "VS Code with ACP Client (formulahendry.acp-client), in settings.json": f'"acp.agents": {in_vs_code}',
         "Neovim with CodeCompanion": _LUA.format(names.module, _lua(title), ", ".join(map(_lua, command))),
         "Toad": f"toad acp {shlex.quote(line)}",
         "acpx": f'acpx --agent {shlex.quote(line)} exec "hello"',

@@ -67,8 +67,8 @@ def outcome(
 
 
 def refusal(error: BaseException | None, unexplained: str = InternalError.default_message) -> RpcError:
-    """The error that a request is answered with if it was not cancelled and its handler raised this. `unexplained`: what
-    the peer is told of what it must not know the words of."""
+    """The error that a request is answered with if it was not cancelled and its handler raised this. `unexplained`:
+    what the peer is told of what it must not know the words of."""
     failures = list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()

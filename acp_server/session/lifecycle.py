@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -50,6 +51,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.session")
 
 _OPENING: Final = ("session/new", "session/load", "session/resume")
+
+_FORGET: Final = 30 * 24 * 3600.0
+"""Seconds from which on a session is forgotten in which nothing has happened."""
+
+_MOST_PAGES: Final = 20
+"""Pages without a session to show that one list goes through. A client gets an empty page then, and asks for more."""
 
 _LONGEST_ID: Final = 1_000
 """Characters of the id of a session that its author names."""
@@ -115,6 +122,8 @@ class Lifecycle:
             record.title, record.mode = source.title, source.mode
             record.config, record.chosen = dict(source.config), set(source.chosen)
             record.turns = [turn for turn in source.turns if not turn.is_open]
+            record.begins = source.begins
+        record.unused = not record.turns
         async with self._opened(by, record, request, "new" if source is None else "fork") as session:
             pass
         return session
@@ -267,16 +276,30 @@ class Lifecycle:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
         cwd = None if request.cwd is None else await place_of(request.cwd)
-        page = await self._definition.store.list(cwd, request.cursor)
+        records, cursor = await self._used(cwd, request.cursor)
         sessions: list[SessionInfo] = []
-        for record in page.sessions:
-            info = SessionInfo(
-                session_id=record.id, cwd=record.folder, title=record.title, updated_at=iso(record.updated_at)
-            )
+        for record in records:
+            title = record.title or record.begins
+            info = SessionInfo(session_id=record.id, cwd=record.folder, title=title, updated_at=iso(record.updated_at))
             if record.additional_directories:
                 info.additional_directories = record.additional_directories
             sessions.append(info)
-        return ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor)
+        return ListSessionsResponse(sessions=sessions, next_cursor=cursor)
+
+    async def _used(self, cwd: str | None, cursor: str | None) -> tuple[list[SessionRecord], str | None]:
+        """A page of the sessions that were used or are open, and where the next one begins. Each start of some editors
+        makes a session; those in which nothing has happened can be resumed for a while, and are forgotten then."""
+        store = self._definition.store
+        for _ in range(_MOST_PAGES):
+            page = await store.list(cwd, cursor)
+            kept = [record for record in page.sessions if not record.is_empty or record.id in self.sessions]
+            for record in page.sessions:
+                if record not in kept and time() - record.updated_at > _FORGET:
+                    await store.delete(record.id)
+            cursor = page.next_cursor
+            if kept or cursor is None:
+                return kept, cursor
+        return [], cursor
 
     async def close(self, call: Call) -> Model:
         """`session/close`: as if `session/cancel` had come, then everything is freed. An unknown session is closed

@@ -45,6 +45,11 @@ class LiveSession(Session):
         """The turn is about to run: from here on it is part of the history."""
         record = self.record
         record.updated_at = time()
+        if record.unused:
+            record.unused = False
+            from acp_server.session.typed import title_of
+
+            record.begins = title_of(turn.record.prompt) or None
         if not self.keeps_history:
             return
         record.turns.append(turn.record)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
-    from acp_server.session.definition import AgentDefinition
     from acp_server.schema.updates import SessionUpdate
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
     from acp_server.store.records import SessionRecord

@@ -35,8 +35,8 @@ def words_of(command: str, args: Sequence[str]) -> list[str]:
 
 
 class Terminal:
-    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released. What it
-    has printed until it was killed is asked for in between, and kept with the turn.
+    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released. What
+    it has printed until it was killed is asked for in between, and kept with the turn.
 
     Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
     """
@@ -123,8 +123,8 @@ class Terminal:
         await self.let_go()
 
     async def let_go(self) -> None:
-        """Kill it if it may still run, ask for what it has printed then, and release it: under a shield, each for half a
-        second at most, and never failing."""
+        """Kill it if it may still run, ask for what it has printed then, and release it: under a shield, each for half
+        a second at most, and never failing."""
         try:
             if not self._released and not self._ended:
                 await self._quietly("kill", self.kill)

@@ -341,8 +341,18 @@ class SessionRecord:
     others use as well takes what it has written out of it."""
     spelled: str | None = None
     """`cwd` as the client spells it, if that is not the same."""
+    unused: bool = False
+    """Whether it has had no turn, as far as that is known without its turns."""
+    begins: str | None = None
+    """What its user has typed first, for lists of sessions without a title."""
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has happened in it and nothing was set, so that no user misses it."""
+        settled = self.title is None and self.mode is None and not self.config
+        return self.unused and settled and not self.turns
 
     @property
     def folder(self) -> str:

@@ -27,6 +27,9 @@ from acp_server.tools.approval import (
     CONFIRMED,
     DECLINED,
     DISMISSED,
+    DISMISSED_WORDS,
+    NEVER,
+    REFUSED,
     REJECT,
     Always,
     Approval,
@@ -41,20 +44,6 @@ if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
 
 logger = logging.getLogger("acp_server.tools")
-
-REFUSED: Final = "The user did not allow it, so it was not run."
-NEVER: Final = "The user does not allow this in this session, so it was not run."
-DISMISSED_WORDS: Final = "It was not approved, so it was not run."
-
-_FOR_USERS: Final = {
-    REFUSED: "It was not allowed, so it was not run.",
-    NEVER: "It is not allowed in this session, so it was not run.",
-}
-
-
-def for_users(words: str) -> str:
-    """What the user is told where the model is told these words: about the user."""
-    return _FOR_USERS.get(words, words)
 
 
 class Approvals(Protocol):

@@ -23,9 +23,10 @@ from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
+from acp_server.tools.approval import for_users
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, is_large, problems_in, snapshot, yields, yields_async
-from acp_server.tools.permission import Permission, for_users
+from acp_server.tools.permission import Permission
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
 from acp_server.tools.view import PACE, TITLE, View

@@ -14,7 +14,8 @@ from acp_server.agent.app import Agent
 from acp_server.peer.call import Call
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
-from acp_server.tools.permission import for_users
+from acp_server.session.typed import EMPTY, entitle, is_empty, typed
+from acp_server.tools.approval import for_users
 from acp_server.workspace import change, report, run
 from acp_server.workspace.commands import (
     COMMANDS,
@@ -29,7 +30,6 @@ from acp_server.workspace.commands import (
     wrong,
 )
 from acp_server.workspace.roots import Refusal, open_roots
-from acp_server.workspace.typed import EMPTY, entitle, is_empty, typed
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool

@@ -23,6 +23,7 @@ from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
 from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
 from acp_server.session.turn import Turn
+from acp_server.session.typed import EMPTY, entitle, is_empty
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 from acp_server.workspace import change, report
@@ -31,7 +32,6 @@ from acp_server.workspace.read import Passage, Reading, Skipped, read_text
 from acp_server.workspace.roots import Refusal, Roots, open_roots
 from acp_server.workspace.run import MOST_TOLD, Ended, always_run, ask_run, end_of, execute, run_title
 from acp_server.workspace.search import Hit, Search
-from acp_server.workspace.typed import EMPTY, entitle, is_empty
 from acp_server.workspace.walk import files_below
 
 logger = logging.getLogger("acp_server.workspace")
@@ -69,7 +69,7 @@ def model_agent(
     choice = found if len(found) > 1 else {}
     answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
     agent = Agent(
-        "acp-server",
+        "acp-server-model",
         version=__version__,
         title=f"acp-server with {' or '.join(found)}",
         accepts=["image", "embedded_context"],

@@ -20,9 +20,8 @@ from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.safe_text import escape, masked
 from acp_server.session.turn import Turn
 from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Always, Approval, block, code
+from acp_server.tools.approval import Always, Approval, block, code, for_users
 from acp_server.tools.context import ToolContext
-from acp_server.tools.permission import for_users
 from acp_server.workspace.read import reason_of
 from acp_server.workspace.report import at_last, say_block
 from acp_server.workspace.roots import Refusal, exactly, is_end, quoted, words_of
@@ -125,8 +124,8 @@ class _Message:
         """Once the command has begun."""
 
     async def say(self, turn: Turn, words: str | None) -> None:
-        """Say how it has ended; and what it has printed, for some clients show of a call one line, unless the client has
-        its terminal."""
+        """Say what it has printed, unless the client has its terminal, and how it has ended. Some clients show of a
+        call one line."""
         printed = "" if self.printed is None or turn.client.capabilities.terminal else self.printed.now()
         said = f"{words}\n" if words else ""
         if printed:

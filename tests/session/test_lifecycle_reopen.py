@@ -182,6 +182,7 @@ async def test_a_session_that_fails_to_open_again_is_kept_as_it_was(method: str)
 
     async with editing(agent) as editor:
         session = await editor.open("/old", additionalDirectories=["/more"])
+        assert await editor.ask(session, "one") == END_TURN
         fails = True
         await editor.refusal(method, setup(session, cwd="/new"))
         (listed,) = (await editor.client.result("session/list", {}))["sessions"]

@@ -56,9 +56,8 @@ async def listed(editor: Editor, cwd: str) -> list[str]:
 async def test_a_list_finds_the_sessions_of_a_folder_however_it_is_spelled(
     tmp_path: Path, kind: str, exists: bool
 ) -> None:
-    store = {"memory": MemoryStore, "sqlite": lambda: SqliteStore(tmp_path / "s.db"), "four methods": FourMethods}[
-        kind
-    ]()
+    stores = {"memory": MemoryStore, "sqlite": lambda: SqliteStore(tmp_path / "s.db"), "four methods": FourMethods}
+    store = stores[kind]()
     if exists:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)

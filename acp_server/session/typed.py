@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import shorten
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.session.repeated import unrepeated
-from acp_server.session.turn import Turn
+
+if TYPE_CHECKING:
+    from acp_server.session.turn import Turn
 
 EMPTY: Final = "The prompt is empty: there is nothing to do."
 
@@ -39,14 +41,14 @@ def typed(turn: Turn) -> list[str]:
 
 async def entitle(turn: Turn) -> None:
     """Have lists of sessions say what this one began with."""
-    if turn.session.record.title is None and (title := _title(turn)):
+    if turn.session.record.title is None and (title := title_of(turn.record.prompt)):
         await turn.session.set_title(title)
 
 
-def _title(turn: Turn) -> str:
+def title_of(prompt: Sequence[dict[str, Any]]) -> str:
     """The first line of the user's message. Texts right before it are notes of the client's; texts behind a link go on
     with it."""
-    for is_text, blocks in groupby(turn.record.prompt, lambda block: block["type"] == "text"):
+    for is_text, blocks in groupby(prompt, lambda block: block["type"] == "text"):
         if is_text and (texts := _in_order(_texts(blocks))):
             return shorten(texts[-1].partition("\n")[0], TITLE, placeholder=" ...")
     return ""
