@@ -85,6 +85,8 @@ class Prompt(Follower):
         except BaseException as raised:
             if not turn.node.gave_in(raised) and not _is_users_choice(raised):
                 error = raised
+        if error is not None and turn.cause is None:
+            turn.break_line()
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
         turn.node.end_children()

@@ -250,7 +250,22 @@ async def test_a_time_out_cancels_a_block_of_the_handler_and_ends_the_prompt_onl
 
     async with editing(agent) as editor:
         assert await editor.code(await editor.prompt(await editor.open())) == REQUEST_CANCELLED
-        assert editor.said() == ["on"]
+        # Some clients show an error in the line that they are in, behind a fence for example.
+        assert editor.said() == ["on", "\n"]
+
+
+@pytest.mark.parametrize(("said", "behind"), [("a line\n", []), ("", []), ("```", ["\n"])])
+async def test_a_line_that_was_begun_ends_before_an_error(said: str, behind: list[str]) -> None:
+    agent = Agent("fails")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.say(said)
+        raise ValueError
+
+    async with editing(agent) as editor:
+        assert await editor.code(await editor.prompt(await editor.open())) == INTERNAL_ERROR
+        assert editor.said() == [*filter(None, [said]), *behind]
 
 
 @pytest.mark.behaviour("F22", "F5", "E10", "B17")
