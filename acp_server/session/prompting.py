@@ -180,7 +180,7 @@ class Unopened(Follower):
     async def serve(self) -> NoReturn:
         """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
         unknown = not_found(self._session_id)
-        # Where clients have to log in, one that has not learns nothing of what is kept.
+        # Where clients have to log in, a client that has not done so learns nothing of what is kept.
         if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
             raise unknown
         raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)

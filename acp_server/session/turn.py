@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
-from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, UsageError
+from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.updates import PACE, TurnUpdates, too_late
@@ -305,6 +306,12 @@ class LiveTurn(Turn):
             tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total}
             answer["_meta"] = {"usage": tokens}
         return answer
+
+    def break_line(self) -> None:
+        """End the line of what was said last: some clients show what comes next in the same one."""
+        if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
+            with suppress(SessionClosed):
+                self._speech.text("agent_message_chunk", "\n")
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
         """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""

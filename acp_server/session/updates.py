@@ -242,12 +242,6 @@ class TurnUpdates:
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)
 
-    def break_line(self) -> None:
-        """End the line of what was said last: some clients show what comes next in the same one."""
-        if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
-            with suppress(SessionClosed):
-                self._speech.text("agent_message_chunk", "\n")
-
     async def _pause(self, now: float) -> None:
         # A handler that never waits for anything itself would let nothing be written, and no cancel be read.
         self._pause_at = now + PACE

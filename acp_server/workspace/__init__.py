@@ -40,19 +40,21 @@ _SEARCH = agent.tool(kind="search", title=report.search_title)(report.search)
 _READ = agent.tool(kind="read", title=report.read_title)(report.read)
 _SCAN = agent.tool(kind="read", title=report.scan_title)(report.scan)
 _EDIT = agent.tool(
+    name="edit",
     kind="edit",
     title=change.edit_title,
     approval=change.ask_edit,
     approval_key=change.always_changed,
     auto_approve=True,
-)(change.edit)
+)(change.edit_and_say)
 _WRITE = agent.tool(
+    name="write",
     kind="edit",
     title=change.write_title,
     approval=change.ask_write,
     approval_key=change.always_changed,
     auto_approve=True,
-)(change.write)
+)(change.write_and_say)
 _RUN = agent.tool(
     kind="execute", title=run.run_title, approval=run.ask_run, approval_key=run.always_run, auto_approve=True
 )(run.run)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anyio import to_thread
 
@@ -211,6 +211,23 @@ async def edit(path: str, old: str, new: str, call: ToolContext) -> str:
 async def write(path: str, content: str, call: ToolContext) -> str:
     """Make a file, or replace all of it."""
     return await _carry_out(call)
+
+
+async def edit_and_say(path: str, old: str, new: str, call: ToolContext) -> Any:
+    """`edit`, where the message says what came of it, so that the call need not."""
+    return _said(await edit(path, old, new, call))
+
+
+async def write_and_say(path: str, content: str, call: ToolContext) -> Any:
+    """`write`, where the message says what came of it, so that the call need not."""
+    return _said(await write(path, content, call))
+
+
+def _said(words: str) -> Any:
+    # Not at the top: with it come the models of the schema.
+    from acp_server.tools.output import Output
+
+    return Output(words, said=True)
 
 
 async def _carry_out(call: ToolContext) -> str:

@@ -1,8 +1,11 @@
 """Permission requests: the program's answers, and what becomes of them when their turn is cancelled."""
 
+from typing import Any
+
 import anyio
 import pytest
 
+from acp_server import schema
 from acp_server.client import Handlers, allow_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome

@@ -108,7 +108,7 @@ def test_a_call_is_told_before_the_question_about_it() -> None:
 def test_a_call_that_never_runs_is_told_at_the_end() -> None:
     reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
     reply.take(mention({"query": "x"}))
-    assert [piece.content for piece in reply.finish() if isinstance(piece, ChatMessage)][0] == FULL
+    assert next(piece.content for piece in reply.finish() if isinstance(piece, ChatMessage)) == FULL
 
 
 def test_of_many_calls_that_are_mentioned_the_first_are_told() -> None:

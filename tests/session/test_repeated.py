@@ -53,7 +53,7 @@ async def test_a_model_is_not_told_twice_what_was_cancelled(history: bool) -> No
         await cut(editor, session, "first hang", "second hang")
         assert await editor.answer(await sent(editor, session, "first hang", "second hang", "third")) == END_TURN
     assert [turn.text for turn in turns] == ["first hang", "second hang", "third"]
-    assert [block.text for block in turns[-1].prompt] == ["third"]
+    assert [block.to_wire() for block in turns[-1].prompt] == texts("third")
     assert turns[-1].params["prompt"] == texts("first hang", "second hang", "third")
     said = [message.text for message in turns[-1].context(cancelled=True)]
     assert said == (["first hang", "second hang", "third"] if history else ["third"])

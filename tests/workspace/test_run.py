@@ -299,3 +299,13 @@ async def test_a_command_that_no_system_would_run_is_not_asked_about(project: Pa
         session = await talk.open(str(project))
         await talk.tell(session, "/run true " + "x" * 200_000)
         assert not talk.asked(PERMISSION)
+
+
+async def test_after_always_no_question_is_left_in_the_call(project: Path) -> None:
+    async with talking() as talk:
+        talk.client.answer(PERMISSION, chosen("allow_always"))
+        session = await talk.open(str(project))
+        for _ in range(2):
+            told = await talk.tell(session, "/run echo hello")
+            assert "Run this in" not in str(told.call["content"])
+        assert len(talk.asked(PERMISSION)) == 1

@@ -75,7 +75,7 @@ class Client(client_v1.Client):
         content = list(subject.get("content", ()))
         description = None
         diffs = sum(1 for _ in takewhile(lambda piece: piece.get("type") == "diff", content))
-        words = content[diffs] if diffs < len(content) else {}
+        words: dict[str, Any] = content[diffs] if diffs < len(content) else {}
         if words.get("type") == "content" and words["content"].get("type") == "text":
             # What the user is told of it has a place of its own, where version 1 has it behind the diffs.
             description = content.pop(diffs)["content"]["text"]
