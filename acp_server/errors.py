@@ -64,8 +64,9 @@ class RpcError(AcpError):
     The code of a class of its own goes with it; `RpcError("Rate limited", code=-31001)` has any other. Raises TypeError
     for a message that is not text, or a code that is not a whole number.
 
-    `str` gives the message, the code, and of the data what is named `problems`, `path` or `uri`, cut short and harmless
-    to show. It is for logs and users; a peer is told `message`.
+    `str` gives the message, the code, and of the data what is named `details` or `message`, `problems`, `path` or
+    `uri`, or all of it if it is text; cut short and harmless to show. It is for logs and users; a peer is told
+    `message`.
     """
 
     code: int = INTERNAL_ERROR

@@ -71,7 +71,11 @@ def one_line(text: str, most: int, *, exact: bool = False) -> str:
 
 
 def in_short(data: Any) -> str:
-    """What may be shown of an error's data: other members may be secret, or mean nothing to a user."""
+    """What may be shown of an error's data: other members may be secret, or mean nothing to a user. Agents in
+    TypeScript have the cause in `details`, some have it in `message`, those in Rust have a text in the place of the
+    data."""
+    if isinstance(data, str):
+        return one_line(data, _LONGEST).strip()
     if not isinstance(data, dict):
         return ""
     known = cast("dict[str, Any]", data)
@@ -80,7 +84,9 @@ def in_short(data: Any) -> str:
         "path": known.get("path"),
         "uri": known.get("uri"),
     }
-    return ", ".join(f"{name}: {one_line(text, _LONGEST)}" for name, text in told.items() if text and type(text) is str)
+    causes = [cause for name in ("details", "message") if type(cause := known.get(name)) is str and cause.strip()]
+    named = [f"{name}: {one_line(text, _LONGEST)}" for name, text in told.items() if text and type(text) is str]
+    return ", ".join([*(one_line(cause, _LONGEST) for cause in causes[:1]), *named])
 
 
 def problems_of(data: Any, most: int | None = None) -> list[str]:

@@ -61,10 +61,28 @@ def test_one_line_is_one_line_and_of_a_long_text_the_ends_are_left() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [None, 5, "path", ["path"], {}, {"path": 5}, {"path": ""}, {"token": "secret"}, {"problems": "many"}],
+    [None, 5, "", ["path"], {}, {"path": 5}, {"path": ""}, {"token": "secret"}, {"problems": "many"}],
 )
 def test_of_other_data_nothing_is_shown(data: object) -> None:
     assert in_short(data) == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("quota exceeded:\x1b[31m see x", "quota exceeded:\\x1b[31m see x"),
+        ({"details": "quota exceeded"}, "quota exceeded"),
+        ({"message": "quota exceeded", "code": 1}, "quota exceeded"),
+        ({"details": "this", "message": "and not this"}, "this"),
+        ({"details": 5, "message": " "}, ""),
+    ],
+)
+def test_the_cause_that_data_has_is_shown_and_harmless(data: object, told: str) -> None:
+    assert in_short(data) == told
+
+
+def test_a_long_cause_is_cut() -> None:
+    assert len(in_short("x" * 100_000)) < 1_000
 
 
 def test_of_data_its_path_its_uri_and_its_first_problems_are_shown() -> None:

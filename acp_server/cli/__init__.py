@@ -131,7 +131,7 @@ def launch(
             from acp_server.cli.store import UserStore
 
             agent = _built_in(models, given, backend)
-            agent.store = UserStore()
+            agent.store = UserStore(agent.name)
         elif models or given:
             raise UsageError("--model and its options are for the built-in agent, and not for a target")
         else:

@@ -129,14 +129,17 @@ def _is_taken(module: str) -> bool:
 
 
 def editor_settings(names: Names, command: Sequence[str]) -> str:
-    """For Zed, JetBrains IDEs, Neovim with CodeCompanion, Toad and acpx: `command` is started as the agent `names`."""
+    """For Zed, JetBrains IDEs, VS Code, Neovim with CodeCompanion, Toad and acpx: `command` is started as the agent
+    `names`. Those of CodeCompanion extend an adapter that logs in by no method of its own."""
     title = names.title
     program, *arguments = command
     entry: dict[str, Any] = {"command": program, "args": arguments}
     line = shlex.join(command)
+    in_vs_code = json.dumps({title: entry}, ensure_ascii=False)
     parts = {
         "Zed, in settings.json": _json(title, {"type": "custom", **entry}),
         "JetBrains IDEs, in ~/.jetbrains/acp.json": _json(title, {**entry, "env": {}}),
+        "VS Code with ACP Client (formulahendry.acp-client), in settings.json": f'"acp.agents": {in_vs_code}',
         "Neovim with CodeCompanion": _LUA.format(names.module, _lua(title), ", ".join(map(_lua, command))),
         "Toad": f"toad acp {shlex.quote(line)}",
         "acpx": f'acpx --agent {shlex.quote(line)} exec "hello"',
@@ -149,8 +152,9 @@ require("codecompanion").setup({{
   adapters = {{
     acp = {{
       {0} = function()
-        return require("codecompanion.adapters").extend("gemini_cli", {{
-          name = {1},
+        return require("codecompanion.adapters").extend("goose", {{
+          name = "{0}",
+          formatted_name = {1},
           commands = {{ default = {{ {2} }} }},
         }})
       end,

@@ -21,6 +21,9 @@ logger = logging.getLogger("acp_server.cli")
 
 MEMORY: Final = "memory"
 
+_FIRST: Final = "acp-server"
+"""The name of the agent that has the file without a name in it."""
+
 
 def store_at(place: str) -> SessionStore:
     """The store that `--store` names: `memory`, or the path of a file. Raises UsageError if there can be no such
@@ -36,14 +39,16 @@ def store_at(place: str) -> SessionStore:
 
 
 class UserStore:
-    """The sessions of this user with the built-in agent, in a file in the user's state directory.
+    """The sessions of this user with the built-in agent of this `name`, in a file in the user's state directory.
 
     The user has not asked for it, so it hinders no user. Where there can be no such file, or as long as another program
     has locked it, new sessions are kept in memory. The log says why. A request for an old one is told. What was kept in
     memory goes into the file once there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = _FIRST) -> None:
+        # Agents that differ cannot go on with each other's sessions.
+        self._name = "sessions.db" if name == _FIRST else f"{name}-sessions.db"
         self._file: SqliteStore | None = None
         self._is_open = False
         self._memory = MemoryStore()
@@ -102,7 +107,7 @@ class UserStore:
         if self._file is None:
             from platformdirs import user_state_path
 
-            self._file = SqliteStore(user_state_path("acp-server", appauthor=False) / "sessions.db")
+            self._file = SqliteStore(user_state_path("acp-server", appauthor=False) / self._name)
         try:
             # Only the first time is it waited for.
             await self._file.open(None if self._problem is None else 0)

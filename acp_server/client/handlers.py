@@ -90,8 +90,9 @@ class Terminals(Protocol):
 
 
 async def allow_once(request: RequestPermissionRequest) -> PermissionAnswer:
-    """Yes, this time: the first option of kind `allow_once`, or else `allow_always`; dismissed if there is neither."""
-    return _first(request, "allow_once", "allow_always")
+    """Yes, this time: the first option of kind `allow_once`; dismissed if there is none. What would allow more than
+    this call is not chosen."""
+    return _first(request, "allow_once")
 
 
 async def reject_once(request: RequestPermissionRequest) -> PermissionAnswer:

@@ -23,6 +23,7 @@ from acp_server.errors import (
     CancelUnanswered,
     MalformedResponse,
     RequestCancelled,
+    RpcError,
     UpdatesDropped,
     UsageError,
 )
@@ -223,8 +224,10 @@ class LiveTurn(RemoteTurn):
         try:
             result = await self._session.agent.link.call("session/prompt", self.request, on_over=self.finish)
         except AcpError as error:
-            if self.cancelled and isinstance(error, RequestCancelled):
-                # Not what the protocol wants for a cancelled turn, but what some agents answer.
+            if self.cancelled and isinstance(error, RpcError):
+                # Not what the protocol wants for a cancelled turn, but what some agents answer, with any code.
+                if not isinstance(error, RequestCancelled):
+                    logger.info("a cancelled session/prompt was answered with an error: %s", error)
                 result = PromptResponse(stop_reason="cancelled")
             else:
                 failure = error

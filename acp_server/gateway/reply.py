@@ -50,6 +50,10 @@ Pieces = list[Delta | ChatMessage]
 """What is to be told, in order; each message is complete and is kept before."""
 
 
+_MOST_UNTOLD: Final = 50
+"""Calls that are mentioned and not told: their inputs count for nothing until then."""
+
+
 class Reply:
     """The messages of one chat."""
 
@@ -69,7 +73,8 @@ class Reply:
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk):
             # What was only thought so far is thought before this answer, whatever the agent calls it.
             parted = self._answer is not None and self._text and update.message_id not in (None, self._agents_id)
-            before = self.close() if parted else []
+            before = self._shown_calls() if text_of(update.content) else []
+            before += self.close() if parted else []
             self._agents_id = update.message_id or self._agents_id
             return before + self._chunk(text_of(update.content), isinstance(update, AgentThoughtChunk))
         return self._tool(update) if isinstance(update, ToolCall | ToolCallUpdate) else []
@@ -86,7 +91,7 @@ class Reply:
 
     def finish(self) -> Pieces:
         """There will be no more."""
-        return [*self.close(), self._finished(_FINISHED)]
+        return [*self._shown_calls(), *self.close(), self._finished(_FINISHED)]
 
     def interrupt(self, questions: list[tuple[str, dict[str, Any]]]) -> Pieces:
         """The agent wants something first: functions, by their names and arguments."""
@@ -94,7 +99,7 @@ class Reply:
             self._message(FUNCTION_CALL, json.dumps({"name": name, "arguments": arguments}))
             for name, arguments in questions
         ]
-        return [*self.close(), *calls, self._finished(_INTERRUPTED)]
+        return [*self._shown_calls(), *self.close(), *calls, self._finished(_INTERRUPTED)]
 
     def answered(self, outputs: list[str]) -> list[ChatMessage]:
         """What it wanted is there."""
@@ -118,16 +123,14 @@ class Reply:
         pieces: Pieces = []
         call = self._calls.get(update.tool_call_id)
         if call is None:
+            if sum(not call.shown for call in self._calls.values()) >= _MOST_UNTOLD:
+                pieces += self._shown_calls()
             pieces += self.close()
             call = self._calls[update.tool_call_id] = _Call(update.tool_call_id)
         call.merge(update)
-        # Its input may come after its first mention.
-        if not call.shown and (call.arguments is not None or call.status != "pending"):
-            pieces += self.close()
-            call.shown = True
-            content = json.dumps({"name": call.name, "arguments": {} if call.arguments is None else call.arguments})
-            self.size += len(content)
-            pieces.append(self._message(FUNCTION_CALL, content))
+        # Its input may come after its first mention, and piece by piece.
+        if call.status != "pending":
+            pieces += self._show(call)
         if call.status in ("completed", "failed"):
             # What is said while a tool runs and after it is one answer: only the next tool, or the agent, parts it.
             del self._calls[update.tool_call_id]
@@ -135,6 +138,18 @@ class Reply:
             self.size += len(output)
             pieces.append(self._message(TOOL_RESPONSE, output))
         return pieces
+
+    def _shown_calls(self) -> Pieces:
+        """Something else follows, so the calls that were mentioned are told as they are known by now."""
+        return [piece for call in self._calls.values() for piece in self._show(call)]
+
+    def _show(self, call: _Call) -> Pieces:
+        if call.shown:
+            return []
+        call.shown = True
+        content = json.dumps({"name": call.name, "arguments": {} if call.arguments is None else call.arguments})
+        self.size += len(content)
+        return [*self.close(), self._message(FUNCTION_CALL, content)]
 
     def _finished(self, reason: int) -> ChatMessage:
         content = {
@@ -172,7 +187,7 @@ class _Call:
 
     def merge(self, update: ToolCall | ToolCallUpdate) -> None:
         self.name = update.name or (update.title if self.name == update.tool_call_id else None) or self.name
-        if update.raw_input is not None:
+        if update.raw_input is not None and (update.raw_input or self.arguments is None):
             self.arguments = update.raw_input
         self.status = update.status or self.status
         if update.content:

@@ -28,8 +28,8 @@ class CallsView:
         self.turn: Final = turn
         self._open: dict[str, tuple[str, str, Any]] = {}
         """The `toolCallId`, the name and the arguments of the tool calls that were shown and have no result."""
-        self._refused: set[str] = set()
-        """The `toolCallId` of those that the user did not allow."""
+        self._refused: dict[str, str] = {}
+        """What became of those that the user did not allow: `rejected` or `cancelled`, by the `toolCallId`."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
         """A tool call is there, and does not run yet. No effect if it was shown."""
@@ -55,12 +55,12 @@ class CallsView:
         """It has a result. No effect if it was not shown."""
         if (call := self._open.pop(id, None)) is not None:
             tool_call_id = call[0]
-            refused = tool_call_id in self._refused
+            refused = self._refused.get(tool_call_id)
             update = ToolCallProgress(
                 tool_call_id=tool_call_id,
                 status="failed" if failed or refused else "completed",
                 content=[Content(content=TextContent(text=text))],
-                meta={"outcome": "rejected"} if refused else None,
+                meta=None if refused is None else {"outcome": refused},
             )
             await self.turn.update(update)
 
@@ -70,18 +70,29 @@ class CallsView:
             # The user could not read what it is about.
             return False
         raw = snapshot(arguments)
-        id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), f"ask_{self.turn.id}")
-        call = ToolCallUpdate(
-            tool_call_id=id,
-            title=_shown(name if question is None else question),
-            status="pending",
-            raw_input=raw,
-            content=[Content(content=TextContent(text=question or unexplained(name, raw).message))],
-        )
-        allowed = (await self.turn.client.request_permission(call, _OPTIONS)).allowed
-        if not allowed:
-            self._refused.add(id)
-        return allowed
+        id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), None)
+        asked: dict[str, Any] = {
+            "tool_call_id": self.turn.session.tools.tool_call_id(None) if id is None else id,
+            "title": _shown(name if question is None else question),
+            "kind": "other",
+            "status": "pending",
+            "raw_input": raw,
+            "content": [Content(content=TextContent(text=question or unexplained(name, raw).message))],
+        }
+        # Some clients show a call as it was told of, and only buttons for the question.
+        await self.turn.update(ToolCall(**asked) if id is None else ToolCallProgress(**asked))
+        answer = await self.turn.client.request_permission(ToolCallUpdate(**asked, locations=[]), _OPTIONS)
+        outcome = "cancelled" if answer.cancelled else "rejected"
+        if id is None:
+            await self._answered(asked["tool_call_id"], None if answer.allowed else outcome)
+        elif not answer.allowed:
+            self._refused[id] = outcome
+        return answer.allowed
+
+    async def _answered(self, id: str, outcome: str | None) -> None:
+        """A question that belongs to no call is over."""
+        status, meta = ("completed", None) if outcome is None else ("failed", {"outcome": outcome})
+        await self.turn.update(ToolCallProgress(tool_call_id=id, status=status, meta=meta))
 
     def close(self) -> None:
         """The turn is over: what has no result gets none."""

@@ -172,6 +172,9 @@ async def ending(turn: Turn) -> AsyncGenerator[None]:
             yield
     except Exception as error:
         if not await stopped(turn, error.__cause__ if isinstance(error, InternalError) else error):
+            if isinstance(error, InternalError) and not turn.is_cancelled:
+                # Some clients show no reason of an error.
+                await _say(turn, f"{error.message}\n")
             raise
 
 
@@ -198,6 +201,10 @@ async def finished(turn: Turn, why: Any) -> bool:
 
 async def _end(turn: Turn, reason: OwnStopReason, words: str) -> None:
     turn.stop_reason = reason
+    await _say(turn, words)
+
+
+async def _say(turn: Turn, words: str) -> None:
     begun = any(message.role == "assistant" and message.text for message in turn.record.messages())
     await turn.say(f"\n\n{words}" if begun else words)
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, cast
 
-from acp_server.errors import MethodNotFound, RpcError
+from acp_server.errors import InternalError, MethodNotFound, RpcError
 from acp_server.peer.answer import Answer
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
@@ -227,6 +227,8 @@ class Routes:
     notices: dict[str, list[Notice]] = field(default_factory=dict[str, list[Notice]])
     missing: Callable[[str], RpcError] = unknown
     """The answer to a request of any other method."""
+    unexplained: str = InternalError.default_message
+    """What the peer is told where a handler failed with words that are not for it."""
     dropped: Callable[[Notification, str], None] = _overlook
     """Told of a notification that is not acted on, and what it has too much of."""
 

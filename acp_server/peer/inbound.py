@@ -143,14 +143,15 @@ class Inbound:
         if error is not None or value is NOTHING:
             # Otherwise it is that, also if it was cancelled: a handler may well answer with what it has (ACP,
             # Cancellation).
-            result, refusal = outcome(call.method, call.node.cause, lambda: call.offered, error)
+            told = self._routes.unexplained
+            result, refusal = outcome(call.method, call.node.cause, lambda: call.offered, error, told)
         frame = None
         if refusal is None:
             try:
                 whole = result if call.added is None else call.added.added_to(result)
                 frame = self._endpoint.answer(request, whole)
             except EncodeError as problem:
-                refusal = unwritable(call.method, call.node.cause, problem)
+                refusal = unwritable(call.method, call.node.cause, problem, self._routes.unexplained)
         if refusal is not None:
             frame = self._endpoint.refuse(request, refusal)
         if frame is not None:

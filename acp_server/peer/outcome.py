@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acp_server.errors import (
+    CapabilityMissing,
     ConnectionClosed,
     EncodeError,
     InternalError,
@@ -28,12 +29,16 @@ logger = logging.getLogger("acp_server.peer")
 
 
 def outcome(
-    method: str, cause: Cause | None, offered: Callable[[], Any], error: BaseException | None
+    method: str,
+    cause: Cause | None,
+    offered: Callable[[], Any],
+    error: BaseException | None,
+    unexplained: str = InternalError.default_message,
 ) -> tuple[Any, RpcError | None]:
     """The partial result, or `NOTHING` and the error to answer with, where the handler of a request has not returned.
 
     `cause`: why it was cancelled, if it was. `offered` makes its partial result, or `NOTHING`. `error`: what it raised,
-    or None.
+    or None. `unexplained`: see `refusal`.
     """
     if cause is not None:
         if error is not None:
@@ -45,12 +50,12 @@ def outcome(
         # Internal cancellation has the code of any other (ACP, Cancellation), but no user has asked for this one.
         logger.warning("%s was cancelled from inside, and neither side asked for it", method, exc_info=error)
         return NOTHING, RequestCancelled("Cancelled from inside: neither side asked for it")
-    answer = refusal(error)
+    answer = refusal(error, unexplained)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:
         # The author has not raised it on purpose, and to the peer it may look like something else.
         logger.warning("%s failed: %s", method, _words(only))
-    elif isinstance(only, RpcError) or _is_told(only):
+    elif isinstance(only, RpcError | CapabilityMissing) or _is_told(only):
         logger.info("%s is answered with an error of its handler's: %s", method, only)
     elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", method, exc_info=error)
@@ -61,17 +66,21 @@ def outcome(
     return NOTHING, answer
 
 
-def refusal(error: BaseException | None) -> RpcError:
-    """The error that a request is answered with if it was not cancelled and its handler raised this."""
+def refusal(error: BaseException | None, unexplained: str = InternalError.default_message) -> RpcError:
+    """The error that a request is answered with if it was not cancelled and its handler raised this. `unexplained`:
+    what the peer is told of what it must not know the words of."""
     failures = list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
     only = failures[0] if len(failures) == 1 else None
     if _is_told(only):
         return InternalError(str(only).strip())
+    if isinstance(only, CapabilityMissing):
+        # Its words are of the protocol, and nothing else would tell the user why.
+        return InternalError(f"The client cannot do what is needed: {only}")
     if not isinstance(only, RpcError) or (only.received and only.code == RequestCancelled.code):
         # The peer has cancelled a request of ours; of its own request it would believe what is not so.
-        return InternalError()
+        return InternalError(unexplained)
     return only
 
 
@@ -80,11 +89,13 @@ def _is_told(error: BaseException | None) -> bool:
     return isinstance(error, ToolFailed) and bool((error.message or "").strip())
 
 
-def unwritable(method: str, cause: Cause | None, problem: EncodeError) -> RpcError:
+def unwritable(
+    method: str, cause: Cause | None, problem: EncodeError, unexplained: str = InternalError.default_message
+) -> RpcError:
     """What to answer instead of a result that JSON cannot express."""
     logger.error("the result of %s cannot be written as JSON: %s", method, problem)
     # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
-    return InternalError() if cause is None else RequestCancelled()
+    return InternalError(unexplained) if cause is None else RequestCancelled()
 
 
 def report(what: str, error: BaseException) -> None:

@@ -10,7 +10,9 @@ import logging
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
 
 from acp_server.errors import CapabilityMissing, EncodeError, MalformedResponse, RpcError
 from acp_server.peer.peer import Peer
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("acp_server.session")
 
+MOMENT: Final = 0.1
+"""Seconds for a `session/cancel` behind the outcome `cancelled`. Clients send it some milliseconds later."""
+
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswer:
@@ -40,6 +45,8 @@ class PermissionAnswer:
     """Its kind: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if dismissed or not offered."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The `_meta` of the client's answer."""
+    cancelled: bool = field(default=False, compare=False)
+    """The client answered `cancelled`: the turn is being cancelled (ACP, Cancellation)."""
 
     @property
     def allowed(self) -> bool:
@@ -108,6 +115,9 @@ class Client:
         Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
         `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
         takes the result that comes when the caller waits for it no more; it must not wait.
+
+        A client answers `cancelled` because it cancels the turn. Its `session/cancel` has a moment to arrive before
+        that is returned.
         """
         options = list(options)
         params = self._question(tool_call, options)
@@ -122,7 +132,15 @@ class Client:
             )
         except (RpcError, MalformedResponse) as error:
             return _no_permission(error)
-        return _permission(options, result)
+        answer = _permission(options, result)
+        if answer.cancelled and self._session.turns:
+            try:
+                await anyio.sleep(MOMENT)
+            except anyio.get_cancelled_exc_class():
+                if on_late is not None:
+                    on_late(answer)
+                raise
+        return answer
 
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
         from acp_server.schema.tool_call import RequestPermissionRequest
@@ -261,7 +279,11 @@ def _need_whole(method: str, *texts: str) -> None:
 
 
 def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:
-    from acp_server.schema.tool_call import RequestPermissionResponse, SelectedPermissionOutcome
+    from acp_server.schema.tool_call import (
+        CancelledPermissionOutcome,
+        RequestPermissionResponse,
+        SelectedPermissionOutcome,
+    )
 
     try:
         response = read_result(RequestPermissionResponse, "session/request_permission", result)
@@ -270,7 +292,8 @@ def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionA
     outcome = response.outcome
     meta: dict[str, Any] = response.meta or {}
     if not isinstance(outcome, SelectedPermissionOutcome):
-        return PermissionAnswer(None, None, meta)
+        cancelled = isinstance(outcome, CancelledPermissionOutcome)
+        return PermissionAnswer(None, None, meta, cancelled)
     kind = next((option.kind for option in options if option.option_id == outcome.option_id), None)
     return PermissionAnswer(outcome.option_id, kind, meta)
 

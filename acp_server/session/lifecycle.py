@@ -9,15 +9,14 @@ import logging
 import os
 import reprlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from functools import partial
+from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import anyio
-from anyio import to_thread
 
 from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
@@ -27,9 +26,11 @@ from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
+from acp_server.session.place import place_of
+from acp_server.session.replay import replay
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
-from acp_server.store.records import SessionRecord, TurnRecord, iso
+from acp_server.store.records import SessionRecord, iso
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.session")
 
 _OPENING: Final = ("session/new", "session/load", "session/resume")
+
+_FORGET: Final = 30 * 24 * 3600.0
+"""Seconds from which on a session is forgotten in which nothing has happened."""
+
+_MOST_PAGES: Final = 20
+"""Pages without a session to show that one list goes through. A client gets an empty page then, and asks for more."""
 
 _LONGEST_ID: Final = 1_000
 """Characters of the id of a session that its author names."""
@@ -95,14 +102,14 @@ class Lifecycle:
         give = self._definition.session_id
         id = None if give is None or not isinstance(by, Call) else await give(by)
         if id is None:
-            return await self._made_as(by, SessionRecord(_new_id(), *directories), request, source)
+            return await self._made_as(by, await _in_place(SessionRecord(_new_id(), *directories)), request, source)
         if type(id) is not str or not id or len(id) > _LONGEST_ID:
             raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
         # Two at once with one id would both be new.
         async with self._lock(id):
             if id in self.sessions or await self._is_stored(id, directories[0]):
                 raise UsageError(f"there is a session {id!r} already")
-            return await self._made_as(by, SessionRecord(id, *directories), request, source)
+            return await self._made_as(by, await _in_place(SessionRecord(id, *directories)), request, source)
 
     async def _is_stored(self, session_id: str, cwd: str) -> bool:
         # A log of the author's own may have been begun by what has given the id.
@@ -115,6 +122,8 @@ class Lifecycle:
             record.title, record.mode = source.title, source.mode
             record.config, record.chosen = dict(source.config), set(source.chosen)
             record.turns = [turn for turn in source.turns if not turn.is_open]
+            record.begins = source.begins
+        record.unused = not record.turns
         async with self._opened(by, record, request, "new" if source is None else "fork") as session:
             pass
         return session
@@ -188,7 +197,7 @@ class Lifecycle:
                 if record is None:
                     raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
-            record = replace(record, cwd=cwd, additional_directories=directories)
+            record = await _in_place(replace(record, cwd=cwd, additional_directories=directories))
             async with self._opened(call, record, request, origin) as session:
                 yield session
             session.tell_title()
@@ -244,7 +253,7 @@ class Lifecycle:
         """Say again all that was said in a session: what the author's own function yields, if there is one, else what
         was kept. `as_terminals`: see `TurnRecord.replay`."""
         if self._definition.replay is None:
-            await _replay(session, way, as_terminals=as_terminals)
+            await replay(session, way, as_terminals=as_terminals)
             return
         async with aclosing(self._definition.replay(session)) as shown:
             async for update in shown:
@@ -256,15 +265,39 @@ class Lifecycle:
 
     async def list(self, call: Call) -> Model:
         """`session/list`."""
-        from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse
+        from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
 
         request = read(ListSessionsRequest, call.params)
         if request.cwd is not None:
             absolute(request.cwd, "cwd", call.connection.limits.path)
         self.login.check()
-        page = await self._definition.store.list(request.cwd, request.cursor)
-        sessions = [*map(_listed, page.sessions), *page.infos]
-        return ListSessionsResponse(sessions=sessions, next_cursor=page.next_cursor)
+        cwd = None if request.cwd is None else await place_of(request.cwd)
+        records, infos, cursor = await self._used(cwd, request.cursor)
+        sessions: list[SessionInfo] = []
+        for record in records:
+            title = record.title or record.begins
+            info = SessionInfo(session_id=record.id, cwd=record.folder, title=title, updated_at=iso(record.updated_at))
+            if record.additional_directories:
+                info.additional_directories = record.additional_directories
+            sessions.append(info)
+        return ListSessionsResponse(sessions=[*sessions, *infos], next_cursor=cursor)
+
+    async def _used(
+        self, cwd: str | None, cursor: str | None
+    ) -> tuple[list[SessionRecord], Sequence[SessionInfo], str | None]:
+        """A page of the sessions that were used or are open, and where the next one begins. Each start of some editors
+        makes a session; those in which nothing has happened can be resumed for a while, and are forgotten then."""
+        store = self._definition.store
+        for _ in range(_MOST_PAGES):
+            page = await store.list(cwd, cursor)
+            kept = [record for record in page.sessions if not record.is_empty or record.id in self.sessions]
+            for record in page.sessions:
+                if record not in kept and time() - record.updated_at > _FORGET:
+                    await store.delete(record.id)
+            cursor = page.next_cursor
+            if kept or page.infos or cursor is None:
+                return kept, page.infos, cursor
+        return [], (), cursor
 
     async def close(self, call: Call) -> Model:
         """`session/close`: as if `session/cancel` had come, then everything is freed. An unknown session is closed
@@ -371,6 +404,14 @@ def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
     return request.named()
 
 
+async def _in_place(record: SessionRecord) -> SessionRecord:
+    """The record, of which `cwd` is as the client spells it, with the one name of that folder."""
+    spelled = record.cwd
+    record.cwd = await place_of(spelled, anew=True)
+    record.spelled = None if record.cwd == spelled else spelled
+    return record
+
+
 def _new_id() -> str:
     return f"sess_{os.urandom(12).hex()}"
 
@@ -396,36 +437,11 @@ async def _let_go(session: LiveSession) -> None:
     await session.close()
 
 
-async def _replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-    """Say again all that was said in the turns of a session. `as_terminals`: see `TurnRecord.replay`."""
-    for turn in list(session.record.turns):
-        speech = way.of(turn)
-        for update in await _replayed(turn, as_terminals):
-            speech.send(update)
-            if way.crowded:
-                await way.room()
-
-
-def _listed(record: SessionRecord) -> SessionInfo:
-    from acp_server.schema.session import SessionInfo
-
-    info = SessionInfo(session_id=record.id, cwd=record.cwd, title=record.title, updated_at=iso(record.updated_at))
-    if record.additional_directories:
-        info.additional_directories = record.additional_directories
-    return info
-
-
 async def _save(session: LiveSession) -> None:
     try:
         await session.save()
     except ResourceNotFound:
         pass  # it was deleted, so there is nothing to keep
-
-
-async def _replayed(turn: TurnRecord, as_terminals: bool) -> Iterable[dict[str, Any]]:
-    replayed = partial(turn.replay, as_terminals=as_terminals)
-    # What has to be read from a disk first is read in a thread.
-    return replayed() if turn.is_here else await to_thread.run_sync(lambda: list(replayed()))
 
 
 def _read_new(call: Call) -> NewSessionRequest:

@@ -6,6 +6,7 @@ What authors have of it is in `acp_server.session.session`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,16 +21,22 @@ from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.session.turn import LiveTurn
+    from acp_server.store.records import TurnRecord
 
 logger = logging.getLogger("acp_server.session")
 
 _NAME: Final = 60
 _NAMES: Final = 5
 """Characters of the name of a server, and servers, that are named to the user."""
+_REMEMBERED: Final = 4
+"""Cancelled turns of which the prompts are remembered where no history is kept."""
 
 
 class LiveSession(Session):
     """A session, with what only the runtime does with it."""
+
+    cancelled: Sequence[TurnRecord] = ()
+    """Of an agent that keeps no history: the turns right before that were cancelled."""
 
     # -- its turns
 
@@ -42,6 +49,11 @@ class LiveSession(Session):
         """The turn is about to run: from here on it is part of the history."""
         record = self.record
         record.updated_at = time()
+        if record.unused:
+            record.unused = False
+            from acp_server.session.typed import title_of
+
+            record.begins = title_of(turn.record.prompt) or None
         if not self.keeps_history:
             return
         record.turns.append(turn.record)
@@ -54,6 +66,8 @@ class LiveSession(Session):
         self.turns.remove(turn)
         if self._are_servers_unused:
             self._say_unused_servers()
+        if not self.keeps_history:
+            self.cancelled = [*self.cancelled, turn.record][-_REMEMBERED:] if turn.record.status == "canceled" else []
         if not self._awaited:
             return
         for over in (turn, self.running):

@@ -16,13 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import time
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
 import anyio
 
 from acp_server.errors import (
     InvalidRequest,
     RequestCancelled,
+    ResourceNotFound,
     ToolCancelled,
     ToolRejected,
 )
@@ -31,6 +32,7 @@ from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.live_session import LiveSession, log_unsaved
+from acp_server.session.repeated import cancelled_before, unrepeated
 from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
@@ -62,7 +64,10 @@ class Prompt(Follower):
         self._session = session
         # Whether there is something to keep that no task is keeping.
         self._unsaved = False
-        self.turn: Final = self.TURN(session, host, request)
+        blocks: list[dict[str, Any]] = cast("Any", host.request.params)["prompt"]
+        if len(blocks) > 1:
+            blocks = unrepeated(blocks, cancelled_before(session))
+        self.turn: Final = self.TURN(session, host, request, blocks)
         session.turns.append(self.turn)
 
     async def serve(self) -> dict[str, Any]:
@@ -80,6 +85,8 @@ class Prompt(Follower):
         except BaseException as raised:
             if not turn.node.gave_in(raised) and not _is_users_choice(raised):
                 error = raised
+        if error is not None and turn.cause is None:
+            turn.break_line()
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
         turn.node.end_children()
@@ -160,6 +167,25 @@ class Prompt(Follower):
         self._session.leave(self.turn)
 
 
+class Unopened(Follower):
+    """A prompt in a session that is not open: a client that has started the agent anew may not know that."""
+
+    __slots__ = ("_definition", "_session_id", "steer")
+
+    def __init__(self, definition: AgentDefinition, session_id: str) -> None:
+        self._definition = definition
+        self._session_id = session_id
+        self.steer: Any = None
+
+    async def serve(self) -> NoReturn:
+        """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
+        unknown = not_found(self._session_id)
+        # Where clients have to log in, a client that has not done so learns nothing of what is kept.
+        if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
+            raise unknown
+        raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
+
+
 class Prompting:
     """The prompts of one connection: which are taken, and what becomes of them."""
 
@@ -183,7 +209,8 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
-            raise not_found(params["sessionId"])
+            call.follower = Unopened(self._definition, params["sessionId"])
+            return
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})

@@ -18,7 +18,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
-from acp_server.session.state import not_found
+from acp_server.session.state import UNEXPLAINED, not_found
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class AgentSide:
             from acp_server.session.v2.negotiation import uninitialized
 
             first = Route(initialize, register=self._speak_v2, direct=True)
-            return Routes({"initialize": first}, missing=uninitialized)
-        routes = Routes()
+            return Routes({"initialize": first}, missing=uninitialized, unexplained=UNEXPLAINED)
+        routes = Routes(unexplained=UNEXPLAINED)
         requests = routes.requests
         requests["initialize"] = Route(initialize, register=self._negotiation.register, direct=True)
         if definition.prompt is not None:
@@ -98,10 +98,10 @@ class AgentSide:
         else:
             requests.update(NO_PROMPT_HANDLER)
         # A session handler may offer them in its session alone.
-        if definition.modes or definition.set_mode is not None or definition.open_session:
+        own = bool(definition.auto_approve or definition.open_session)
+        if own or definition.modes or definition.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
-        options = definition.config_options or definition.auto_approve or definition.set_config_option is not None
-        if options or definition.open_session:
+        if own or definition.modes or definition.config_options or definition.set_config_option is not None:
             requests["session/set_config_option"] = Route(
                 lambda call: self._choosing.set_config_option(call), direct=True
             )

@@ -143,12 +143,12 @@ class Session:
     @property
     def cwd(self) -> str:
         """The absolute path that relative paths of this session start from."""
-        return self.record.cwd
+        return self.record.folder
 
     @property
     def roots(self) -> list[str]:
         """The directories that the session's work should stay in: `cwd` and the additional ones."""
-        return [self.record.cwd, *self.record.additional_directories]
+        return [self.record.folder, *self.record.additional_directories]
 
     @property
     def mcp_servers(self) -> Sequence[McpServer]:
@@ -221,7 +221,8 @@ class Session:
         from acp_server.schema.updates import CurrentModeUpdate
 
         await self._change(lambda: self.settings.set_mode(mode_id))
-        await self.update(CurrentModeUpdate(current_mode_id=mode_id))
+        for update in (*self._in_step(None), CurrentModeUpdate(current_mode_id=mode_id)):
+            await self.update(update)
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
         """Change a config option from the agent's side and tell the client. Raises ValueError for an option or a value
@@ -229,7 +230,9 @@ class Session:
         from acp_server.schema.updates import ConfigOptionUpdate
 
         await self._change(lambda: self.settings.choose(config_id, value))
-        await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+        await self.update(ConfigOptionUpdate(config_options=self.settings.shown()))
+        for update in self._in_step(config_id):
+            await self.update(update)
 
     async def set_modes(self, *modes: SessionMode, current: str | None = None) -> None:
         """Offer these modes in place of those before. `current`: the id of the current one; without it, the mode that
@@ -243,6 +246,8 @@ class Session:
             await self._change(lambda: self.settings.set_mode(current))
         if self.call is None and self.mode is not None and self.mode != before:
             await self.update(CurrentModeUpdate(current_mode_id=self.mode))
+            for update in self._in_step(None):
+                await self.update(update)
 
     async def set_options(self, *options: Option, keep: bool = True) -> None:
         """Offer these config options in place of those before, as where one depends on another, and tell the client.
@@ -254,8 +259,11 @@ class Session:
         self.settings.replace(options, keep=keep)
         if not keep:
             await self.save()
-        if self.call is None or self.call.method == "session/set_mode":
-            await self.update(ConfigOptionUpdate(config_options=list(self.settings.offered())))
+        if self.call is None:
+            await self.update(ConfigOptionUpdate(config_options=self.settings.shown()))
+
+    def _in_step(self, changed: str | None) -> list[SessionUpdate]:
+        return self.settings.in_step(changed)
 
     def opening(self) -> dict[str, Any]:
         """What the answer to `session/new` says of it, in its wire form: its id, the modes and the config options. For

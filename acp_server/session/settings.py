@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
+    from acp_server.schema.updates import SessionUpdate
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
@@ -31,6 +32,11 @@ AUTO_APPROVE: Final = "auto_approve"
 """The option that lets tools which allow it run without asking."""
 
 _OFF_AND_ON: Final = ("off", "on")
+
+_ASK: Final = "ask"
+"""The mode in which `auto_approve` is off."""
+
+_ASK_AND_RUN: Final = ("Ask", "Run without asking")
 
 
 class Settings:
@@ -142,40 +148,82 @@ class Settings:
         booleans = kinds is not None and kinds.boolean is not None
         return [
             option.model_copy(update={"current_value": self._value(option)})
-            for option in self.options
             if booleans or option.type != "boolean"
-        ] + ([self._auto_approve_as_select()] if not booleans and self.value(AUTO_APPROVE) is not None else [])
+            else _as_select(option, _OFF_AND_ON[bool(self._value(option))])
+            for option in self.options
+        ]
 
     def taken(self, config_id: str, value: str | bool) -> str | bool:
         """What a value that the client chose, among those it was shown, means here."""
-        return value == "on" if config_id == AUTO_APPROVE and value in _OFF_AND_ON else value
+        boolean = any(option.id == config_id and option.type == "boolean" for option in self.options)
+        return value == "on" if boolean and value in _OFF_AND_ON else value
+
+    # -- for clients of version 1, which know modes, options, or both
 
     def state(self) -> dict[str, Any]:
         """The part of an answer to session/new, load or resume that tells the client of them."""
         state: dict[str, Any] = {}
-        if (mode := self.mode) is not None:
+        if (modes := self.shown_modes()) and (current := self.shown_mode) is not None:
             from acp_server.schema.config_options import SessionModeState
 
-            state["modes"] = SessionModeState(current_mode_id=mode, available_modes=self.modes)
-        if options := self.offered():
+            state["modes"] = SessionModeState(current_mode_id=current, available_modes=modes)
+        if options := self.shown():
             state["config_options"] = options
         return state
 
-    def _auto_approve_as_select(self) -> Option:
+    @property
+    def mode_option(self) -> str:
+        """The id of the option that stands for the mode: `mode`, unless an option of the author's has that."""
+        taken = {option.id for option in self.options}
+        name = "mode"
+        while name in taken:
+            name = f"_{name}"
+        return name
+
+    def shown(self) -> list[Option]:
+        """The options with one for the mode, since a client that knows options does not look at modes."""
+        current = self.mode
+        if current is None:
+            return self.offered()
         from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
-        option = _auto_approve()
         choices = [
-            SessionConfigSelectOption(value="off", name="Ask"),
-            SessionConfigSelectOption(value="on", name="Run without asking"),
+            SessionConfigSelectOption(value=mode.id, name=mode.name, description=mode.description)
+            for mode in self.modes
         ]
-        return SessionConfigSelect(
-            id=option.id,
-            name=option.name,
-            description=option.description,
-            current_value=_OFF_AND_ON[bool(self.value(AUTO_APPROVE))],
-            options=choices,
+        option = SessionConfigSelect(
+            id=self.mode_option, name="Mode", category="mode", current_value=current, options=choices
         )
+        return [*self.offered(), option]
+
+    @property
+    def shown_mode(self) -> str | None:
+        """The id of the current one of `shown_modes`."""
+        if self.modes:
+            return self.mode
+        asks = self.value(AUTO_APPROVE)
+        return None if asks is None else AUTO_APPROVE if asks else _ASK
+
+    def shown_modes(self) -> list[SessionMode]:
+        """The modes; without any, two for `auto_approve`, since some clients have keys for modes and none for
+        options."""
+        if self.modes or self.value(AUTO_APPROVE) is None:
+            return self.modes
+        from acp_server.schema.config_options import SessionMode
+
+        names = zip((_ASK, AUTO_APPROVE), _ASK_AND_RUN, strict=True)
+        return [SessionMode(id=id, name=name) for id, name in names]
+
+    def in_step(self, changed: str | None) -> list[SessionUpdate]:
+        """What tells the client that the other form of what has changed has changed, too. `changed`: the id of an
+        option; None for the mode."""
+        from acp_server.schema.updates import ConfigOptionUpdate, CurrentModeUpdate
+
+        if changed is None:
+            return [ConfigOptionUpdate(config_options=self.shown())]
+        of_mode = changed == (self.mode_option if self.modes else AUTO_APPROVE)
+        current = self.shown_mode
+        return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
 
     def _value(self, option: Option) -> str | bool:
         value = self._record.config.get(option.id)
@@ -190,6 +238,24 @@ def _auto_approve() -> SessionConfigBoolean:
         name="Approve tools automatically",
         description="Run tools that allow it without asking first.",
         current_value=False,
+    )
+
+
+def _as_select(option: SessionConfigBoolean, current: str) -> Option:
+    """For a client that knows no booleans."""
+    from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
+
+    names = _ASK_AND_RUN if option.id == AUTO_APPROVE else ("Off", "On")
+    choices = [
+        SessionConfigSelectOption(value=value, name=name) for value, name in zip(_OFF_AND_ON, names, strict=True)
+    ]
+    return SessionConfigSelect(
+        id=option.id,
+        name=option.name,
+        description=option.description,
+        category=option.category,
+        current_value=current,
+        options=choices,
     )
 
 
@@ -243,6 +309,11 @@ def _check_ids(what: str, ids: Sequence[str]) -> None:
 T = TypeVar("T")
 
 
+async def _tell(session: LiveSession, changed: str | None) -> None:
+    for update in session.settings.in_step(changed):
+        await session.update(update)
+
+
 class Choosing:
     """What the client chooses in the sessions of one connection."""
 
@@ -256,9 +327,15 @@ class Choosing:
 
         request = read(SetSessionModeRequest, call.params)
         session = self._find(request.session_id)
-        if not session.settings.has_mode(request.mode_id):
+        settings = session.settings
+        if not any(mode.id == request.mode_id for mode in settings.shown_modes()):
             raise problem("modeId", "is not one of this session's modes")
-        await self.choose_mode(session, request.mode_id, call)
+        if settings.modes:
+            await self.choose_mode(session, request.mode_id, call)
+        else:
+            is_on = request.mode_id == AUTO_APPROVE
+            await self._choose_value(session, AUTO_APPROVE, is_on, call, settings.choose)
+        await _tell(session, None)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -267,8 +344,15 @@ class Choosing:
 
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
-        await self.choose_option(session, request.config_id, request.value, call)
-        return SetSessionConfigOptionResponse(config_options=list(session.settings.offered()))
+        settings = session.settings
+        if settings.modes and request.config_id == settings.mode_option:
+            if not (isinstance(request.value, str) and settings.has_mode(request.value)):
+                raise problem("value", "is not one of this option's values")
+            await self.choose_mode(session, request.value, call)
+        else:
+            await self.choose_option(session, request.config_id, request.value, call)
+        await _tell(session, request.config_id)
+        return SetSessionConfigOptionResponse(config_options=settings.shown())
 
     async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
@@ -277,8 +361,7 @@ class Choosing:
 
     async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
         """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, unless the
-        agent takes those as well; and as
-        `_choose`."""
+        agent takes those as well; and as `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
         choose = session.settings.choose
         if option is not None and value in choices(option):
@@ -289,6 +372,16 @@ class Choosing:
             raise problem("configId", "is not one of this session's options")
         else:
             raise problem("value", "is not one of this option's values")
+        await self._choose_value(session, config_id, value, call, choose)
+
+    async def _choose_value(
+        self,
+        session: LiveSession,
+        config_id: str,
+        value: str | bool,
+        call: Call,
+        choose: Callable[[str, str | bool], Callable[[], None]],
+    ) -> None:
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         now = partial(session.config, config_id, None)
         await self._choose(session, call, value, now, partial(choose, config_id), tell)

@@ -6,6 +6,7 @@ Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from acp_server.errors import ResourceNotFound
 from acp_server.peer.call import NAME
@@ -61,6 +62,10 @@ for _session_state, _saves, _after in (
 ):
     _session_state.saves = _saves
     _session_state.after = _after
+
+
+UNEXPLAINED: Final = "Internal error: the agent's log says why"
+"""What a client is told of an exception, of which the text may hold secrets."""
 
 
 class TurnState(Enum):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("acp_server.session")
 
 PATIENCE: Final = 0.5
-"""Seconds that a client gets to answer a kill, and again a release, when a terminal is left. With a client that answers
-neither, this is what a cancelled turn waits for."""
+"""Seconds that a client gets to answer a kill, and again the question for the output, and a release, when a terminal is
+left. A client that does not answer the kill is not asked for the output."""
 
 
 def words_of(command: str, args: Sequence[str]) -> list[str]:
@@ -35,7 +35,8 @@ def words_of(command: str, args: Sequence[str]) -> list[str]:
 
 
 class Terminal:
-    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released.
+    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released. What
+    it has printed until it was killed is asked for in between, and kept with the turn.
 
     Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
     """
@@ -58,7 +59,13 @@ class Terminal:
         """What keeps how it was in the end."""
         self._about: Final = about or {}
         self._seen: TerminalOutputResponse | None = None
-        """What it showed when the agent last asked."""
+        self._unseen = False
+        """Whether it was killed since then."""
+
+    @property
+    def seen(self) -> TerminalOutputResponse | None:
+        """What it showed when the agent last asked, which it does by itself where it has killed the command."""
+        return self._seen
 
     async def output(self) -> TerminalOutputResponse:
         """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
@@ -67,6 +74,7 @@ class Terminal:
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
         self._ended = self._ended or response.exit_status is not None
         self._seen = response
+        self._unseen = False
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
@@ -81,7 +89,7 @@ class Terminal:
     async def kill(self) -> None:
         """End its command; the output stays readable until the release."""
         await self._ask("terminal/kill")
-        self._ended = True
+        self._ended = self._unseen = True
 
     async def release(self) -> None:
         """Let it go; the client ends the command if it still runs. Idempotent."""
@@ -115,10 +123,13 @@ class Terminal:
         await self.let_go()
 
     async def let_go(self) -> None:
-        """Kill it if it may still run, and release it: under a shield, for a second at most, and never failing."""
+        """Kill it if it may still run, ask for what it has printed then, and release it: under a shield, each for half
+        a second at most, and never failing."""
         try:
             if not self._released and not self._ended:
                 await self._quietly("kill", self.kill)
+            if not self._released and self._unseen and self._turn is not None:
+                await self._quietly("output", self.output)
             if not self._released:
                 await self.release_quietly()
         except BaseException:
@@ -145,7 +156,7 @@ class Terminal:
         await self._connection.writer.below(0)
         await self.release_quietly()
 
-    async def _quietly(self, step: str, ask: Callable[[], Awaitable[None]]) -> None:
+    async def _quietly(self, step: str, ask: Callable[[], Awaitable[object]]) -> None:
         # A terminal that cannot be let go must not cost the turn its answer.
         with grace(PATIENCE) as scope:
             try:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
-from acp_server.errors import RequestCancelled, ToolCancelled, ToolFailed, ToolRejected, UsageError
+from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
-from acp_server.session.state import TurnState
+from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
@@ -48,15 +49,18 @@ class Turn(TurnUpdates):
     _cause_at_end: Cause | None = None
     """Its request can still be cancelled when it has ended."""
 
-    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
+    def __init__(
+        self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
+    ) -> None:
         self.session = session
         self._host = host
         params: Any = host.request.params
         self._params: dict[str, Any] = params
-        self._request = request
+        self._blocks = blocks
+        self._request = request if len(blocks) == len(params["prompt"]) else None
         self.node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
-        self.record = kind(self._params["prompt"], most=host.connection.limits.turn)
+        self.record = kind(blocks, most=host.connection.limits.turn)
         """What is kept of it."""
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
@@ -88,11 +92,12 @@ class Turn(TurnUpdates):
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
-        """The user's message as content blocks (ACP, Content)."""
+        """The user's message as content blocks (ACP, Content). What a client says again of turns right before that the
+        user has cancelled is not in it; `params` has all of it."""
         if self._request is None:
             from acp_server.schema.content import PromptRequest
 
-            self._request = PromptRequest.from_wire(self._params)
+            self._request = PromptRequest.from_wire({**self._params, "prompt": self._blocks})
         return self._request.prompt
 
     @property
@@ -115,7 +120,7 @@ class Turn(TurnUpdates):
     @property
     def text(self) -> str:
         """The text blocks of the user's message, one below the other."""
-        return "\n".join([block["text"] for block in self._params["prompt"] if block["type"] == "text"])
+        return "\n".join([block["text"] for block in self._blocks if block["type"] == "text"])
 
     @property
     def client(self) -> Client:
@@ -283,7 +288,7 @@ class LiveTurn(Turn):
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         elif self.move(TurnState.FAILED):
-            told = RequestCancelled() if cause is not None else refusal(error)
+            told = RequestCancelled() if cause is not None else refusal(error, UNEXPLAINED)
             self.record.last_error = TurnError(told.code, told.message)
 
     def give_up(self) -> None:
@@ -301,6 +306,12 @@ class LiveTurn(Turn):
             tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total}
             answer["_meta"] = {"usage": tokens}
         return answer
+
+    def break_line(self) -> None:
+        """End the line of what was said last: some clients show what comes next in the same one."""
+        if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
+            with suppress(SessionClosed):
+                self._speech.text("agent_message_chunk", "\n")
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
         """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""

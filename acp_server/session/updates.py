@@ -152,6 +152,8 @@ class TurnUpdates:
     _updates: Updates
     _speech: Speech
     _pause_at: float
+    _said = ""
+    """What was said or thought last, as text."""
 
     async def say(self, text: str) -> None:
         """Show a piece of the agent's message. Waits if the client is behind with reading.
@@ -223,6 +225,7 @@ class TurnUpdates:
         """
         if self.record.ended_at is not None:
             raise too_late()
+        self._said = ""
         wire = update.to_wire()
         self.record.add(wire, self._speech.send(wire, meta))
 
@@ -234,6 +237,7 @@ class TurnUpdates:
             await anyio.lowlevel.checkpoint()
             return
         self.record.add_text(kind, self._speech.text(kind, text))
+        self._said = text
         now = time.monotonic()
         if now > self._pause_at or self._updates.crowded:
             await self._pause(now)

@@ -39,10 +39,12 @@ def decode_session(data: bytes) -> SessionRecord:
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
     """All of a session but its turns."""
+    more = {"spelled": record.spelled, "unused": record.unused or None, "begins": record.begins}
     return {
         "version": VERSION,
         "id": record.id,
         "cwd": record.cwd,
+        **{name: value for name, value in more.items() if value is not None},
         "additionalDirectories": record.additional_directories,
         "title": record.title,
         "createdAt": record.created_at,
@@ -56,9 +58,13 @@ def session_of(fields: dict[str, Any]) -> SessionRecord:
     """The session, without turns, of a `session_head`. Raises ValueError."""
     _check_version(fields)
     title, mode = fields.get("title"), fields.get("mode")
+    spelled, begins = fields.get("spelled"), fields.get("begins")
     return SessionRecord(
         id=_of(str, fields, "id"),
         cwd=_of(str, fields, "cwd"),
+        spelled=None if spelled is None else _is(str, spelled),
+        unused=_is(bool, fields.get("unused", False)),
+        begins=None if begins is None else _is(str, begins),
         additional_directories=[_is(str, path) for path in _list(fields.get("additionalDirectories", []))],
         title=None if title is None else _is(str, title),
         created_at=_number(fields, "createdAt"),

@@ -326,6 +326,7 @@ class SessionRecord:
 
     id: str
     cwd: str
+    """The working directory, by which lists of sessions are filtered: one name for one folder."""
     additional_directories: list[str] = field(default_factory=list[str])
     title: str | None = None
     created_at: float = field(default_factory=time)
@@ -338,8 +339,25 @@ class SessionRecord:
     chosen: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]], repr=False)
     """What the user or the agent has chosen, `("mode",)` or `("config", id)`, also if it was so before. A store that
     others use as well takes what it has written out of it."""
+    spelled: str | None = None
+    """`cwd` as the client spells it, if that is not the same."""
+    unused: bool = False
+    """Whether it has had no turn, as far as that is known without its turns."""
+    begins: str | None = None
+    """What its user has typed first, for lists of sessions without a title."""
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has happened in it and nothing was set, so that no user misses it."""
+        settled = self.title is None and self.mode is None and not self.config
+        return self.unused and settled and not self.turns
+
+    @property
+    def folder(self) -> str:
+        """The working directory as the client spells it."""
+        return self.spelled or self.cwd
 
     def context(self, *, cancelled: bool = False) -> list[TurnRecord]:
         """The finished turns that a model should see. A turn that failed, was cancelled or refused stays in the

@@ -104,6 +104,21 @@ NOT_ASKED: Final = UserAction(True, False)
 """For tools that need no approval."""
 
 
+REFUSED: Final = "The user did not allow it, so it was not run."
+NEVER: Final = "The user does not allow this in this session, so it was not run."
+DISMISSED_WORDS: Final = "It was not approved, so it was not run."
+
+_FOR_USERS: Final = {
+    REFUSED: "It was not allowed, so it was not run.",
+    NEVER: "It is not allowed in this session, so it was not run.",
+}
+
+
+def for_users(words: str) -> str:
+    """What the user is told where the model is told these words: about the user."""
+    return _FOR_USERS.get(words, words)
+
+
 def block(text: str) -> str:
     """The text as a block of code, with a line break behind it."""
     fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))

@@ -55,6 +55,9 @@ class ToolContext:
         self.raw_output: Any = None
         """What it has come to so far, for programs: anything that JSON can express. The client gets it with the final
         status, however the call ends, unless the result itself is such a value. May also be set by `on_cancel`."""
+        self.partial = ""
+        """What the model is told before the words of `on_cancel`, if the call is cancelled, and the client is shown in
+        another way. May also be set by `on_cancel`."""
         self._node = node
         self._view = view
         self._threads = threads

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -300,7 +301,7 @@ class Editor:
 
     async def _read(self, target: str, limit: int | None = None) -> str | None:
         try:
-            return await self._client.read_text_file(target, limit=limit)
+            text = await self._client.read_text_file(target, limit=limit)
         except ResourceNotFound:
             return None
         except (RequestCancelled, MethodNotFound):
@@ -310,6 +311,27 @@ class Editor:
             if await to_thread.run_sync(os.path.isfile, target):
                 raise
             return None
+        lacks = limit is None and text and not text.endswith("\n")
+        return await to_thread.run_sync(as_on_disk, target, text) if lacks else text
+
+
+def as_on_disk(path: str, text: str) -> str:
+    """`text`, with the newline at its end that the file on the disk has, if that is all that it lacks. Some clients
+    answer without it while the file is open."""
+    newline = line_break(text)
+    whole = (text + newline).encode(errors="surrogatepass")
+    try:
+        # Without waiting for a pipe that has no writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError):
+        return text
+    with open(descriptor, "rb") as file:
+        try:
+            status = os.fstat(descriptor)
+            same = stat.S_ISREG(status.st_mode) and status.st_size == len(whole) and file.read(len(whole)) == whole
+        except OSError:
+            return text
+    return text + newline if same else text
 
 
 class BlockingEditor:

@@ -18,7 +18,7 @@ import anyio
 from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
 from acp_server.safe_text import escape, one_line
 from acp_server.schema.content import TextContent
-from acp_server.schema.tool_call import Content, PermissionOption, ToolCallUpdate
+from acp_server.schema.tool_call import Content, Diff, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -27,6 +27,9 @@ from acp_server.tools.approval import (
     CONFIRMED,
     DECLINED,
     DISMISSED,
+    DISMISSED_WORDS,
+    NEVER,
+    REFUSED,
     REJECT,
     Always,
     Approval,
@@ -35,16 +38,12 @@ from acp_server.tools.approval import (
 )
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import TITLE, View, as_content
+from acp_server.tools.view import TITLE, View, as_content, with_words
 
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
 
 logger = logging.getLogger("acp_server.tools")
-
-REFUSED: Final = "The user did not allow it, so it was not run."
-NEVER: Final = "The user does not allow this in this session, so it was not run."
-DISMISSED_WORDS: Final = "It was not approved, so it was not run."
 
 
 class Approvals(Protocol):
@@ -86,6 +85,8 @@ class Permission:
         self._store = store
         self.always: bool | None = None
         """What the answer means for all other calls with the same key; None if it is about this one alone."""
+        self.cancelled = False
+        """Whether the client said that the turn was cancelled, in place of an answer."""
         self._scope: Always | None = None
         self._decided: bool | None = None
         """What the user's decision about another call means for this one, if it came before this one's answer."""
@@ -133,19 +134,20 @@ class Permission:
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
         self._title = None if approval.title is None else one_line(approval.title, TITLE)
-        self._previews = [as_content(piece) for piece in approval.previews()]
-        message = Content(content=TextContent(text=escape(approval.message)))
+        # Diffs first: some clients show only the first content as one. The sort is stable.
+        self._previews = sorted(map(as_content, approval.previews()), key=lambda piece: not isinstance(piece, Diff))
+        self._message = Content(content=TextContent(text=escape(approval.message)))
+        self._explains = approval.explains
         self._call = ToolCallUpdate(
             tool_call_id=self._context.id,
             title=self._title or title,
             kind=cast("Any", self._tool.kind),
             status="pending",
             raw_input=raw,
-            content=[message, *self._previews],
+            content=with_words(self._previews, self._message),
         )
         # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
         self._call.to_wire()
-        self._explanation = [message, *self._previews] if approval.explains else self._previews
         self._options = _options(approval, self._tool, self._scope)
 
     @property
@@ -171,11 +173,14 @@ class Permission:
             known = self._decided
         if known is False:
             return DECLINED, NEVER
-        is_on = context.session.settings.value(AUTO_APPROVE) is True
+        is_on = context.session.config(AUTO_APPROVE, None) is True
         if known or (tool.auto_approve and self._scope is not None and is_on):
-            self._view.explain(self._title, *self._explanation)
+            told = self._call.content if self._explains else self._previews
+            self._view.explain(self._title, *(told or ()))
             return CONFIRMED, ""
-        self._view.keep(*self._previews)
+        # Some clients show a call as it was told of, and only buttons for the question.
+        self._view.ask(self._title, self._message, *self._previews)
+        self._call.locations = list(self._view.locations)
         answer = None
         with anyio.move_on_after(tool.approval_timeout):
             answer = await self._ask()
@@ -186,6 +191,7 @@ class Permission:
         if answer.kind is None:
             if answer.option_id is not None:
                 logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
+            self.cancelled = answer.cancelled
             return DISMISSED, DISMISSED_WORDS
         always = answer.kind.endswith("_always") and not context.is_cancelled
         if always and await self._remember(answer.allowed):

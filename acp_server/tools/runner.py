@@ -23,6 +23,7 @@ from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job, grace
 from acp_server.tasks.threads import Threads, Worker
 from acp_server.tasks.tree import Node
+from acp_server.tools.approval import for_users
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output, Pieces, is_large, problems_in, snapshot, yields, yields_async
 from acp_server.tools.permission import Permission
@@ -44,6 +45,10 @@ EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and wr
 
 class _Refused(Exception):
     """The user's no, on its way out of the call's body; the text is for the model."""
+
+    def __init__(self, words: str, *, cancelled: bool) -> None:
+        super().__init__(words)
+        self.status: Literal["cancelled", "rejected"] = "cancelled" if cancelled else "rejected"
 
 
 class Execution(Job):
@@ -142,7 +147,7 @@ class Execution(Job):
             if permission.always is not None:
                 self._decide_others(permission.key, permission.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
-                raise _Refused(why_not)
+                raise _Refused(why_not, cancelled=permission.cancelled)
         if self.is_cancelled:
             return None
         if context.action.primary_confirmed:
@@ -219,7 +224,7 @@ class Execution(Job):
             self._view.keep(*value.content)
             self._end("completed", value.message, last=value.text, value=value.value, **value.changes)
         elif isinstance(error, _Refused):
-            self._end("rejected", str(error), last=str(error))
+            self._end(error.status, str(error), last=for_users(str(error)))
         else:
             self._fail(error)
 
@@ -305,7 +310,10 @@ class Execution(Job):
     ) -> None:
         if error is not None:
             _let_go(error)
-        self._result = ToolResult(self.given, self._tool.name, status, message, value, error)
+        told = message
+        if status == "cancelled" and self._context.partial:
+            told = "\n".join(filter(None, (self._context.partial, message and f"[{message}]")))
+        self._result = ToolResult(self.given, self._tool.name, status, told, value, error)
         self._turn.tool_ended(self._result, self.id)
         if self._context.raw_output is not None:
             changes.setdefault("raw_output", snapshot(self._context.raw_output))
@@ -314,7 +322,7 @@ class Execution(Job):
             changes["meta"] = {"outcome": status}
         self._view.end(
             "completed" if status == "completed" else "failed",
-            last=message if status == "cancelled" else last,
+            last=message if last is None and status == "cancelled" else last,
             **changes,
         )
 

@@ -119,7 +119,7 @@ class SessionTools:
     async def _send_options(self) -> None:
         from acp_server.schema.updates import ConfigOptionUpdate
 
-        await self._session.update(ConfigOptionUpdate(config_options=list(self._session.settings.offered())))
+        await self._session.update(ConfigOptionUpdate(config_options=self._session.settings.shown()))
 
     def remove(self, name: str) -> None:
         """See `ToolHost.remove`."""

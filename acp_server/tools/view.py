@@ -11,7 +11,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
@@ -105,6 +106,8 @@ class View:
         self._fixed_size = 0
         self._text: list[str] = []
         self._last = ""
+        self._words: ToolCallContent | None = None
+        """What the user is asked at this time."""
         self._size = 0
         self._shown_at = 0.0
         self._locations: deque[ToolCallLocation] = deque(maxlen=self._limits.locations)
@@ -131,7 +134,12 @@ class View:
         """It runs from now on."""
         if not self.ended:
             self.status = "in_progress"
-            self.change(status="in_progress")
+            if self._words is not None:
+                self._words = None
+                self._news.add("content")
+            # The first output waits for no pace.
+            self._shown_at = 0.0
+            self.change(**self._unshown())
 
     def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
         """It has ended; nothing is shown behind this. `last`: what is said at the end. Only the first time counts.
@@ -143,7 +151,8 @@ class View:
         self._ticker.drop(self._show)
         self._last = last or ""
         self.status = status
-        if self._last or self._text or self._fixed:
+        if self._last or self._text or self._fixed or self._words:
+            self._words = None
             self._news.add("content")
         try:
             self._put(ToolCallProgress(tool_call_id=self._id, status=status, **self._unshown(), **changes))
@@ -178,6 +187,18 @@ class View:
         self._fixed_size += sum(map(size_of, content))
         while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(content)):
             self._fixed_size -= size_of(self._fixed.popleft())
+
+    def ask(self, title: str | None, words: ToolCallContent, *previews: ToolCallContent) -> None:
+        """The user is going to be asked this, and is shown it before. The words do not outlive the answer."""
+        self._words = words
+        known = {place.path for place in self._locations}
+        # For some clients the first place is the path of the diff.
+        unknown = [piece.path for piece in previews if isinstance(piece, Diff) and piece.path not in known]
+        self._locations.extendleft(ToolCallLocation(path=path) for path in reversed(unknown))
+        if self._locations:
+            self._news.add("locations")
+        self._news.add("content")
+        self.explain(title, *previews)
 
     def explain(self, title: str | None, *content: ToolCallContent) -> None:
         """The user is not asked whether it may run: what would have been asked is shown, before it does anything."""
@@ -217,10 +238,11 @@ class View:
 
     def content(self) -> list[ToolCallContent]:
         """What is shown as the call's content."""
+        fixed = list(self._fixed) if self._words is None else with_words(self._fixed, self._words)
         text = block(self.text) if self.verbatim and self._text else self.text
         if self._last:
             text += ("\n" if text and not text.endswith("\n") else "") + self._last
-        return [*self._fixed, Content(content=TextContent(text=text))] if text else list(self._fixed)
+        return [*fixed, Content(content=TextContent(text=text))] if text else fixed
 
     def _add(self, text: str) -> None:
         self._text.append(text)
@@ -277,6 +299,13 @@ class View:
             self._turn.put(update)
         except (TurnEnded, SessionClosed):
             pass  # it was told of the end before that, so there is nothing that it would miss
+
+
+def with_words(pieces: Iterable[ToolCallContent], words: ToolCallContent) -> list[ToolCallContent]:
+    """The words behind the diffs that the pieces begin with, and in front of all others."""
+    rest = iter(pieces)
+    diffs = [*takewhile(lambda piece: isinstance(piece, Diff), pieces)]
+    return [*diffs, words, *islice(rest, len(diffs), None)]
 
 
 def as_content(piece: Any) -> ToolCallContent:

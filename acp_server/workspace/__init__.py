@@ -14,6 +14,8 @@ from acp_server.agent.app import Agent
 from acp_server.peer.call import Call
 from acp_server.session.session import Session
 from acp_server.session.turn import Turn
+from acp_server.session.typed import EMPTY, entitle, is_empty, typed
+from acp_server.tools.approval import for_users
 from acp_server.workspace import change, report, run
 from acp_server.workspace.commands import (
     COMMANDS,
@@ -23,11 +25,11 @@ from acp_server.workspace.commands import (
     ScanCommand,
     SearchCommand,
     WriteCommand,
+    find_command,
     help_text,
-    parse_command,
     wrong,
 )
-from acp_server.workspace.roots import Refusal, entitle, open_roots
+from acp_server.workspace.roots import Refusal, open_roots
 
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool
@@ -38,19 +40,21 @@ _SEARCH = agent.tool(kind="search", title=report.search_title)(report.search)
 _READ = agent.tool(kind="read", title=report.read_title)(report.read)
 _SCAN = agent.tool(kind="read", title=report.scan_title)(report.scan)
 _EDIT = agent.tool(
+    name="edit",
     kind="edit",
     title=change.edit_title,
     approval=change.ask_edit,
     approval_key=change.always_changed,
     auto_approve=True,
-)(change.edit)
+)(change.edit_and_say)
 _WRITE = agent.tool(
+    name="write",
     kind="edit",
     title=change.write_title,
     approval=change.ask_write,
     approval_key=change.always_changed,
     auto_approve=True,
-)(change.write)
+)(change.write_and_say)
 _RUN = agent.tool(
     kind="execute", title=run.run_title, approval=run.ask_run, approval_key=run.always_run, auto_approve=True
 )(run.run)
@@ -84,7 +88,7 @@ async def prompt(turn: Turn) -> None:
     """Carry out one command. What cannot be done is said in a sentence; anything that is not a command gets help."""
     await entitle(turn)
     try:
-        match parse_command(turn.text):
+        match find_command(typed(turn)):
             case SearchCommand(pattern, paths):
                 await report.show_search(turn, _SEARCH, pattern, paths or [None])
             case ReadCommand(target):
@@ -96,7 +100,9 @@ async def prompt(turn: Turn) -> None:
             case WriteCommand(path, content):
                 await _do(turn, _WRITE, path=path, content=_attached(turn) if content is None else content)
             case RunCommand(command):
-                await _do(turn, _RUN, command=command)
+                await run.show_run(turn, _RUN, command)
+            case None if is_empty(turn):
+                await turn.say(f"{EMPTY} `/help` says what I can do.\n")
             case None:
                 await turn.say(f"I carry out commands and do not chat. This is what I can do:\n\n{help_text()}\n")
             case _:
@@ -108,7 +114,7 @@ async def prompt(turn: Turn) -> None:
 async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
     result = await turn.run_tool(tool, arguments)
     if result.message and (result.status == "failed" or tool.approval):
-        await turn.say(f"{result.message}\n")
+        await turn.say(f"{for_users(result.message)}\n")
 
 
 def _attached(turn: Turn) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anyio import to_thread
 
@@ -138,7 +138,8 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     call.data = Change(path, place, name, old, new)
     call.locate(path, None if old is None else _first_change(old, new))
     verb = "Make" if old is None else "Change"
-    return Approval(f"{verb} {name}?", preview=Diff(path=path, old_text=old, new_text=new), primary=f"{verb} it")
+    diff = Diff(path=path, old_text=old, new_text=new)
+    return Approval(f"{verb} {name}?", preview=diff, primary=f"{verb} it", explains=False)
 
 
 def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
@@ -210,6 +211,23 @@ async def edit(path: str, old: str, new: str, call: ToolContext) -> str:
 async def write(path: str, content: str, call: ToolContext) -> str:
     """Make a file, or replace all of it."""
     return await _carry_out(call)
+
+
+async def edit_and_say(path: str, old: str, new: str, call: ToolContext) -> Any:
+    """`edit`, where the message says what came of it, so that the call need not."""
+    return _said(await edit(path, old, new, call))
+
+
+async def write_and_say(path: str, content: str, call: ToolContext) -> Any:
+    """`write`, where the message says what came of it, so that the call need not."""
+    return _said(await write(path, content, call))
+
+
+def _said(words: str) -> Any:
+    # Not at the top: with it come the models of the schema.
+    from acp_server.tools.output import Output
+
+    return Output(words, said=True)
 
 
 async def _carry_out(call: ToolContext) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -207,8 +208,22 @@ COMMANDS = (
 )
 
 
+def find_command(texts: Sequence[str]) -> Command | None:
+    """The last of the messages that is a command; None if there is none. What a file is to hold may be the messages
+    behind. Raises as `parse_command`."""
+    slashed = [index for index, text in enumerate(texts) if text.lstrip().startswith("/")]
+    known = [index for index in slashed if _name(texts[index]) in {command.name for command in COMMANDS}]
+    chosen = known or slashed
+    if not chosen:
+        return None
+    command = parse_command(texts[chosen[-1]])
+    if isinstance(command, WriteCommand) and command.content is None:
+        return parse_command("\n".join(texts[chosen[-1] :]))
+    return command
+
+
 def parse_command(text: str) -> Command | None:
-    """What a prompt asks for; None if it is not a command.
+    """What a message asks for; None if it is not a command.
 
     A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
     belong to it. Inside of an argument nothing is changed: `/search \\bfoo\\b` is typed as it is.
@@ -242,6 +257,10 @@ def parse_command(text: str) -> Command | None:
                 raise Refusal(f"No such command: {quoted('/' + name)}. There is {known}.")
     except Mistyped as error:
         raise wrong(f"{error}", name.lower()) from None
+
+
+def _name(text: str) -> str:
+    return (text.lstrip()[1:].split(None, 1) or [""])[0].lower()
 
 
 def help_text() -> str:

@@ -23,13 +23,14 @@ from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
 from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
 from acp_server.session.turn import Turn
+from acp_server.session.typed import EMPTY, entitle, is_empty
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 from acp_server.workspace import change, report
 from acp_server.workspace.batches import Batches
 from acp_server.workspace.read import Passage, Reading, Skipped, read_text
-from acp_server.workspace.roots import Refusal, Roots, entitle, open_roots
-from acp_server.workspace.run import Ended, always_run, ask_run, execute, run_title
+from acp_server.workspace.roots import Refusal, Roots, open_roots
+from acp_server.workspace.run import MOST_TOLD, Ended, always_run, ask_run, end_of, execute, run_title
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.walk import files_below
 
@@ -68,7 +69,7 @@ def model_agent(
     choice = found if len(found) > 1 else {}
     answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
     agent = Agent(
-        "acp-server",
+        "acp-server-model",
         version=__version__,
         title=f"acp-server with {' or '.join(found)}",
         accepts=["image", "embedded_context"],
@@ -82,7 +83,10 @@ def model_agent(
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         await entitle(turn)
-        await answer(turn)
+        if is_empty(turn):
+            await turn.say(f"{EMPTY}\n")
+        else:
+            await answer(turn)
 
     return agent
 
@@ -235,9 +239,7 @@ def _read(passage: Passage) -> str:
 
 
 def _printed(ended: Ended) -> Output:
-    printed = ended.output
-    if len(printed) > MOST_CHARACTERS:
-        printed = f"[the beginning is left out]\n{printed[-MOST_CHARACTERS:]}"
+    printed = end_of(ended.output, MOST_TOLD)
     # What it has printed is shown by now.
     told = Output(f"{printed}\n[{ended}]".lstrip("\n"), said=True)
     told.text = str(ended)

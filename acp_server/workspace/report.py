@@ -42,7 +42,7 @@ _FENCE = "~~~~"
 """Around lines that begin with a path: with a colon behind it, none of them can end the block."""
 
 
-async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
+async def at_last(saying: Coroutine[Any, Any, None]) -> None:
     """Say something that is due although the turn may be cancelled, and do not wait for a client that is behind: it is
     on its way all the same. A turn that is answered, since its cancel took too long, says nothing."""
     with grace(0):
@@ -52,7 +52,7 @@ async def _at_last(saying: Coroutine[Any, Any, None]) -> None:
             pass
 
 
-async def _say_block(turn: Turn, text: str) -> None:
+async def say_block(turn: Turn, text: str) -> None:
     """Say a block of code, in two pieces with nothing between them.
 
     The renderer of Toad (Textual's Markdown) takes the last line of a message's first piece for the beginning of what
@@ -143,7 +143,7 @@ class _Message:
         if hits:
             finding.said += len(hits)
             lines = (f"{self._roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
-            await _say_block(self._turn, f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
+            await say_block(self._turn, f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
 
     def last_words(self, paths: Sequence[str | None]) -> str:
         """What is said at the end, however it comes."""
@@ -187,7 +187,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
         finally:
             # Found in the moment of a cancel: counted, so it has to be shown as well.
             pending, batches.pending = batches.pending, []
-            await _at_last(message.say(finding, pending))
+            await at_last(message.say(finding, pending))
             call.raw_output = finding.counts()
     return str(finding)
 
@@ -204,7 +204,7 @@ async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str |
                 where = {} if path is None else {"path": path}
                 group.start_soon(turn.run_tool, tool, {"pattern": pattern, **where})
     finally:
-        await _at_last(turn.say(message.last_words(paths)))
+        await at_last(turn.say(message.last_words(paths)))
 
 
 # -- read
@@ -228,13 +228,13 @@ async def read(target: str, call: ToolContext) -> None:
             last_words = passage.left_out or ""
             call.raw_output = {"first": passage.first, "last": passage.last}
             locate(call, [(passage.path, passage.first)])
-            await _say_block(call.turn, block("\n".join(map(printable, passage.text.split("\n")))))
+            await say_block(call.turn, block("\n".join(map(printable, passage.text.split("\n")))))
     except Refusal:
         last_words = ""
         raise
     finally:
         if last_words:
-            await _at_last(call.turn.say(f"{last_words}\n"))
+            await at_last(call.turn.say(f"{last_words}\n"))
 
 
 async def in_editor(call: ToolContext, path: str) -> str | None:
@@ -337,8 +337,8 @@ async def scan(call: ToolContext, path: str | None = None) -> None:
         if not refused:
             call.raw_output = counting.counts()
             done: dict[bool, PlanEntryStatus] = {True: "completed", False: "pending"}
-            await _at_last(_plan(turn, done[engine.listed], done[engine.complete]))
-            await _at_last(turn.say(counting.all_words()))
+            await at_last(_plan(turn, done[engine.listed], done[engine.complete]))
+            await at_last(turn.say(counting.all_words()))
 
 
 async def _plan(turn: Turn, find: PlanEntryStatus, count: PlanEntryStatus) -> None:

@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import to_thread
@@ -25,7 +24,6 @@ from acp_server.paths import Place, is_inside
 from acp_server.safe_text import escape, masked
 from acp_server.schema.reading import problem
 from acp_server.session.session import Session
-from acp_server.session.turn import Turn
 from acp_server.tools.approval import code
 
 if TYPE_CHECKING:
@@ -181,10 +179,6 @@ def _join(directory: str, rest: str) -> str:
     return os.path.join(directory, rest) if rest else directory
 
 
-TITLE = 80
-"""Characters of a session's title."""
-
-
 async def open_roots(session: Session) -> None:
     """Find out where the session may look: `session.data`. Raises InvalidParams if that cannot be a directory."""
     session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
@@ -197,10 +191,3 @@ def _roots(cwd: str, directories: list[str]) -> Roots:
         return Roots(cwd, directories)
     except (Refusal, ValueError):
         raise problem("additionalDirectories", "has a path that cannot exist here") from None
-
-
-async def entitle(turn: Turn) -> None:
-    """Have lists of sessions say what this one began with."""
-    first_line = turn.text.strip().partition("\n")[0]
-    if turn.session.record.title is None and first_line:
-        await turn.session.set_title(shorten(first_line, TITLE, placeholder=" ..."))

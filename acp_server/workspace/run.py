@@ -7,25 +7,30 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
 from acp_server.safe_text import escape, masked
+from acp_server.session.turn import Turn
 from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Always, Approval, block
+from acp_server.tools.approval import Always, Approval, block, code, for_users
 from acp_server.tools.context import ToolContext
 from acp_server.workspace.read import reason_of
-from acp_server.workspace.roots import Refusal, is_end, quoted, words_of
+from acp_server.workspace.report import at_last, say_block
+from acp_server.workspace.roots import Refusal, exactly, is_end, quoted, words_of
 
 if TYPE_CHECKING:
     import anyio.abc
 
     from acp_server.session.terminal import Terminal
+    from acp_server.store.records import ToolResult
 
 logger = logging.getLogger("acp_server.workspace")
 
@@ -48,8 +53,12 @@ async def ask_run(command: str, call: ToolContext) -> Approval:
     """What would be run, all of it, and where. Raises Refusal for a command that no system would run."""
     if len(command) > _LONGEST_COMMAND:
         raise Refusal(f"The command is longer than {_LONGEST_COMMAND:,} characters")
+    question = f"Run this in {quoted(call.session.cwd)}?"
     shown = block(escape(command, exact=True))
-    return Approval(f"Run this in {quoted(call.session.cwd)}?\n\n{shown}", primary="Run it")
+    if run_title(command) == f"Run {code(exactly(command))}":
+        return Approval(f"{question}\n\n{shown}", primary="Run it", explains=False)
+    # The title does not have all of it.
+    return Approval(question, preview=shown, primary="Run it", explains=False)
 
 
 def always_run(command: str, call: ToolContext) -> Always:
@@ -71,6 +80,75 @@ class Ended(NamedTuple):
         return f"It was ended by {self.signal or 'something else'}."
 
 
+MOST_SAID: Final = 16 * 1024
+"""Characters of the output that are said in the message: the end of it."""
+
+MOST_TOLD: Final = 30_000
+"""Characters of the output that a model is told, which pays for each in each further request."""
+
+_LISTEN: Final = 0.25
+"""Seconds for a client to say what a command has printed that was stopped, before the call ends without it."""
+
+
+def end_of(text: str, most: int) -> str:
+    """The text, or the end of a longer one."""
+    return text if len(text) <= most else f"[the beginning is left out]\n{text[-most:]}"
+
+
+class _Printing:
+    """What a command has printed, while it runs and when it was stopped."""
+
+    def __init__(self, call: ToolContext) -> None:
+        self._call = call
+        self.now: Callable[[], str] = str
+        self.over = threading.Event()
+        """Set when no more is to come."""
+
+    def stop(self) -> str:
+        """See `ToolContext.on_cancel`: it waits for what a client has to say first, and not for a client that does not
+        say it."""
+        if self._call.client.capabilities.terminal:
+            self.over.wait(_LISTEN)
+        self._call.partial = end_of(self.now().rstrip("\n"), MOST_TOLD)
+        return "It was stopped. What it has printed until then is kept."
+
+
+_message: ContextVar[_Message | None] = ContextVar("the message that a command is part of", default=None)
+
+
+class _Message:
+    """What is said to a user of the command in it."""
+
+    def __init__(self) -> None:
+        self.printed: _Printing | None = None
+        """Once the command has begun."""
+
+    async def say(self, turn: Turn, words: str | None) -> None:
+        """Say what it has printed, unless the client has its terminal, and how it has ended. Some clients show of a
+        call one line."""
+        printed = "" if self.printed is None or turn.client.capabilities.terminal else self.printed.now()
+        said = f"{words}\n" if words else ""
+        if printed:
+            # In one piece: behind a cancel nothing is said once that has waited.
+            await say_block(turn, block(end_of(printed, MOST_SAID)) + said)
+        elif said:
+            await turn.say(said)
+
+
+async def show_run(turn: Turn, tool: Any, command: str) -> None:
+    """Run it, and say what it has printed and how it has ended, also where it is stopped."""
+    message = _Message()
+    _message.set(message)
+    words: str | None = None
+    try:
+        result: ToolResult = await turn.run_tool(tool, {"command": command})
+        words = "It was stopped." if result.status == "cancelled" and message.printed else result.message
+    finally:
+        if turn.is_cancelled and message.printed:
+            words = "It was stopped."
+        await at_last(message.say(turn, words and for_users(words)))
+
+
 async def run(command: str, call: ToolContext) -> str:
     """Run a command of the shell in the session's directory."""
     ended = await execute(command, call)
@@ -82,14 +160,21 @@ async def run(command: str, call: ToolContext) -> str:
 async def execute(command: str, call: ToolContext, without: Collection[str] = ()) -> Ended:
     """Run it to its end, whatever that is, and show what it prints. `without`: the names of variables that it does not
     get from our environment. Raises Refusal, if it cannot be run."""
-    call.on_cancel = lambda: "It was stopped. What it has printed until then is kept."
+    printing = _Printing(call)
+    call.on_cancel = printing.stop
     call.raw_output = {"exitCode": None, "signal": None}
-    ended = await (_in_terminal if call.client.capabilities.terminal else _here)(command, call, without)
+    if (message := _message.get()) is not None:
+        message.printed = printing
+    try:
+        run_it = _in_terminal if call.client.capabilities.terminal else _here
+        ended = await run_it(command, call, without, printing)
+    finally:
+        printing.over.set()
     call.raw_output = {**call.raw_output, "exitCode": ended.code, "signal": ended.signal}
     return ended
 
 
-async def _in_terminal(command: str, call: ToolContext, without: Collection[str]) -> Ended:
+async def _in_terminal(command: str, call: ToolContext, without: Collection[str], printing: _Printing) -> Ended:
     from acp_server.schema.tool_call import Terminal as Shown
 
     program, *options = SHELL
@@ -102,6 +187,7 @@ async def _in_terminal(command: str, call: ToolContext, without: Collection[str]
             env={name: "" for name in without if name in os.environ} or None,
             output_byte_limit=OUTPUT_BYTES,
         )
+        printing.now = lambda: "" if terminal.seen is None else terminal.seen.output
         async with terminal:
             call.progress(Shown(terminal_id=terminal.id))
             ended = await terminal.wait_for_exit()
@@ -127,7 +213,7 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
     return {"output": printed.output, "truncated": printed.truncated}
 
 
-async def _here(command: str, call: ToolContext, without: Collection[str]) -> Ended:
+async def _here(command: str, call: ToolContext, without: Collection[str], printing: _Printing) -> Ended:
     call.verbatim()
     try:
         env = {name: value for name, value in os.environ.items() if name not in without}
@@ -135,6 +221,7 @@ async def _here(command: str, call: ToolContext, without: Collection[str]) -> En
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None
+    printing.now = lambda: running.output.text
     try:
         await running.ended.wait()
     finally:

@@ -143,7 +143,10 @@ async def test_a_method_table_of_jsonrpcserver_can_be_mounted_as_it_is() -> None
         assert (await editor.refusal("add", {"c": 1}))["code"] == INVALID_PARAMS
         assert await editor.refusal("refuse") == {"code": -31000, "message": "no", "data": {"why": "so"}}
         assert (await editor.refusal("raises"))["code"] == -31001
-        assert await editor.refusal("crashes") == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.refusal("crashes") == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         assert (await editor.refusal("subtract"))["code"] == METHOD_NOT_FOUND
 
 

@@ -88,7 +88,7 @@ async def test_a_login_that_gives_a_generator_all_the_same_lets_no_client_in() -
     agent.authenticate("login", name="Log in", required=True)(lambda call: refuses(call))
     async with editing(agent) as editor:
         refused = await editor.client.ask("authenticate", {"methodId": "login"})
-        assert refused["error"] == {"code": -32603, "message": "Internal error"}
+        assert refused["error"] == {"code": -32603, "message": "Internal error: the agent's log says why"}
         refused = await editor.client.ask("session/new", {"cwd": "/", "mcpServers": []})
         assert refused["error"]["code"] == -32000
 

@@ -209,7 +209,7 @@ async def test_a_result_that_json_cannot_express_is_an_internal_error(caplog: py
     async def method(call: Call) -> Any:
         return {"secret": {1, object()}}
 
-    assert await outcome_of(agent) == {"code": INTERNAL_ERROR, "message": "Internal error"}
+    assert await outcome_of(agent) == {"code": INTERNAL_ERROR, "message": "Internal error: the agent's log says why"}
     assert "cannot be written as JSON" in caplog.text
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from acp_server.cli import main
-from acp_server.cli.new import Names, files
+from acp_server.cli.new import Names, editor_settings, files
 from acp_server.errors import UsageError
 from tests.agent.processes.driver import environment
 
@@ -175,3 +175,16 @@ def test_a_name_becomes_one_for_each_place_that_has_rules(name: str, title: str,
 def test_a_name_without_a_letter_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no letter from a to z"):
         Names.of(name)
+
+
+def test_the_adapter_for_codecompanion_logs_in_by_no_method_of_the_one_that_it_extends() -> None:
+    said = editor_settings(Names("It's mine", "it-s-mine", "it_s_mine"), ["/bin/acp-server", "serve"])
+    adapter = said.split("Neovim with CodeCompanion:")[1].split("Toad:")[0]
+    # `gemini_cli` has `auth_method`, which CodeCompanion then asks of every agent.
+    assert 'extend("goose", {' in adapter
+    assert 'name = "it_s_mine"' in adapter
+    assert 'formatted_name = "It\'s mine"' in adapter
+    assert "auth_method" not in adapter
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert 'extend("goose", {' in readme
+    assert "gemini_cli" not in readme

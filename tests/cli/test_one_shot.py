@@ -123,7 +123,7 @@ def test_on_a_terminal_what_is_no_answer_begins_a_line(chats: Prefork, tmp_path:
 @pytest.mark.parametrize(
     ("prompt", "agent", "code", "said"),
     [
-        ("error", TALKER, 1, "Internal error (-32603)"),
+        ("error", TALKER, 1, "Internal error: the agent's log says why (-32603)"),
         ("exit", TALKER, 1, "the agent exited with status 9; it ended before it answered session/prompt"),
         ("hi", "nosuch", 2, "nosuch cannot be started: there is no such program"),
         ("refuse", TALKER, 3, "(refusal)"),

@@ -212,3 +212,14 @@ async def test_the_users_store_is_in_memory_only_as_long_as_another_program_has_
         assert found.title == "kept"
     assert caplog.text.count("as long as the file is locked") == 1
     assert caplog.text.count("database is locked") == 1
+
+
+@pytest.mark.anyio
+async def test_agents_of_different_names_do_not_find_each_others_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    one, other = UserStore(), UserStore("acp-server-model")
+    await one.save(SessionRecord("mine", "/p"))
+    assert await other.load("mine") is None
+    assert await UserStore().load("mine") is not None

@@ -1,8 +1,11 @@
 """Permission requests: the program's answers, and what becomes of them when their turn is cancelled."""
 
+from typing import Any
+
 import anyio
 import pytest
 
+from acp_server import schema
 from acp_server.client import Handlers, allow_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome
@@ -204,3 +207,13 @@ async def test_a_handler_that_returns_something_else_is_told_what_to_return(
     async with talking(Handlers(permission=handler)) as (_, peer):  # pyright: ignore[reportArgumentType]
         assert (await peer.ask("session/request_permission", permission()))["error"]["code"] == -32603
     assert words in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen"), [(["allow_always", "reject_once"], None), (["allow_always", "allow_once"], 1)]
+)
+async def test_a_yes_for_this_time_is_no_yes_for_good(kinds: list[Any], chosen: int | None) -> None:
+    options = [schema.PermissionOption(option_id=str(n), name="x", kind=kind) for n, kind in enumerate(kinds)]
+    call = schema.ToolCallUpdate(tool_call_id="c")
+    request = schema.RequestPermissionRequest(session_id="s", tool_call=call, options=options)
+    assert await allow_once(request) == (None if chosen is None else options[chosen])

@@ -229,7 +229,7 @@ async def test_edit_shows_the_change_and_makes_it_if_it_is_allowed(
         assert seen.said == said
         (request,) = [one.to_wire() for one in asked]
         assert [option["name"] for option in request["options"]][::2] == ["Rename", "Leave it"]
-        message, diff = request["toolCall"]["content"]
+        diff, message = request["toolCall"]["content"]
         assert message["content"]["text"] == "2 times in a.py."
         assert (diff["oldText"], diff["newText"]) == ("old = old + older\n", "new = new + older\n")
         assert file.read_text() == text

@@ -166,12 +166,13 @@ async def test_agents_terminal_that_is_left_by_a_cancel() -> None:
         client = editor.client
         client.answer("terminal/create", {"terminalId": "t1"})
         client.answer("terminal/kill", {})
+        client.answer("terminal/output", {"output": "some", "truncated": False})
         client.answer("terminal/release", {})
         id = await editor.prompt(session)
         await client.expect("terminal/wait_for_exit")
         await editor.cancel(session)
         assert await editor.answer(id) == CANCELLED
-        assert editor.asked("terminal/")[-2:] == ["terminal/kill", "terminal/release"]
+        assert editor.asked("terminal/")[-3:] == ["terminal/kill", "terminal/output", "terminal/release"]
 
 
 async def test_agents_settings() -> None:

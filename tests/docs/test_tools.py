@@ -102,7 +102,7 @@ async def test_tools_approval(option: str) -> None:
         editor.client.answer("fs/write_text_file", {})
         prompt = await editor.prompt(session, "quiet")
         request = await editor.client.expect_request(PERMISSION)
-        assert request["params"]["toolCall"]["content"][1]["newText"] == "be QUIET"
+        assert request["params"]["toolCall"]["content"][0]["newText"] == "be QUIET"
         options = {o["optionId"]: o["name"] for o in request["params"]["options"]}
         assert [row[0].strip("`") for row in rows("| Option |")] == list(options)
         assert options["allow_once"] == "Apply"
@@ -173,7 +173,7 @@ async def test_tools_assistant(option: str) -> None:
         editor.client.answer("fs/write_text_file", {})
         prompt = await editor.prompt(session, "a.js")
         request = await editor.client.expect_request(PERMISSION)
-        assert request["params"]["toolCall"]["content"][2]["newText"] == "one\n// New content\n"
+        assert request["params"]["toolCall"]["content"][0]["newText"] == "one\n// New content\n"
         await editor.client.respond(request, selected(option))
         assert await editor.answer(prompt) == END_TURN
         assert editor.said() == [

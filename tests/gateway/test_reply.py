@@ -63,3 +63,55 @@ def test_what_is_thought_while_a_tool_runs_is_thought_before_the_answer_that_fol
     heard = Heard(BEGIN, think("hm"), END, say("so"))
     assert heard.messages == [CALL, RESPONSE, ("answer", "so")]
     assert heard.kept[-1].reasoning_content == "hm"
+
+
+FULL = '{"name": "search", "arguments": {"query": "x"}}'
+
+
+def mention(raw_input: object = None, id: str = "t") -> ToolCall:
+    return ToolCall(tool_call_id=id, title="search", status="pending", raw_input=raw_input)
+
+
+def more(raw_input: object = None, status: str | None = None) -> ToolCallProgress:
+    return ToolCallProgress.from_wire(
+        {
+            "toolCallId": "t",
+            **({} if raw_input is None else {"rawInput": raw_input}),
+            **({"status": status} if status else {}),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [mention({}), more({"query": "x"}), more(status="in_progress")],
+        [mention({}), more({"que": ""}), more({"query": "x"}), more(status="in_progress")],
+        [mention({}), mention({"query": "x"}), more(status="in_progress")],
+        [mention({}), more({"query": "x"})],
+        [mention({"query": "x"}), more({}), more(status="in_progress")],
+    ],
+)
+def test_a_call_is_told_with_the_input_that_it_has_when_it_is_more_than_pending(updates: list[SessionUpdate]) -> None:
+    heard = Heard(*updates, say("then"), END)
+    assert heard.messages == [("function_call", FULL), RESPONSE, ("answer", "then")]
+
+
+def test_a_call_is_told_before_the_question_about_it() -> None:
+    reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
+    assert not [*reply.take(mention({})), *reply.take(more({"query": "x"}))]
+    pieces = reply.interrupt([("ask", {})])
+    told = [piece.content for piece in pieces if isinstance(piece, ChatMessage)]
+    assert told[:2] == [FULL, '{"name": "ask", "arguments": {}}']
+
+
+def test_a_call_that_never_runs_is_told_at_the_end() -> None:
+    reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
+    reply.take(mention({"query": "x"}))
+    assert next(piece.content for piece in reply.finish() if isinstance(piece, ChatMessage)) == FULL
+
+
+def test_of_many_calls_that_are_mentioned_the_first_are_told() -> None:
+    reply = Reply(Chat("1", "2", "3", "4", "ada"), Ids())
+    pieces = [piece for number in range(200) for piece in reply.take(mention({"n": number}, f"t{number}"))]
+    assert len(pieces) >= 150

@@ -96,7 +96,7 @@ async def cut_in_the_middle_of_the_stream(make: Make) -> None:
         before = len(editor.client.updates())
         await editor.client.result("session/load", setup(session))
         replayed = "".join(str(update["content"]["text"]) for update in editor.client.updates()[before:])
-        assert replayed == "Why?Because of And now?Fine."
+        assert replayed == "Why?Because of [stopped]And now?Fine."
 
 
 async def cut_while_the_client_does_not_read(make: Make) -> None:

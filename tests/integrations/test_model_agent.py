@@ -88,7 +88,7 @@ async def test_a_model_searches_reads_edits_with_approval_and_runs_a_command(pro
         ]
         assert (project / "notes.txt").read_text() == "a pin\n"
         edit, run = editor.client.all(contract.PERMISSION)
-        assert edit["params"]["toolCall"]["content"][1]["newText"] == "a pin\n"
+        assert edit["params"]["toolCall"]["content"][0]["newText"] == "a pin\n"
         assert run["params"]["toolCall"]["rawInput"] == {"command": "cat notes.txt"}
         kinds = [update["kind"] for update in editor.client.updates() if update["sessionUpdate"] == "tool_call"]
         assert kinds == ["search", "read", "edit", "execute"]

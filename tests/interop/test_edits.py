@@ -235,7 +235,7 @@ class TestTypeScript:
         assert (edit.stop_reason, edit.said) == ("end_turn", CHANGED)
         assert "2nd line" in read.said
         (question,) = run.received("session/request_permission")
-        diff = question["toolCall"]["content"][1]
+        diff = question["toolCall"]["content"][0]
         path = str(project / "notes.txt")
         assert diff == {"type": "diff", "path": path, "oldText": BEFORE, "newText": AFTER}
         assert_only(project, AFTER)
@@ -275,6 +275,6 @@ class TestTypeScript:
         run = drive(workspace("asyncio"), project, [{"text": "/write a.txt one"}], files=files)
         assert [end.said for end in run.turns()] == ["`a.txt` is made.\n"]
         (question,) = run.received("session/request_permission")
-        shown = question["toolCall"]["content"][1]
+        shown = question["toolCall"]["content"][0]
         assert (shown.get("oldText"), shown["newText"]) == (None, "one\n")
         assert (project / "a.txt").read_text() == "one\n"

@@ -177,7 +177,7 @@ def test_a_permission_request_names_its_subject(backend: str, tmp_path: Path) ->
 def test_a_prompt_that_fails_behind_its_insertion_ends_in_an_error(backend: str, tmp_path: Path) -> None:
     run = drive(backend, tmp_path, prompt("fail"), {"answer": "fail"}, idle("error"))
     last = run.updates[-1]
-    assert last["error"] == {"code": -32603, "message": "Internal error"}
+    assert last["error"] == {"code": -32603, "message": "Internal error: the agent's log says why"}
 
 
 def said(record: v2.SessionRecord) -> list[Message]:

@@ -149,7 +149,10 @@ async def test_a_session_handler_that_fails_leaves_no_session_and_closes_what_it
         closed.clear()
         error = ValueError("secret")
         params = setup(None if method == "session/new" else session)
-        assert await editor.refusal(method, params) == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.refusal(method, params) == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         error = RpcError("no server", code=-31000)
         assert await editor.refusal(method, params) == {"code": -31000, "message": "no server"}
         assert closed == ["things"] * 2
@@ -232,7 +235,7 @@ async def test_a_session_that_cannot_be_saved_is_not_there(method: str, how: str
         await editor.client.ask("session/close", {"sessionId": session})
         if how == "fails":
             store.fails.add("save")
-            told = {"code": INTERNAL_ERROR, "message": "Internal error"}
+            told = {"code": INTERNAL_ERROR, "message": "Internal error: the agent's log says why"}
         else:
             store.waits["save"] = anyio.Event()
             told = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}

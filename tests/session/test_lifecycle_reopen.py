@@ -74,7 +74,7 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
             said = {"sessionUpdate": "user_message_chunk", "content": block}
             mark: dict[str, Any] = {"id": records[turn].id, "status": status}
             if status == "failed":
-                mark["error"] = {"code": -32603, "message": "Internal error"}
+                mark["error"] = {"code": -32603, "message": "Internal error: the agent's log says why"}
             return said if status is None else {**said, "_meta": {"acp_server/turn": mark}}
 
         def call(id: str, title: str, status: str) -> dict[str, Any]:
@@ -97,10 +97,16 @@ async def test_load_replays_the_conversation_before_its_answer_and_what_is_new_b
             call("a", "try", "failed"),
             call("b", "done", "completed"),
             call("c", "not yet", "failed"),
+            agent_text("[failed: Internal error: the agent's log says why]"),
         ]
-        hung = [user({"type": "text", "text": "hang"}, 2, "canceled"), *turn]
+        hung = [user({"type": "text", "text": "hang"}, 2, "canceled"), *turn, agent_text("[stopped]")]
         expected = [user(prompt_blocks[0], 0), user(image, 0), *turn, *failed, *hung]
-        assert [message["params"]["update"] for message in replayed[: len(expected)]] == expected
+        shown = [message["params"]["update"] for message in replayed[: len(expected)]]
+        ids = [update.pop("messageId") for update in shown if update["sessionUpdate"].endswith("_chunk")]
+        assert shown == expected
+        # Those of the first message's two blocks are one message; all others are messages of their own.
+        assert ids[0] == ids[1]
+        assert len({*ids}) == len(ids) - 1
         told, answer, *behind = replayed[len(expected) :]
         assert told["params"]["update"]["title"] == "fresh"
         assert answer == {"jsonrpc": "2.0", "id": load, "result": {}}
@@ -176,6 +182,7 @@ async def test_a_session_that_fails_to_open_again_is_kept_as_it_was(method: str)
 
     async with editing(agent) as editor:
         session = await editor.open("/old", additionalDirectories=["/more"])
+        assert await editor.ask(session, "one") == END_TURN
         fails = True
         await editor.refusal(method, setup(session, cwd="/new"))
         (listed,) = (await editor.client.result("session/list", {}))["sessions"]
@@ -272,3 +279,17 @@ async def test_a_session_that_is_opened_takes_no_prompt_while_a_request_waits_to
         assert await editor.answer(hanging) == CANCELLED
         assert await editor.answer(second) == {}
         assert await editor.ask(session) == END_TURN
+
+
+async def test_a_prompt_in_a_session_that_is_kept_and_not_open_says_what_to_do() -> None:
+    agent, _ = talker()
+    async with editing(agent) as editor:
+        session = await editor.open()
+    async with editing(agent) as editor:
+        assert await editor.ask(session) == {
+            "code": RESOURCE_NOT_FOUND,
+            "message": "Session not open: load or resume it first",
+            "data": {"sessionId": session},
+        }
+        unknown = await editor.ask("nosuch")
+        assert (unknown["code"], "resume" in unknown["message"]) == (RESOURCE_NOT_FOUND, False)

@@ -174,7 +174,7 @@ async def test_what_cannot_be_an_id_is_refused(id: Any) -> None:
 
     async with v1.editing(agent) as editor:
         refusal = await editor.refusal("session/new", {"cwd": "/project", "mcpServers": []})
-        assert refusal == {"code": -32603, "message": "Internal error"}
+        assert refusal == {"code": -32603, "message": "Internal error: the agent's log says why"}
 
 
 @pytest.mark.anyio

@@ -101,3 +101,20 @@ async def test_what_a_replay_shows_of_a_terminal_is_what_the_client_was_shown_wh
         assert isinstance(after, TerminalRecord)
         assert after.output == before.output == b"done\n"
         assert after.told == before.told
+
+
+async def test_what_a_command_has_printed_that_was_stopped_with_its_turn_is_shown_again() -> None:
+    agent = maker()
+    async with v1.editing(agent) as editor:
+        killed = {"output": "begun\n", "truncated": False, "exitStatus": {"signal": "SIGTERM"}}
+        for method, result in {"create": {"terminalId": "t1"}, "kill": {}, "output": killed, "release": {}}.items():
+            editor.client.answer(f"terminal/{method}", result)
+        session = await editor.open()
+        id = await editor.prompt(session)
+        await editor.client.expect("terminal/wait_for_exit")
+        await editor.cancel(session)
+        assert await editor.answer(id) == v1.CANCELLED
+        assert editor.asked("terminal/")[2:] == ["terminal/kill", "terminal/output", "terminal/release"]
+        await editor.client.result("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+        again = [one for one in editor.client.updates(session) if one["sessionUpdate"] == "tool_call"][-1]
+        assert again["content"] == [{"type": "content", "content": {"type": "text", "text": "~~~\nbegun\n~~~"}}]

@@ -6,11 +6,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, InvalidParams, RpcError, Session, SessionClosed, Turn, UsageError, schema
+from acp_server import Agent, RpcError, Session, SessionClosed, Turn, UsageError, schema
 from acp_server.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RESOURCE_NOT_FOUND
-from acp_server.session.settings import Option
-from tests.session.editor import END_TURN, editing
-from tests.session.v2.editor import editing as editing_v2
+from tests.session.editor import END_TURN, EVERYTHING, editing
 from tests.store.stores import TestStore
 
 pytestmark = pytest.mark.anyio
@@ -115,16 +113,17 @@ async def test_an_option_is_set_and_all_options_come_back() -> None:
             params = {"sessionId": session, "configId": id, "value": value, **more}
             return shown((await editor.client.result("session/set_config_option", params))["configOptions"])
 
-        assert await choose("model", "large") == {"model": "large", "voice": "alto", "loud": False}
-        assert await choose("voice", "bass") == {"model": "large", "voice": "bass", "loud": False}
-        assert await choose("loud", True, type="boolean") == {"model": "large", "voice": "bass", "loud": True}
+        assert await choose("model", "large") == {"model": "large", "voice": "alto", "loud": False, "mode": "ask"}
+        assert await choose("voice", "bass") == {"model": "large", "voice": "bass", "loud": False, "mode": "ask"}
+        loud = {"model": "large", "voice": "bass", "loud": True, "mode": "ask"}
+        assert await choose("loud", True, type="boolean") == loud
         assert [sessions[0].config(id) for id in ("model", "voice", "loud")] == ["large", "bass", True]
         assert sessions[0].config("other", None) is None
         with pytest.raises(UsageError, match="the session has no config option 'modle'; did you mean 'model'"):
             sessions[0].config("modle")
         # What one session chose is no default for the next.
         opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
-        assert shown(opened["configOptions"]) == {"model": "small", "voice": "alto", "loud": False}
+        assert shown(opened["configOptions"]) == {"model": "small", "voice": "alto", "loud": False, "mode": "ask"}
 
 
 @pytest.mark.parametrize(
@@ -154,18 +153,68 @@ async def test_an_option_or_value_that_was_not_offered_is_refused(params: dict[s
         }
 
 
-async def test_boolean_options_are_for_clients_that_show_them_and_keep_their_default_for_others() -> None:
+async def test_a_boolean_option_is_a_choice_of_off_and_on_for_clients_that_show_no_booleans() -> None:
     agent, sessions = settable()
     async with editing(agent, capabilities={}) as editor:
         opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
-        assert list(shown(opened["configOptions"])) == ["model", "voice"]
+        assert shown(opened["configOptions"]) == {"model": "small", "voice": "alto", "loud": "off", "mode": "ask"}
         params = {"sessionId": opened["sessionId"], "configId": "loud", "value": True, "type": "boolean"}
         assert (await editor.refusal("session/set_config_option", params))["code"] == INVALID_PARAMS
         assert sessions[0].config("loud") is False
-        await sessions[0].set_config("loud", True)
+        changed = await editor.client.result("session/set_config_option", {**params, "value": "on", "type": "select"})
+        assert shown(changed["configOptions"])["loud"] == "on"
         assert sessions[0].config("loud") is True
+        await sessions[0].set_config("loud", False)
         update = await editor.client.expect("session/update")
-        assert list(shown(update["params"]["update"]["configOptions"])) == ["model", "voice"]
+        assert shown(update["params"]["update"]["configOptions"])["loud"] == "off"
+
+
+async def test_a_mode_is_an_option_as_well_and_both_are_in_step() -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        session = opened["sessionId"]
+        option = opened["configOptions"][-1]
+        assert (option["category"], [choice["value"] for choice in option["options"]]) == ("mode", ["ask", "code"])
+        params = {"sessionId": session, "configId": "mode", "value": "code"}
+        changed = await editor.client.result("session/set_config_option", params)
+        assert shown(changed["configOptions"])["mode"] == "code"
+        assert sessions[0].mode == "code"
+        await editor.client.result("session/set_mode", {"sessionId": session, "modeId": "ask"})
+        refused = await editor.refusal("session/set_config_option", {**params, "value": "nosuch"})
+        assert refused["code"] == INVALID_PARAMS
+        first, second = editor.client.updates(session)
+        assert first == {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
+        assert shown(second["configOptions"])["mode"] == "ask"
+
+
+@pytest.mark.parametrize("capabilities", [{}, EVERYTHING])
+async def test_running_without_asking_is_a_mode_as_well_where_an_agent_has_none(capabilities: dict[str, Any]) -> None:
+    agent = Agent("auto")
+    sessions: list[Session] = []
+
+    @agent.tool(approval=True, auto_approve=True)
+    def act() -> None: ...
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        sessions.append(turn.session)
+
+    async with editing(agent, capabilities=capabilities) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        session = opened["sessionId"]
+        await editor.ask(session)
+        assert [mode["id"] for mode in opened["modes"]["availableModes"]] == ["ask", "auto_approve"]
+        assert opened["modes"]["currentModeId"] == "ask"
+        assert list(shown(opened["configOptions"])) == ["auto_approve"]
+        await editor.client.result("session/set_mode", {"sessionId": session, "modeId": "auto_approve"})
+        assert sessions[0].config("auto_approve") is True
+        assert sessions[0].mode is None
+        (told,) = editor.client.updates(session)
+        assert shown(told["configOptions"]) == {"auto_approve": True if capabilities else "on"}
+        await sessions[0].set_config("auto_approve", False)
+        await editor.settled()
+        assert editor.client.updates(session)[-1] == {"sessionUpdate": "current_mode_update", "currentModeId": "ask"}
 
 
 async def test_what_the_agent_changes_itself_the_client_is_told() -> None:
@@ -186,7 +235,8 @@ async def test_what_the_agent_changes_itself_the_client_is_told() -> None:
         with pytest.raises(ValueError, match="not one of the values"):
             await opened.set_config("model", "tiny")
         await editor.settled()
-        first, second, third = editor.client.updates(session)
+        in_step, first, second, third = editor.client.updates(session)
+        assert shown(in_step["configOptions"])["mode"] == "code"
         assert first == {"sessionUpdate": "current_mode_update", "currentModeId": "code"}
         assert shown(second["configOptions"])["model"] == "large"
         assert (third["sessionUpdate"], third["title"]) == ("session_info_update", "on it")
@@ -358,112 +408,4 @@ async def test_a_choice_outlives_the_connection_but_not_its_offer() -> None:
     async with editing(later) as editor:
         loaded = await editor.client.result("session/load", {"sessionId": session, "cwd": "/project", "mcpServers": []})
         assert loaded["modes"]["currentModeId"] == "ask"
-        assert shown(loaded["configOptions"]) == {"model": "large", "voice": "alto"}
-
-
-async def test_a_session_handler_can_change_what_its_own_session_offers() -> None:
-    agent, _ = settable()
-
-    @agent.session
-    def prepare(session: Session) -> None:
-        session.settings.modes.append(schema.SessionMode(id="own", name=session.cwd))
-        session.settings.options[:] = [SELECT]
-
-    async with editing(agent) as editor:
-        for cwd in ("/a", "/b"):
-            opened = await editor.client.result("session/new", {"cwd": cwd, "mcpServers": []})
-            assert [mode["name"] for mode in opened["modes"]["availableModes"]] == ["Ask", "Code", cwd]
-            assert list(shown(opened["configOptions"])) == ["model"]
-            params = {"sessionId": opened["sessionId"], "modeId": "own"}
-            assert await editor.client.result("session/set_mode", params) == {}
-            assert await editor.ask(opened["sessionId"]) == END_TURN
-
-
-async def test_a_session_offers_modes_of_its_own_and_says_which_is_the_current_one() -> None:
-    agent, _ = settable()
-    sessions: list[Session] = []
-
-    @agent.session
-    async def prepare(session: Session) -> None:
-        await session.set_modes(*(schema.SessionMode(id=id, name=id) for id in ("plan", session.cwd)), current="/a")
-        sessions.append(session)
-
-    async with editing(agent) as editor:
-        opened = await editor.client.result("session/new", {"cwd": "/a", "mcpServers": []})
-        assert opened["modes"]["currentModeId"] == "/a"
-        assert [mode["id"] for mode in opened["modes"]["availableModes"]] == ["plan", "/a"]
-        (session,) = sessions
-        with pytest.raises(ValueError, match="is not one of this session's modes"):
-            await session.set_modes(schema.SessionMode(id="x", name="x"), current="y")
-        with pytest.raises(UsageError, match="two modes with the id 'x'"):
-            await session.set_modes(*[schema.SessionMode(id="x", name="x")] * 2)
-        await session.set_modes(schema.SessionMode(id="last", name="Last"))
-        told = await editor.client.expect(lambda message: "current_mode_update" in str(message))
-        assert told["params"]["update"]["currentModeId"] == "last"
-
-
-async def test_options_whose_values_the_agent_keeps_are_told_as_it_says() -> None:
-    agent, sessions = settable()
-    model = "large"
-
-    def offered() -> schema.SessionConfigSelect:
-        return SELECT.model_copy(update={"current_value": model})
-
-    @agent.set_mode
-    async def enter(session: Session, mode_id: str) -> None:
-        nonlocal model
-        model = "small"
-        await session.set_options(offered(), keep=False)
-
-    async with editing(agent) as editor:
-        id = await editor.open()
-        params = {"sessionId": id, "configId": "model", "value": "large"}
-        await editor.client.result("session/set_config_option", params)
-        await sessions[0].set_options(offered())
-        assert sessions[0].config("model") == "large"
-        await editor.settled()
-        before = len(editor.client.received)
-        await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "code"})
-        # The answer to a mode has no options.
-        told = [m["params"]["update"] for m in editor.client.received[before:] if "config_option_update" in str(m)]
-        assert [shown(update["configOptions"]) for update in told] == [{"model": "small"}]
-        kept = await agent.store.load(id)
-        assert kept is not None
-        assert kept.config["model"] == "small"
-
-
-@pytest.mark.parametrize("side", [editing, editing_v2], ids=["v1", "v2"])
-@pytest.mark.parametrize("unlisted", [False, True])
-async def test_an_option_or_value_that_is_not_listed_is_refused_or_the_agents_matter(side: Any, unlisted: bool) -> None:
-    agent, _ = settable()
-    taken: list[tuple[str, str | bool]] = []
-
-    @agent.set_config_option(unlisted=unlisted)
-    async def chosen(session: Session, id: str, value: str | bool) -> None:
-        if id == "max_turns":
-            taken.append((id, value))
-        elif value == "huge":
-            huge = schema.SessionConfigSelectOption(value="huge", name="Huge")
-            options: Any = [*SELECT.options, huge]
-            await session.set_options(SELECT.model_copy(update={"options": options}))
-        else:
-            raise InvalidParams(f"No {id}")
-
-    async with side(agent) as editor:
-        id = await editor.open()
-        codes: list[int] = []
-        for config_id, value in [("max_turns", "7"), ("model", "huge"), ("model", "tiny"), ("nothing", "x")]:
-            params = {"sessionId": id, "configId": config_id, "value": value, "type": "id"}
-            answer = await editor.answer(await editor.client.request("session/set_config_option", params))
-            codes.append(answer.get("code", 0))
-        assert codes == ([0, 0, -32602, -32602] if unlisted else [-32602] * 4)
-        assert taken == ([("max_turns", "7")] if unlisted else [])
-        session = agent.find_session(editor.connection, id)
-        assert session.config("model") == ("huge" if unlisted else "small")
-        assert session.config("max_turns", None) is None
-        assert "max_turns" not in session.record.config
-
-
-def test_options_are_typed_as_what_can_be_offered() -> None:
-    options: list[Option] = [SELECT, GROUPED, BOOLEAN]
-    assert [option.type for option in options] == ["select", "select", "boolean"]
+        assert shown(loaded["configOptions"]) == {"model": "large", "voice": "alto", "mode": "ask"}

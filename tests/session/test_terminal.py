@@ -54,7 +54,9 @@ async def stop(editor: Editor, session: str, id: Any, by: str) -> None:
 
 
 def scripted_terminals(editor: Editor, **answers: Any) -> None:
-    for method, result in {"create": {"terminalId": "t1"}, "kill": {}, "release": {}, **answers}.items():
+    output = {"output": "some", "truncated": False}
+    scripted = {"create": {"terminalId": "t1"}, "kill": {}, "output": output, "release": {}, **answers}
+    for method, result in scripted.items():
         editor.client.answer(f"terminal/{method}", result)
 
 
@@ -89,9 +91,10 @@ async def test_a_cancel_while_the_command_runs_withdraws_the_wait_then_kills_the
         waiting = await editor.client.expect("terminal/wait_for_exit")
         await stop(editor, session, id, by)
         assert await editor.answer(id) == CANCELLED
-        assert [m.get("method", "answer") for m in editor.client.received[-4:]] == [
+        assert [m.get("method", "answer") for m in editor.client.received[-5:]] == [
             "$/cancel_request",
             "terminal/kill",
+            "terminal/output",
             "terminal/release",
             "answer",
         ]
@@ -113,7 +116,7 @@ async def test_a_cancel_while_something_else_is_awaited_kills_and_releases_too(b
         await editor.settled()
         await stop(editor, session, id, by)
         assert await editor.answer(id) == CANCELLED
-        assert editor.asked("terminal/") == ["terminal/create", "terminal/kill", "terminal/release"]
+        assert editor.asked("terminal/") == ["terminal/create", "terminal/kill", "terminal/output", "terminal/release"]
         assert len(outcomes) == 1
 
 

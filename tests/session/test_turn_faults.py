@@ -40,7 +40,10 @@ async def test_a_piece_that_cannot_be_shown_fails_the_turn_and_says_why_in_the_l
 
     async with editing(agent) as editor:
         session = await editor.open()
-        assert await editor.ask(session) == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.ask(session) == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         assert closed == [True]
     assert f"a turn cannot show {type(piece).__name__}" in caplog.text
 
@@ -90,7 +93,10 @@ async def test_an_error_of_the_handler_is_logged_and_its_text_stays_here(caplog:
 
     async with editing(agent) as editor:
         session = await editor.open()
-        assert await editor.ask(session, "fail") == {"code": INTERNAL_ERROR, "message": "Internal error"}
+        assert await editor.ask(session, "fail") == {
+            "code": INTERNAL_ERROR,
+            "message": "Internal error: the agent's log says why",
+        }
         assert await editor.ask(session, "refuse") == {"code": -31000, "message": "no more", "data": {"quota": 0}}
         assert await editor.ask(session) == END_TURN
         assert "secret" not in str(editor.client.received)
@@ -244,7 +250,22 @@ async def test_a_time_out_cancels_a_block_of_the_handler_and_ends_the_prompt_onl
 
     async with editing(agent) as editor:
         assert await editor.code(await editor.prompt(await editor.open())) == REQUEST_CANCELLED
-        assert editor.said() == ["on"]
+        # Some clients show an error in the line that they are in, behind a fence for example.
+        assert editor.said() == ["on", "\n"]
+
+
+@pytest.mark.parametrize(("said", "behind"), [("a line\n", []), ("", []), ("```", ["\n"])])
+async def test_a_line_that_was_begun_ends_before_an_error(said: str, behind: list[str]) -> None:
+    agent = Agent("fails")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.say(said)
+        raise ValueError
+
+    async with editing(agent) as editor:
+        assert await editor.code(await editor.prompt(await editor.open())) == INTERNAL_ERROR
+        assert editor.said() == [*filter(None, [said]), *behind]
 
 
 @pytest.mark.behaviour("F22", "F5", "E10", "B17")
@@ -338,3 +359,18 @@ async def test_a_handler_that_never_gives_in_is_left_behind_and_does_not_stop_th
         assert await editor.ask(await editor.open()) == END_TURN
         released.set()
         assert await editor.ask(session) == END_TURN
+
+
+async def test_a_handler_that_needs_what_the_client_cannot_do_says_so_to_the_user() -> None:
+    agent = Agent("needs")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await turn.client.read_text_file("/a.txt")
+
+    async with editing(agent, capabilities={}) as editor:
+        refused = await editor.ask(await editor.open())
+        assert refused["message"] == (
+            "The client cannot do what is needed: fs/read_text_file needs the capability "
+            "clientCapabilities.fs.readTextFile, which the peer did not announce"
+        )

@@ -292,9 +292,12 @@ async def _happens(editor: Editor, session: str, event: str, prompts: list[Any])
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ValueError("secret"), (-32603, "Internal error")),
+        (ValueError("secret"), (-32603, "Internal error: the agent's log says why")),
         (AuthRequired("Log in first"), (-32000, "Log in first")),
-        (ExceptionGroup("two", [ValueError("secret"), AuthRequired("x")]), (-32603, "Internal error")),
+        (
+            ExceptionGroup("two", [ValueError("secret"), AuthRequired("x")]),
+            (-32603, "Internal error: the agent's log says why"),
+        ),
         (ExceptionGroup("one", [AuthRequired("Log in first")]), (-32000, "Log in first")),
         (ConnectionClosed("fs/read_text_file"), (-32800, "Request cancelled")),
         (TimeoutError("secret"), (-32800, "Request cancelled")),
@@ -302,7 +305,7 @@ async def _happens(editor: Editor, session: str, event: str, prompts: list[Any])
         (InternalError("told"), (-32603, "told")),
         (ToolFailed("There is no such file."), (-32603, "There is no such file.")),
         (ExceptionGroup("one", [ToolFailed("No.")]), (-32603, "No.")),
-        (ToolFailed(), (-32603, "Internal error")),
+        (ToolFailed(), (-32603, "Internal error: the agent's log says why")),
     ],
 )
 async def test_why_it_failed_is_what_the_client_was_told(error: Exception, told: tuple[int, str]) -> None:

@@ -62,7 +62,7 @@ async def test_it_is_there_with_the_turns_that_count_also_for_another_program(ki
     with opened() as store:
         async with editing(keeping(store, seen)) as editor:
             await editor.client.result("session/load", setup(session))
-            assert editor.said() == ["said"] * 4
+            assert [words for words in editor.said() if not words.startswith("[")] == ["said"] * 4
             assert await editor.ask(session, "three") == END_TURN
         assert seen[-1] == [{"text": ["one"]}, {"text": ["two"]}]
         record = await store.load(session)

@@ -162,7 +162,7 @@ async def test_tools_that_share_what_decisions_are_kept_under_are_decided_about_
     ("option", "answer", "status", "ran"),
     [
         ("allow_always", "reject_once", "rejected", "ac"),
-        ("allow_always", "", "rejected", "ac"),
+        ("allow_always", "", "cancelled", "ac"),
         ("reject_always", "allow_once", "completed", "b"),
     ],
 )

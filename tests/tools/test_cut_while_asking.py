@@ -91,7 +91,8 @@ async def cut(asking: Asking, cancel: Callable[[Editor, str], Any], *, allow: bo
         asking.go_on.set()
         assert await editor.answer(id) == (CANCELLED if cancel is of_the_session else END_TURN)
         assert len(editor.asked(PERMISSION)) == allow
-        assert [u["status"] for u in shown(editor)] == ["pending", "failed"]
+        # The question is shown before it is asked.
+        assert [u["status"] for u in shown(editor)] == ["pending", *["pending"] * allow, "failed"]
         assert shown(editor)[-1]["_meta"] == {"outcome": "cancelled"}
     assert asking.status == ["cancelled"]
 

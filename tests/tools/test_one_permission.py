@@ -39,9 +39,9 @@ class Client:
 async def prepared(client: Client) -> Permission:
     """A permission of one call, whose question is made and not put yet."""
     tool: Any = Tool(lambda: None, name="act", description="Acts.", approval=True)
-    session = SimpleNamespace(client=client, approvals={}, config=lambda _: None)
+    session = SimpleNamespace(client=client, approvals={}, config=lambda *_: None)
     context: Any = SimpleNamespace(id="call", session=session, is_cancelled=False)
-    view: Any = SimpleNamespace(keep=lambda *_: None, explain=lambda *_: None)
+    view: Any = SimpleNamespace(ask=lambda *_: None, explain=lambda *_: None, locations=())
     permission = Permission(tool, context, view, SessionApprovals())
     await permission.prepare({}, "Act", {})
     return permission

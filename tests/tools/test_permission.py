@@ -10,6 +10,7 @@ import pytest
 
 from acp_server import Agent, Approval, Session, ToolContext, Turn
 from acp_server.schema import Diff, TextContent
+from acp_server.session import client
 from tests.session.editor import CANCELLED, END_TURN, EVERYTHING, editing
 from tests.tools.kept import PERMISSION, Kept, selected, updates
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
         (selected("allow_always"), "completed", 1),
         (selected("reject_once"), "rejected", 0),
         (selected("reject_always"), "rejected", 0),
-        ({"outcome": {"outcome": "cancelled"}}, "rejected", 0),
+        ({"outcome": {"outcome": "cancelled"}}, "cancelled", 0),
         (selected("allow"), "rejected", 0),
         ({"outcome": {"outcome": "approved"}}, "rejected", 0),
         ({}, "rejected", 0),
@@ -43,6 +44,21 @@ async def test_only_an_offered_option_that_allows_lets_it_run(answer: Any, statu
     assert (kept.status, kept.ran) == (status, ran)
     if not ran:
         assert kept.results[0].message
+
+
+async def test_the_outcome_cancelled_waits_for_the_cancel_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MOMENT", 60)
+    kept = Kept()
+    async with editing(kept.agent) as editor:
+        session = await editor.open()
+        prompt = await editor.prompt(session)
+        request = await editor.client.expect_request(PERMISSION)
+        await editor.client.respond(request, {"outcome": {"outcome": "cancelled"}})
+        await editor.settled()
+        assert not kept.results
+        await editor.cancel(session)
+        assert await editor.answer(prompt) == CANCELLED
+    assert not kept.ran
 
 
 @pytest.mark.parametrize("code", [-32601, -32603, -32800])
@@ -74,9 +90,14 @@ async def test_the_question_says_what_will_happen_and_shows_it() -> None:
         request = await editor.client.expect_request(PERMISSION)
         call = request["params"]["toolCall"]
         assert (call["title"], call["kind"], call["status"]) == ("Touch b", "edit", "pending")
-        assert [piece["type"] for piece in call["content"]] == ["content", "diff", "content"]
-        assert call["content"][0]["content"]["text"] == "It changes b."
-        assert call["content"][1]["newText"] == "new"
+        assert [piece["type"] for piece in call["content"]] == ["diff", "content", "content"]
+        assert call["content"][1]["content"]["text"] == "It changes b."
+        assert call["content"][0]["newText"] == "new"
+        assert call["locations"] == [{"path": "/project/b"}]
+        shown = updates(editor)[-1]
+        assert {key: shown[key] for key in ("content", "locations", "title")} == {
+            key: call[key] for key in ("content", "locations", "title")
+        }
         assert [(o["kind"], o["name"]) for o in request["params"]["options"]] == [
             ("allow_once", "Apply"),
             ("allow_always", "Apply, always in this session: all calls of touch"),
@@ -220,7 +241,7 @@ async def test_what_runs_without_asking_shows_what_it_would_have_asked(way: str)
         assert explained["title"] == "Change a"
         assert begun["status"] == "in_progress"
         for update, more in ((explained, []), (ended, ["touched"])):
-            words, change, *said = update["content"]
+            change, words, *said = update["content"]
             assert words["content"]["text"] == "Really?"
             assert change["newText"] == "new"
             assert [piece["content"]["text"] for piece in said] == more

@@ -291,7 +291,8 @@ async def test_a_handler_need_not_mind_that_the_user_did_not_want_a_tool(way: st
         await turn.call(wait)
 
     async with editing(agent) as editor:
-        editor.client.answer("session/request_permission", {"outcome": {"outcome": "cancelled"}})
+        no = {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
+        editor.client.answer("session/request_permission", no)
         session = await editor.open()
         assert await editor.ask(session) == END_TURN
         assert shown(editor)[-1]["_meta"] == {"outcome": way}

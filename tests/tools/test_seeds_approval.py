@@ -191,11 +191,12 @@ async def test_the_example_of_the_diff_shows_it_before_the_user_decides_and_chan
         for option in ("reject_once", "allow_once"):
             request = await editor.client.expect_request(ASK)
             call = request["params"]["toolCall"]
-            assert call["content"][0]["content"]["text"] == "The assistant wants to modify main.js."
-            assert call["content"][1]["content"]["text"] == "Preview Diff"
-            assert call["content"][2:] == [
+            assert call["content"][1]["content"]["text"] == "The assistant wants to modify main.js."
+            assert call["content"][2]["content"]["text"] == "Preview Diff"
+            assert call["content"][:1] == [
                 {"type": "diff", "path": "/project/main.js", "oldText": "old", "newText": "old\n// New content"}
             ]
+            assert call["locations"] == [{"path": "/project/main.js"}]
             names = {option["kind"]: option["name"] for option in request["params"]["options"]}
             assert names["allow_once"] == "Apply Changes"
             assert not editor.client.all(WRITE)

@@ -227,7 +227,7 @@ async def test_the_question_shows_what_will_be_run() -> None:
             '~~~~~\nscript: \n    cd /\n    rm -rf x ~~~~ y\ntimes: 2\noptions: {"user":"root"}\n~~~~~\n'
         )
         # It is part of the question, and not of what came of the call.
-        assert text(updates(editor)[-1]) == ["The user did not allow it, so it was not run."]
+        assert text(updates(editor)[-1]) == ["It was not allowed, so it was not run."]
 
 
 async def test_a_question_of_the_authors_has_the_arguments_too() -> None:

@@ -205,7 +205,8 @@ async def test_a_loaded_session_shows_again_what_its_cancelled_search_showed(
         seen = len(talk.client.updates(session))
         await talk.client.result("session/load", {"sessionId": session, "cwd": str(project), "mcpServers": []})
         replayed = [u for u in talk.client.updates(session)[seen:] if u["sessionUpdate"] != "available_commands_update"]
-        user, call, said, info = replayed
+        user, call, said, end, info = replayed
+        assert end["content"]["text"] == "[stopped]"
         assert (info["sessionUpdate"], info["title"]) == ("session_info_update", "/search needle")
         assert user["content"]["text"] == "/search needle"
         assert said["content"]["text"] == before.text

@@ -59,10 +59,13 @@ async def test_an_edit_is_shown_as_a_diff_and_made_when_it_is_allowed(
         question = await asked(talk)
         call = question["params"]["toolCall"]
         assert (call["title"], call["kind"], call["status"]) == ("Edit `README.md`", "edit", "pending")
-        assert call["content"][0]["content"]["text"] == "Change `README.md`?"
+        assert call["content"][1]["content"]["text"] == "Change `README.md`?"
         path = str(project / "README.md")
         diff = {"type": "diff", "path": path, "oldText": "first\nneedle\n", "newText": "first\npin\n"}
-        assert call["content"][1:] == [diff]
+        assert call["content"][:1] == [diff]
+        assert call["locations"] == [{"path": path, "line": 2}]
+        shown = [u for u in talk.client.updates(session) if u.get("toolCallId") == call["toolCallId"]][-1]
+        assert (shown["content"], shown["locations"]) == (call["content"], call["locations"])
         options = [option["kind"] for option in question["params"]["options"]]
         assert options == ["allow_once", "allow_always", "reject_once", "reject_always"]
         assert texts.text("README.md") == "first\nneedle\n"
@@ -71,7 +74,8 @@ async def test_an_edit_is_shown_as_a_diff_and_made_when_it_is_allowed(
         assert (told.answer, told.text) == (END_TURN, "`README.md` is changed.\n")
         assert texts.text("README.md") == "first\npin\n"
         assert told.call["status"] == "completed"
-        assert told.call["content"][0] == diff
+        # The message says what came of it, and clients that show both say it once.
+        assert told.call["content"] == [diff]
         assert told.call["locations"] == [{"path": path, "line": 2}]
 
 
@@ -281,9 +285,8 @@ async def test_a_user_who_has_said_so_is_not_asked_but_shown(project: Path) -> N
         await talk.client.result("session/set_config_option", setting)
         told = await talk.tell(session, "/edit README.md needle => pin")
         assert told.text == "`README.md` is changed.\n"
-        # The question that was not asked, and the change.
-        assert [piece["type"] for piece in told.call["content"][:2]] == ["content", "diff"]
-        assert "README.md" in told.call["content"][0]["content"]["text"]
+        assert told.call["content"][0]["type"] == "diff"
+        assert "Change `README.md`?" not in str(told.call["content"])
         assert not talk.asked(PERMISSION)
 
 
@@ -340,7 +343,7 @@ async def test_a_file_is_written_with_its_folders_from_what_the_message_has(proj
         told = await talk.tell(session, "/write a/b/new.txt\nline\n\tline")
         assert told.text == "`a/b/new.txt` is made.\n"
         assert (project / "a/b/new.txt").read_bytes() == b"line\n\tline\n"
-        diff = talk.client.all(PERMISSION)[0]["params"]["toolCall"]["content"][1]
+        diff = talk.client.all(PERMISSION)[0]["params"]["toolCall"]["content"][0]
         assert (diff.get("oldText"), diff["newText"]) == (None, "line\n\tline\n")
 
         async def write(*blocks: dict[str, Any]) -> str:
@@ -398,3 +401,30 @@ async def test_a_cancel_while_the_editor_reads_withdraws_that(project: Path) -> 
         assert (told.answer, told.text) == (CANCELLED, "It was stopped before there was anything to show.\n")
         assert talk.withdrawn() == [reading["id"]]
         await talk.client.refuse(reading, -32800)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"], ids=["LF", "CR LF"])
+async def test_an_editor_that_answers_without_the_last_newline_of_a_file_costs_no_newline_and_no_edit(
+    project: Path, ending: str
+) -> None:
+    path = project / "README.md"
+    text = f"first{ending}needle{ending}"
+    path.write_bytes(text.encode())
+    async with talking(capabilities=FILES) as talk:
+        # With it while the file is not open, without it from then on.
+        buffers = Buffers(talk, {path: text})
+        session = await talk.open(str(project))
+        id = await talk.prompt(session, "/edit README.md needle => pin")
+        question = await asked(talk)
+        buffers.texts[str(path)] = text.removesuffix(ending)
+        await talk.client.respond(question, chosen("allow_once"))
+        assert (await talk.told(session, id)).text == "`README.md` is changed.\n"
+        assert buffers.texts[str(path)] == f"first{ending}pin{ending}"
+
+
+async def test_a_newline_that_only_the_disk_has_is_not_given_to_a_text_with_other_changes(project: Path) -> None:
+    async with talking(capabilities=FILES) as talk:
+        buffers = Buffers(talk, {project / "README.md": "second\nneedle"})
+        talk.client.answer(PERMISSION, chosen("allow_once"))
+        await talk.tell(await talk.open(str(project)), "/edit README.md needle => pin")
+        assert buffers.texts[str(project / "README.md")] == "second\npin"

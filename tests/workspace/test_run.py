@@ -13,6 +13,7 @@ import pytest
 
 from acp_server import Limits
 from acp_server.peer.writer import HIGH_WATER
+from acp_server.workspace import agent
 from tests.session.editor import CANCELLED, END_TURN
 
 from .client import PERMISSION, TERMINALS, asked, chosen
@@ -69,7 +70,7 @@ async def test_the_command_is_shown_before_it_runs_and_does_not_run_without_a_ye
         assert call["content"][0]["content"]["text"] == said
         await talk.client.respond(question, chosen("reject_once"))
         told = await talk.told(session, id)
-        assert told.text == "The user did not allow it, so it was not run.\n"
+        assert told.text == "It was not allowed, so it was not run.\n"
         assert not (project / "made").exists()
 
 
@@ -86,7 +87,8 @@ async def test_output_is_shown_as_it_comes_in_a_block_and_the_exit_code_at_the_e
         async with await anyio.open_file(project / "go", "w") as go:
             await go.write("two\n")
         told = await talk.told(session, id)
-        assert (told.answer, told.text) == (END_TURN, "It ended with exit code 0.\n")
+        said = "~~~~~\none\ntwo\n~~~~\nred README.md\n~~~~~\nIt ended with exit code 0.\n"
+        assert (told.answer, told.text) == (END_TURN, said)
         shown = "~~~~~\none\ntwo\n~~~~\nred README.md\n~~~~~\nIt ended with exit code 0."
         assert output(told.call) == shown
         assert told.call["status"] == "completed"
@@ -106,7 +108,7 @@ async def test_a_command_that_does_not_end_well_has_failed(
 ) -> None:
     async with running(project) as (talk, session):
         told = await talk.tell(session, f"/run {command}")
-        assert (told.answer, told.text) == (END_TURN, f"{said}\n")
+        assert (told.answer, told.text.splitlines()[-1]) == (END_TURN, said)
         assert (told.call["status"], told.output) == ("failed", raw)
 
 
@@ -131,7 +133,9 @@ async def test_a_cancel_ends_the_command_with_all_it_has_started_and_keeps_the_o
 ) -> None:
     async with running(project) as (talk, session):
         id = await talk.prompt(session, f"/run {script}")
-        begun = await talk.client.expect(lambda m: "begun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         pid = int(output(begun["params"]["update"]).split()[2])
         await cancel(talk, by, session, id)
         told = await talk.told(session, id)
@@ -139,20 +143,23 @@ async def test_a_cancel_ends_the_command_with_all_it_has_started_and_keeps_the_o
         assert told.call["status"] == "failed"
         kept = f"~~~~\nbegun {pid}\n~~~~\nIt was stopped. What it has printed until then is kept."
         assert output(told.call) == kept
+        assert told.text == f"~~~~\nbegun {pid}\n~~~~\nIt was stopped.\n"
         await gone(pid)
 
 
 async def test_what_a_command_has_left_running_ends_with_it(project: Path) -> None:
     async with running(project) as (talk, session):
         told = await talk.tell(session, "/run sleep 600 & echo $!")
-        assert told.text == "It ended with exit code 0.\n"
+        assert told.text.endswith("\n~~~~\nIt ended with exit code 0.\n")
         await gone(int(output(told.call).split()[1]))
 
 
 async def test_a_client_that_goes_away_leaves_no_command_behind(project: Path) -> None:
     async with running(project) as (talk, session):
         await talk.prompt(session, "/run echo begun $$; sleep 600; true")
-        begun = await talk.client.expect(lambda m: "begun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         talk.stream.end_input()
         await gone(int(output(begun["params"]["update"]).split()[2]))
         await talk.until(lambda: talk.connection.tree.size == 0)
@@ -180,7 +187,9 @@ async def test_a_command_that_never_stops_to_talk_can_be_cancelled(project: Path
 async def test_a_command_waits_for_a_client_that_does_not_read_and_can_be_cancelled_then(project: Path) -> None:
     async with running(project) as (talk, session):
         id = await talk.prompt(session, "/run echo begun $$; exec yes")
-        begun = await talk.client.expect(lambda m: "begun" in str(m.get("params", {}).get("update", {}).get("content")))
+        begun = await talk.client.expect(
+            lambda m: "~~~~\\nbegun" in str(m.get("params", {}).get("update", {}).get("content"))
+        )
         talk.stream.stall_sending()
         # Nothing else here waits for room, and what is not read fills the pipe of the command.
         await talk.until(lambda: talk.connection.writer._room is not None)
@@ -245,7 +254,15 @@ async def test_a_cancel_kills_and_releases_the_terminal_and_leaves_it_in_the_cal
         assert told.call["status"] == "failed"
         assert told.call["content"][0] == {"type": "terminal", "terminalId": "term_1"}
         assert talk.withdrawn() == [waiting["id"]]
-        assert terminals.methods()[-2:] == ["terminal/kill", "terminal/release"]
+        assert terminals.methods()[-3:] == ["terminal/kill", "terminal/output", "terminal/release"]
+        assert told.text == "It was stopped.\n"
+        record = await agent.store.load(session)
+        assert record is not None
+        (turn,) = record.turns
+        (result,) = turn.tool_results
+        assert result.message == "hello\n[It was stopped. What it has printed until then is kept.]"
+        assert "hello" in str(list(turn.replay()))
+        assert ("hello" in str(turn.messages())) is (by != "tool")
         await talk.client.refuse(waiting, -32800)
 
 
@@ -282,3 +299,13 @@ async def test_a_command_that_no_system_would_run_is_not_asked_about(project: Pa
         session = await talk.open(str(project))
         await talk.tell(session, "/run true " + "x" * 200_000)
         assert not talk.asked(PERMISSION)
+
+
+async def test_after_always_no_question_is_left_in_the_call(project: Path) -> None:
+    async with talking() as talk:
+        talk.client.answer(PERMISSION, chosen("allow_always"))
+        session = await talk.open(str(project))
+        for _ in range(2):
+            told = await talk.tell(session, "/run echo hello")
+            assert "Run this in" not in str(told.call["content"])
+        assert len(talk.asked(PERMISSION)) == 1

@@ -68,15 +68,6 @@ def _command(command: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def mode_id(settings: Settings) -> str:
-    """The id of the option that stands for the session's mode: `mode`, unless an option of the author's has that."""
-    taken = {option.id for option in settings.options}
-    name = "mode"
-    while name in taken:
-        name = f"_{name}"
-    return name
-
-
 def offered(settings: Settings) -> list[dict[str, Any]]:
     """All that the user can set, with the present values."""
     return with_mode(settings, [option.to_wire() for option in settings.offered()])
@@ -84,7 +75,8 @@ def offered(settings: Settings) -> list[dict[str, Any]]:
 
 def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str | None = None) -> list[dict[str, Any]]:
     """Options in the form of version 1 in that of version 2, behind the mode. `mode`: if it is not the present one."""
-    told = [_option(option) for option in options]
+    # In the form of version 1 the mode may be among them, too.
+    told = [_option(option) for option in options if option.get("id") != settings.mode_option]
     current = mode if mode is not None else settings.mode
     if current is None:
         return told
@@ -92,7 +84,7 @@ def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str |
         {"value": choice.id, "name": choice.name, **({"description": choice.description} if choice.description else {})}
         for choice in settings.modes
     ]
-    option = {"type": "select", "configId": mode_id(settings), "name": "Mode", "category": "mode"}
+    option = {"type": "select", "configId": settings.mode_option, "name": "Mode", "category": "mode"}
     return [{**option, "currentValue": current, "options": modes}, *told]
 
 

@@ -22,7 +22,7 @@ from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
 from acp_server.session.prompting import inject
-from acp_server.session.state import TurnState
+from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
@@ -113,8 +113,10 @@ class Prompting(v1.Prompting):
 class Turn(LiveTurn):
     """One prompt, whose states are told as they change. Its id is that of the user's message."""
 
-    def __init__(self, session: Session, host: TurnHost, request: PromptRequest | None) -> None:
-        super().__init__(session, host, request)
+    def __init__(
+        self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
+    ) -> None:
+        super().__init__(session, host, request, blocks)
         self._speech = self.speech = session.updates.of(self.record)
         self._tell = session.updates.state
         self._asked: list[str | None] = []
@@ -238,7 +240,7 @@ class Foreground(Job):
             value = self.prompt.partial()
         refusal = None
         if value is NOTHING:
-            value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error)
+            value, refusal = outcome(self._call.method, self.node.cause, self.prompt.partial, error, UNEXPLAINED)
         how = self.answer.added_to(value if refusal is None else {"stopReason": "error", "error": refusal.to_wire()})
         with suppress(SessionClosed):
             self._session.updates.state("idle", **how)

@@ -79,7 +79,7 @@ class Methods:
             raise problem("type", "is not a kind of value that this agent knows")
         session = self._find(request.session_id)
         settings = session.settings
-        if settings.mode is not None and request.config_id == forms.mode_id(settings):
+        if settings.mode is not None and request.config_id == settings.mode_option:
             if not isinstance(request.value, str) or not settings.has_mode(request.value):
                 raise problem("value", "is not one of this session's modes")
             await self._choosing.choose_mode(session, request.value, call)

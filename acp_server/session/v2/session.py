@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import McpServer, ResumeSessionRequest
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
+    from acp_server.schema.updates import SessionUpdate
     from acp_server.schema.v2.session import McpServer as McpServerV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
@@ -72,9 +74,11 @@ class Client(client_v1.Client):
         subject = tool_call.to_wire()
         content = list(subject.get("content", ()))
         description = None
-        if content and content[0].get("type") == "content" and content[0]["content"].get("type") == "text":
-            # What the user is told of it has a place of its own, where version 1 has it in front of the rest.
-            description = content.pop(0)["content"]["text"]
+        diffs = sum(1 for _ in takewhile(lambda piece: piece.get("type") == "diff", content))
+        words: dict[str, Any] = content[diffs] if diffs < len(content) else {}
+        if words.get("type") == "content" and words["content"].get("type") == "text":
+            # What the user is told of it has a place of its own, where version 1 has it behind the diffs.
+            description = content.pop(diffs)["content"]["text"]
         subject.pop("content", None)
         if content:
             subject["content"] = [forms.tool_content(piece) for piece in content]
@@ -130,6 +134,10 @@ class Session(LiveSession):
     def _offered(self) -> dict[str, Any]:
         offered = forms.offered(self.settings)
         return {"configOptions": offered} if offered else {}
+
+    def _in_step(self, changed: str | None) -> list[SessionUpdate]:
+        # The mode is an option, and nothing else.
+        return []
 
     async def _end_terminals(self) -> None:
         async with anyio.create_task_group() as group:

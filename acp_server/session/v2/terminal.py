@@ -133,7 +133,8 @@ class Terminal(v1.Terminal):
         if not self._ended:
             self._ended = True
             status = self._status()
-            self._keep(self._shown(status))
+            self._seen = self._shown(status)
+            self._keep(self._seen)
             self._tell(exitStatus=status.to_wire(), capabilities=None)
 
     def _status(self) -> TerminalExitStatus:

@@ -241,7 +241,7 @@ async def test_a_closed_session_is_taken_up_with_what_was_said(driven: Driven, t
             await session.close()
             assert (await turn.wait()).stop_reason == "cancelled"
         await agent.load_session(session.id, tmp_path, on_update=replayed)
-        assert replayed.said == live.said
+        assert replayed.said == f"{live.said}[stopped]"
         users = [one for one in replayed.updates if one["sessionUpdate"] == "user_message_chunk"]
         assert [one["content"]["text"] for one in users] == ["say", "hang"]
         assert replayed.states == ["idle"]

@@ -210,7 +210,7 @@ async def test_a_prompt_behind_a_cancel_waits_for_what_was_cancelled() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("fail", {"code": INTERNAL_ERROR, "message": "Internal error"}),
+        ("fail", {"code": INTERNAL_ERROR, "message": "Internal error: the agent's log says why"}),
         ("refuse", {"code": -31000, "message": "not now", "data": {"why": "because"}}),
         ("time", {"code": REQUEST_CANCELLED, "message": "Request cancelled"}),
     ],
