@@ -6,7 +6,7 @@ what is registered, and the announced capabilities are derived from that.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from acp_server.agent import handlers, values
@@ -25,8 +25,10 @@ from acp_server.tools.tool import K, OfArguments, P, Q, Tool, Toolbox, ToolKind,
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from acp_server.agent.commands import Commands
     from acp_server.schema.config_options import SessionMode
     from acp_server.schema.session import McpServer
+    from acp_server.session.definition import PromptHandler
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.store.session_store import SessionStore
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from acp_server.tools.permission import Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Awaitable[Any] | AsyncGenerator[Any]])
 
 
 class Agent:
@@ -88,6 +91,8 @@ class Agent:
             history=history,
         )
         self._sides: dict[Peer, AgentSide] = {}
+        self._prompt: PromptHandler | None = None
+        self._commands: Commands | None = None
         if self._connects:
             self.session(handlers.connecting(values.several("mcp_trusted", mcp_trusted, str)))
 
@@ -125,11 +130,42 @@ class Agent:
         Turns of one session run one at a time: a prompt that arrives while another runs is refused, and a prompt
         that arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
         """
-        if self._definition.prompt is not None:
+        if self._prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")
-        handler = handlers.prompt_handler(function)
-        self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
+        self._prompt = handlers.prompt_handler(function)
+        self._set_prompt()
         return function
+
+    def _set_prompt(self) -> None:
+        handler = self._prompt
+        if self._commands is not None:
+            handler = self._commands.before(handler)
+        assert handler is not None
+        self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
+
+    def command(
+        self, name: str, *, hint: str | None = None, description: str | None = None
+    ) -> Callable[[CommandFunction], CommandFunction]:
+        """Register a slash command (ACP, Slash Commands): an async function or async generator of the `Turn` and what
+        the user types behind `/name`. It answers the prompts that begin with the command; `prompt` answers all others.
+
+        A single text parameter gets all that is typed. Of several parameters, each gets a word, or a text in quotes,
+        checked against its annotation; the last one, if it is text, gets the rest. What does not fit is said to the
+        user, with the `hint`. `hint`: what to type, by default the parameters' names. `description`: by default the
+        first line of the docstring. Clients are told of the commands when a session opens. Raises UsageError for a
+        name that is there already, or not one word.
+        """
+        from acp_server.agent.commands import Command, Commands
+
+        def register(function: CommandFunction) -> CommandFunction:
+            if self._commands is None:
+                self._commands = Commands()
+                self._definition.commands = self._commands.listed
+            self._commands.add(Command(name, function, hint, description))
+            self._set_prompt()
+            return function
+
+        return register
 
     @values.bare
     def steer(self, function: F) -> F:

@@ -57,6 +57,8 @@ class Wire:
 
     required: bool = False
     """Part of every message although Python code may leave it to its default."""
+    of_python: bool = False
+    """Its default is that of Python code alone, and no part of the published schema."""
     on_error: bool = False
     """A value of the wrong shape counts as absent (`x-deserialize-default-on-error`)."""
     skip_items: bool = False
@@ -65,9 +67,11 @@ class Wire:
     """Null counts as absent (`x-deserialize-default-on-null`)."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Write the notes into the JSON Schema of the field; `x-required` is for the exporter alone."""
+        """Write the notes into the JSON Schema of the field; `x-required` and `x-of-python` are for the exporter
+        alone."""
         notes = {
             "x-required": self.required,
+            "x-of-python": self.of_python,
             "x-deserialize-default-on-error": self.on_error,
             "x-deserialize-skip-invalid-items": self.skip_items,
             "x-deserialize-default-on-null": self.on_null,
@@ -83,6 +87,8 @@ NullIsDefault: TypeAlias = Annotated[T, Wire(on_null=True)]
 """Null counts as absent."""
 Sent: TypeAlias = Annotated[T, Wire(required=True)]
 """Has a default in Python and is written all the same, because the protocol requires it."""
+Unsaid: TypeAlias = Annotated[T, Wire(required=True, of_python=True)]
+"""The same, with a default that the protocol does not name."""
 
 
 class _Null:

@@ -132,7 +132,7 @@ def _tidied(definition: Json) -> Json:
         for key, value in definition["properties"].items():
             if value.pop("x-required", False):
                 required.add(key)
-            if value.get("default", ...) is None or "const" in value:
+            if value.pop("x-of-python", False) or value.get("default", ...) is None or "const" in value:
                 value.pop("default", None)
             if "x-default" in value:
                 value["default"] = value.pop("x-default")

@@ -19,6 +19,7 @@ from acp_server.schema.base import (
     Sparse,
     Unknown,
     UnknownTag,
+    Unsaid,
 )
 from acp_server.schema.config_options import SessionConfigOption
 from acp_server.schema.content import ContentBlock
@@ -49,9 +50,9 @@ class PlanEntry(Model):
 
     content: str
     """What the step achieves, in words for the user."""
-    priority: PlanEntryPriority
+    priority: Unsaid[PlanEntryPriority] = "medium"
     """How much it matters."""
-    status: PlanEntryStatus
+    status: Unsaid[PlanEntryStatus] = "pending"
     """How far it is."""
 
 

@@ -7,7 +7,7 @@ them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` con
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionMode
+    from acp_server.schema.updates import AvailableCommand
     from acp_server.session.negotiation import Initialization
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
@@ -68,6 +69,8 @@ class AgentDefinition:
     """Takes what the user says while a turn runs."""
     second_prompts: Literal["hold", "refuse", "steer"] = "hold"
     """What becomes of a prompt that arrives while a turn runs, on version 2."""
+    commands: Callable[[], Sequence[AvailableCommand]] | None = None
+    """The slash commands of each session, unless its handlers offer others."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
     """Called for each session that is made, loaded or resumed, before the client gets the answer."""
     initialize: Callable[[Initialization], Awaitable[None]] | None = None

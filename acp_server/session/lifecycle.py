@@ -214,6 +214,8 @@ class Lifecycle:
         session.call, session.origin = call, origin
         session.on_close(give_back)
         try:
+            if self._definition.commands is not None:
+                await session.set_commands(self._definition.commands())
             for handler in self._definition.open_session:
                 await handler(session)
             yield session

@@ -20,6 +20,7 @@ import anyio.lowlevel
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
+from acp_server.session.plan import Priority, Step, Steps
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
@@ -152,6 +153,7 @@ class TurnUpdates:
     _updates: Updates
     _speech: Speech
     _pause_at: float
+    _shown_steps: Steps | None = None
     _said = ""
     """What was said or thought last, as text."""
 
@@ -166,11 +168,22 @@ class TurnUpdates:
         """Show a piece of the agent's reasoning; otherwise like `say`."""
         await self._chunk("agent_thought_chunk", text)
 
-    async def plan(self, entries: Sequence[PlanEntry]) -> None:
-        """Show the plan, all of it; it replaces the one before (ACP, Agent Plan)."""
-        from acp_server.schema.updates import Plan
+    async def plan(self, entries: Sequence[PlanEntry | str]) -> None:
+        """Show the plan, all of it; it replaces the one before (ACP, Agent Plan). A text is a step that has not begun.
+        `step` works on one of them."""
+        await self._steps.show(entries)
 
-        await self.update(Plan(entries=list(entries)))
+    def step(self, content: str, *, priority: Priority | None = None) -> Step:
+        """`async with turn.step("Read the git log"):` shows the step as worked on within the block (ACP, Agent Plan).
+        It is the step of the plan with this text, or a new one. It is completed with the block, unless that raises:
+        then its text says that it was refused (`ToolRejected`), cancelled, or has failed."""
+        return Step(self._steps, content, priority)
+
+    @property
+    def _steps(self) -> Steps:
+        if self._shown_steps is None:
+            self._shown_steps = Steps(self)
+        return self._shown_steps
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
         """Tell the user something that is not part of the conversation, in plain text: `severity` is `info`, `warning`

@@ -403,7 +403,7 @@ def test_a_mode_and_options_are_set_before_the_prompt(chat: Chat) -> None:
     ("arguments", "why"),
     [
         (["--mode", "cod"], "the agent has no mode 'cod'; did you mean 'code'?"),
-        (["--config", "modle=large"], "the agent has no option 'modle'; did you mean 'model'?"),
+        (["--config", "modelx=large"], "the agent has no option 'modelx'; did you mean 'model'?"),
         (["--config", "model=huge"], "the agent has no value of model 'huge'; there are small, large"),
         (["--config", "loud=yes"], "the agent has no value of loud 'yes'; there are on, true, off, false"),
         (["--config", "fast"], "--config wants ID=VALUE, and not 'fast'"),

@@ -39,7 +39,7 @@ OFFERED: dict[type, set[str]] = {
         *("add_usage", "answer", "call", "cancel_tool", "cause", "client", "compaction", "context", "created_at"),
         *("ended_at",),
         *("id", "is_cancelled", "keep", "last_error", "meta", "meta_data", "notice", "params", "plan", "prompt", "put"),
-        *("room", "run_tool", "say", "show", "stop_reason", "text", "think", "tool_results", "update", "usage"),
+        *("room", "run_tool", "say", "show", "step", "stop_reason", "text", "think", "tool_results", "update", "usage"),
     },
     Session: {
         *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),

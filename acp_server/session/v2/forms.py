@@ -52,8 +52,13 @@ def plan(update: Mapping[str, Any]) -> dict[str, Any]:
     """The plan of the session."""
     told = {key: value for key, value in update.items() if key != "entries"}
     told["sessionUpdate"] = "plan_update"
-    told["plan"] = {"type": "items", "planId": PLAN, "entries": update.get("entries", [])}
+    told["plan"] = {"type": "items", "planId": PLAN, "entries": [_step(each) for each in update.get("entries", ())]}
     return told
+
+
+def _step(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Version 1 has no word for a step that ended before it was done.
+    return {**entry, "status": "cancelled"} if "outcome" in (entry.get("_meta") or {}) else entry
 
 
 def commands(update: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""The plan of a turn as its steps are worked on (ACP, Agent Plan): each begins and ends with the block that does it.
+
+The protocol has no status for a step that was refused, cancelled or failed. Such a step is not done, so it is `pending`
+again; its text ends with the outcome, and `_meta` of the entry has it as `outcome`. On version 2 it is `cancelled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+
+from acp_server.errors import ToolCancelled, ToolRejected, TurnEnded, UsageError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from acp_server.schema.updates import PlanEntry, SessionUpdate
+
+Priority = Literal["high", "medium", "low"]
+Outcome = Literal["refused", "cancelled", "failed"]
+
+_MOST: Final = 50
+"""Steps of a plan that grows while a turn runs: each update sends all of them."""
+
+
+class _Says(Protocol):
+    """A turn."""
+
+    async def update(self, update: SessionUpdate) -> None:
+        """See `TurnUpdates.update`."""
+        ...
+
+    def put(self, update: SessionUpdate) -> None:
+        """See `TurnUpdates.put`."""
+        ...
+
+
+class Steps:
+    """The entries of the plan that a turn has shown last."""
+
+    def __init__(self, turn: _Says) -> None:
+        self._turn = turn
+        self._entries: list[PlanEntry] = []
+
+    async def show(self, entries: Sequence[PlanEntry | str]) -> None:
+        """Show the plan, all of it. A text is a step that has not begun."""
+        self._entries = [_entry(each) for each in entries]
+        await self._turn.update(self._plan())
+
+    async def begin(self, content: str, priority: Priority | None) -> PlanEntry:
+        """Work on the step with this text that has not begun, or on a new one at the end."""
+        entry = next((each for each in self._entries if each.content == content and each.status == "pending"), None)
+        if entry is None:
+            entry = _entry(content)
+            self._entries.append(entry)
+            self._forget()
+        if priority is not None:
+            entry.priority = priority
+        entry.status = "in_progress"
+        await self._turn.update(self._plan())
+        return entry
+
+    async def done(self, entry: PlanEntry) -> None:
+        """The step is done."""
+        entry.status = "completed"
+        await self._turn.update(self._plan())
+
+    def stopped(self, entry: PlanEntry, outcome: Outcome) -> None:
+        """The step has ended otherwise. Does not wait, since what ends it may be a cancel."""
+        entry.status = "pending"
+        entry.content = f"{entry.content} ({outcome})"
+        entry.meta = {**(entry.meta or {}), "outcome": outcome}
+        try:
+            self._turn.put(self._plan())
+        except TurnEnded:
+            pass  # the turn was answered while the handler cleaned up
+
+    def _plan(self) -> SessionUpdate:
+        from acp_server.schema.updates import Plan
+
+        return Plan(entries=list(self._entries))
+
+    def _forget(self) -> None:
+        """Leave out the oldest steps of a long plan that have ended."""
+        for entry in self._entries[: max(0, len(self._entries) - _MOST)]:
+            if entry.status != "in_progress":
+                self._entries.remove(entry)
+
+
+class Step:
+    """`async with turn.step(...)`: the step is worked on within the block, and ends as the block ends."""
+
+    def __init__(self, steps: Steps, content: str, priority: Priority | None) -> None:
+        self._steps = steps
+        self._content = content
+        self._priority: Priority | None = priority
+        self._entry: PlanEntry | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._entry is not None:
+            raise UsageError("a step is worked on once: call turn.step(...) again")
+        self._entry = await self._steps.begin(self._content, self._priority)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._entry is not None
+        if error is None:
+            await self._steps.done(self._entry)
+        else:
+            self._steps.stopped(self._entry, _outcome(error))
+
+
+def _outcome(error: BaseException) -> Outcome:
+    if isinstance(error, ToolRejected):
+        return "refused"
+    # A cancel, or the end of the generator that the block is in.
+    return "cancelled" if isinstance(error, ToolCancelled) or not isinstance(error, Exception) else "failed"
+
+
+def _entry(step: PlanEntry | str) -> PlanEntry:
+    from acp_server.schema.updates import PlanEntry
+
+    if isinstance(step, str):
+        return PlanEntry(content=step)
+    if not isinstance(step, PlanEntry):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"a plan consists of texts and PlanEntry objects, and not of a {type(step).__name__}")
+    return step.model_copy()
