@@ -33,7 +33,7 @@ def assert_explained(calls: list[dict[str, Any]], project: Path) -> None:
     assert "Change notes.txt" in [call.get("title") for call in before]
     diff = {"type": "diff", "path": str(project / "notes.txt"), "oldText": BEFORE, "newText": AFTER}
     for call in (max(before, key=lambda call: len(call.get("content") or ())), calls[-1]):
-        words, change = call["content"][:2]
+        change, words = call["content"][:2]
         assert words == {"type": "content", "content": {"type": "text", "text": WHY}}
         assert change == diff
     assert (project / "notes.txt").read_text() == AFTER
