@@ -142,7 +142,7 @@ async def show_run(turn: Turn, tool: Any, command: str) -> None:
     words: str | None = None
     try:
         result: ToolResult = await turn.run_tool(tool, {"command": command})
-        words = "It was stopped." if result.status == "cancelled" and message.printed else result.message
+        words = "It was stopped." if result.status == "cancelled" else result.message
     finally:
         if turn.is_cancelled and message.printed:
             words = "It was stopped."

@@ -208,7 +208,7 @@ class TestPython:
         async with attached(editor, workspace(backend)) as connection:
             session = await opened(connection, project)
             async with asyncio.TaskGroup() as group:
-                turn = group.create_task(ask(connection, session, "/run echo begun; exec sleep 1000"))
+                turn = group.create_task(ask(connection, session, "/run printf 'beg%s' un; exec sleep 1000"))
                 if terminals:
                     await editor.reached("terminal/wait_for_exit")
                 else:
