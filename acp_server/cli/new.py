@@ -262,40 +262,20 @@ if __name__ == "__main__":
     main()
 '''
 
-_TEST: Final = '''\
-from contextlib import asynccontextmanager
-
-from acp_server.testing import scripted
+_TEST: Final = """\
+from acp_server.testing import talk
 from $module import agent
 
 
-@asynccontextmanager
-async def opened():
-    """A client with a session, both in memory."""
-    async with scripted(lambda stream: agent.connect(stream).run()) as client:
-        capabilities = {"fs": {"readTextFile": True}}
-        await client.result("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
-        session = (await client.result("session/new", {"cwd": "/project", "mcpServers": []}))["sessionId"]
-
-        async def ask(text):
-            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-            assert await client.result("session/prompt", prompt) == {"stopReason": "end_turn"}
-            return client.updates(session)[-1]["content"]["text"]
-
-        yield client, ask
-
-
 async def test_it_repeats_what_the_user_says():
-    async with opened() as (_, ask):
-        assert await ask("hello") == "You said 'hello'. Try: count FILE"
+    async with talk(agent) as session:
+        assert await session.ask("hello") == "You said 'hello'. Try: count FILE"
 
 
 async def test_it_counts_the_lines_of_a_file_that_the_editor_reads():
-    async with opened() as (client, ask):
-        client.answer("fs/read_text_file", {"content": "one\\ntwo\\n"})
-        assert await ask("count a.txt") == "a.txt has 2 lines."
-        assert client.all("fs/read_text_file")[0]["params"]["path"] == "/project/a.txt"
-'''
+    async with talk(agent, files={"a.txt": "one\\ntwo\\n"}) as session:
+        assert await session.ask("count a.txt") == "a.txt has 2 lines."
+"""
 
 _PROJECT: Final = """\
 [build-system]

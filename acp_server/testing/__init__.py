@@ -1,5 +1,6 @@
 """Public helpers for testing agents and clients, without processes, sleeps or luck.
 
+    talking      talk: a session of an agent in memory, by the client API
     streams      memory_pair: two connected streams in memory; FaultyStream: splits, stalls, breaks, read errors
     scripted     ScriptedClient: raw messages to an agent, and waiting for what it sends; ScriptedAgent, for clients;
                  scripted: an agent in memory with a scripted client in front of it
@@ -12,6 +13,7 @@ They work on asyncio and trio, under any test runner.
 from acp_server.agent.record import Entry, Transcript, read_recording
 from acp_server.testing.scripted import ScriptedAgent, ScriptedClient, scripted
 from acp_server.testing.streams import FaultyStream, MemoryStream, memory_pair
+from acp_server.testing.talking import talk
 
 __all__ = [
     "Entry",
@@ -23,4 +25,5 @@ __all__ = [
     "memory_pair",
     "read_recording",
     "scripted",
+    "talk",
 ]

@@ -395,6 +395,12 @@ async def test_clients_errors(forks: Prefork) -> None:
 # testing.md
 
 
+async def test_testing_talk() -> None:
+    example = run("testing.md", "talk")
+    await example["test_it_shouts_with_approval"]()
+    await example["test_it_leaves_the_file_alone_without"]()
+
+
 async def test_testing_agent() -> None:
     example = run("testing.md", "agent")
     await example["test_it_reads_through_the_client"]()
