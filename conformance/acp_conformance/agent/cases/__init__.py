@@ -34,6 +34,7 @@ GROUPS = (
     "ordering",
     "closing",
     "schema",
+    "profile",
 )
 """The modules in the order in which their cases are run and reported."""
 

@@ -11,7 +11,7 @@ from acp_conformance.agent.cases.sessions import end
 from acp_conformance.agent.cases.sessions_known import LIST, LOADING, capable, reopen
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent, Update
-from acp_conformance.core.case import MUST, SHOULD, belongs_to, fail, not_applicable
+from acp_conformance.core.case import MUST, belongs_to, fail, not_applicable
 
 ACP = "ACP v1"
 PAGES = f"{LIST}, Pagination"
@@ -103,7 +103,7 @@ async def list_null_cursor(agent: Agent) -> None:
     await (await agent.request("session/list", {"cursor": None, "cwd": None})).result()
 
 
-@case("sessions/list-dates", level=SHOULD, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
+@case("sessions/list-dates", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
 async def list_dates(agent: Agent) -> None:
     """When a session was last active is told as a date and time of ISO 8601."""
     await capable(agent, "sessionCapabilities.list")

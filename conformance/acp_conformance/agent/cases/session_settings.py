@@ -176,7 +176,7 @@ async def current_option_again(agent: Agent) -> None:
             fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {_values(option)}")
 
 
-@case("sessions/mode-of-one-session", level=SHOULD, source=ACP, section=f"{MODES}, From the Client", shared=True)
+@case("sessions/mode-of-one-session", level=MUST, source=ACP, section=f"{MODES}, From the Client", shared=True)
 async def mode_of_one_session(agent: Agent) -> None:
     """Setting the mode of a session leaves the mode of the others as it is."""
     other = await _new(agent)
@@ -192,7 +192,7 @@ async def mode_of_one_session(agent: Agent) -> None:
         fail(f"the mode of another session was {before!r} and is {now!r} now, which was set in the first one")
 
 
-@case("sessions/option-of-one-session", level=SHOULD, source=ACP, section=OPTIONS, shared=True)
+@case("sessions/option-of-one-session", level=MUST, source=ACP, section=OPTIONS, shared=True)
 async def option_of_one_session(agent: Agent) -> None:
     """Setting the options of a session leaves those of the others as they are."""
     other = await _new(agent)
