@@ -156,6 +156,21 @@ def test_what_was_passed_and_is_skipped_now_is_worse_than_the_baseline(tmp_path:
     assert worse.output.endswith(f"New since {before}: ordering/chunks\n")
 
 
+@pytest.mark.parametrize(("options", "is_own"), [((), True), (("--keep-home",), False)])
+def test_the_agent_has_a_home_of_its_own_unless_it_may_keep_the_users(
+    options: Sequence[str], is_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    for name in names:
+        monkeypatch.setenv(name, str(tmp_path / "user"))
+    seen = tmp_path / "seen.json"
+    body = f"import json, os; json.dump([os.environ[each] for each in {names}], open({str(seen)!r}, 'w')); serve()"
+    judge(body, *options, "--no-prompts", "--case", "ids/zero")
+    found = json.loads(seen.read_text())
+    assert all((each == str(tmp_path / "user")) is not is_own for each in found)
+    assert not any(Path(each).exists() for each in found)
+
+
 def test_a_short_list_says_what_may_fail_and_why(tmp_path: Path) -> None:
     accepted = tmp_path / "accepted.toml"
     assert judge("serve()", "--case", "bad-input/method-no-string", "--accept", str(accepted)).exit_code == 1

@@ -74,6 +74,8 @@ class AgentRun:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     observed: Observed = field(default_factory=Observed)
     start: Start = spawn
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of the suite; what the profile names comes before it."""
     interrupted: bool = False
     _probe: Probe = field(default_factory=Probe)
     _watched: Watched | None = None
@@ -220,6 +222,7 @@ class AgentRun:
             token=self.token,
             fence_method=self._probe.fence_method,
             start=self.start,
+            env=self.env,
         )
 
     async def _find_out(self, *, watching: bool) -> Probe:
