@@ -275,7 +275,7 @@ class AgentRun:
         return replace(judged, transcript=agent.transcript.lines(), stderr=agent.process.stderr)
 
     def _doubted(self, cases: Sequence[Case], version: int) -> Sequence[str]:
-        """The situations of the profile that no case has shown: one that needs them had nothing to judge."""
+        """The situations of the profile that no case needs, or that a case needs which had nothing to judge."""
         known = [case for case in cases if case.protocol == version]
         idle = [case for case in known if self._results[case.id].verdict in (Verdict.SKIP, Verdict.NOT_APPLICABLE)]
         needed, unused = ({need for case in some for need in case.needs} for some in (known, idle))

@@ -80,7 +80,7 @@ def _definitions(version: int) -> Mapping[str, Any]:
 
 
 def resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-    """A schema, or the one that it refers to."""
+    """A schema, or what it refers to."""
     ref = schema.get("$ref")
     return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
 

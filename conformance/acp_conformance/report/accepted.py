@@ -74,7 +74,7 @@ def _day(value: object, where: str) -> str:
     try:
         return str(value) if isinstance(value, date) else date.fromisoformat(str(value)).isoformat()
     except ValueError as error:
-        raise tables.ProfileError(f"{where}: {value!r} is no date") from error
+        raise tables.ProfileError(f"{where}: {value!r} is not a date") from error
 
 
 def write(run: Run, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the profile says of the agent must be so: a rule that could not be tried is no rule that is kept."""
+"""What the profile says of the agent must be so: a build is green only if its rules were tried."""
 
 from __future__ import annotations
 
