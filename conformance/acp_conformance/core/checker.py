@@ -178,6 +178,8 @@ class Checker:
         yield from _extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
             yield from self._update(params["update"], line)
+        if method == "elicitation/create":
+            yield from self._mode(params.get("mode"), line)
         if self.subject == "agent":
             yield from self._meaning.call(method, params, line)
 
@@ -186,6 +188,11 @@ class Checker:
         capability = member_capabilities().get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
+
+    def _mode(self, mode: object, line: str) -> Iterator[Violation]:
+        capability = member_capabilities(self.version).get("CreateElicitationRequest", {}).get(str(mode))
+        if capability is not None and self._has("clientCapabilities.elicitation") and not self._has(capability):
+            yield Violation("capability", f"the mode {mode} although {capability} is not announced", line)
 
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")

@@ -18,6 +18,8 @@ GROUPS = (
     "sessions_known",
     "session_settings",
     "session_pages",
+    "session_replay",
+    "session_in_turn",
     "session_servers",
     "turns",
     "legal_input",

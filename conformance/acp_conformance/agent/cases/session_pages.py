@@ -137,14 +137,18 @@ def _told(updates: list[Update]) -> list[tuple[str, str]]:
     return told
 
 
-async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
+async def replay(agent: Agent, session: str) -> list[Update]:
     """What `session/load` replays of a session, which is closed before where that can be done."""
     if agent.can("sessionCapabilities.close"):
         await end(agent, session)
     since = len(agent.received)
     with belongs_to("sessions/load-replays-user"):
         await (await reopen(agent, "session/load", session)).result()
-    return _told(agent.updates(session, since=since))
+    return agent.updates(session, since=since)
+
+
+async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
+    return _told(await replay(agent, session))
 
 
 @case("sessions/load-twice-the-same", level=MUST, source=ACP, section=LOADING, needs="quick")
