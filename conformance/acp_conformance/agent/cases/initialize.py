@@ -193,11 +193,11 @@ async def authenticates(agent: Agent) -> None:
 @case("initialize/logs-out", level=MUST, source=SOURCE, section="Authentication, Logging Out")
 async def logs_out(agent: Agent) -> None:
     """After `logout` the user can log in again, and then sessions are made as before."""
-    if agent.profile.authenticate is None:
-        not_applicable("the profile names no way to log in ([setup] authenticate)")
     await agent.session()
     if not agent.can("auth.logout"):
         not_applicable("auth.logout is not announced")
+    if agent.profile.authenticate is None:
+        skip("the profile names no way to log in ([setup] authenticate)")
     await (await agent.request("logout", {})).result()
     new = {"cwd": str(agent.cwd), "mcpServers": []}
     without = await (await agent.request("session/new", new)).answer()
