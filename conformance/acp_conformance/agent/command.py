@@ -23,7 +23,7 @@ from . import profile as profiles
 from .launch import open_agent
 from .run import AgentRun
 from .v2 import cases as v2
-from .watch import UNKNOWN, Watched, as_toml, watch
+from .watch import FOUND, UNKNOWN, Watched, as_toml, watch
 
 
 def main(
@@ -99,7 +99,9 @@ def init(
             write_private(output, text.encode())
         except OSError as error:
             raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
-    if missing := [name for name in profiles.SITUATIONS if name not in watched.situations]:
+    if missing := [name for name in profiles.SITUATIONS if name in FOUND and name not in watched.situations]:
         width = max(map(len, missing))
         lines = [f"  {name:{width}}  a turn that {profiles.SITUATIONS[name]}" for name in missing]
         click.echo("\n".join(["No prompt was seen for these; try some with --prompt:", *lines]), err=True)
+    if unseen := [name for name in profiles.SITUATIONS if name not in FOUND]:
+        click.echo(f"One conversation cannot show these; add them by hand: {', '.join(unseen)}.", err=True)

@@ -62,7 +62,7 @@ async def relative_cwd(agent: Agent) -> None:
     choice("refused" if "error" in answer else "taken")
 
 
-@case("sessions/unreachable-mcp-server", level=MUST, source=ACP, section="Session Setup, MCP Servers", shared=True)
+@case("sessions/unreachable-mcp-server", level=MUST, source="JSON-RPC 2.0", section="5 Response object", shared=True)
 async def unreachable_mcp_server(agent: Agent) -> None:
     """A session with an MCP server that cannot be started is answered, with a result or an error."""
     await agent.session()
