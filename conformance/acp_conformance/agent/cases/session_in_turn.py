@@ -12,8 +12,8 @@ from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
 from acp_conformance.core.process import processor_time
 
 ACP = "ACP v1"
-BUSY = 0.5
-"""Seconds of processor time in a second of silence that are more than waiting takes."""
+BUSY = 0.1
+"""Seconds of processor time in a second of silence that are more than waiting takes, also on a busy machine."""
 
 
 async def _set_while_it_runs(agent: Agent, method: str, **params: object) -> None:
@@ -86,11 +86,15 @@ async def idle_behind_the_answer(agent: Agent) -> None:
     """A second after a cancelled turn was answered nothing works on: the process takes no more time than to wait."""
     _, prompt = await cancelled(agent)
     await ends_cancelled(prompt)
-    await anyio.sleep(1)
-    before = processor_time(agent.process.pid)
-    if before is None:
+    if processor_time(agent.process.pid) is None:
         not_applicable("this system does not tell the processor time of a process")
+    spent = [await _spent_in_silence(agent) for _ in range(3)][1:]  # the first is for what there is to clean up
+    if min(spent) > BUSY:
+        fail(f"in two seconds of silence it took {sum(spent):.2g} s of processor time")
+
+
+async def _spent_in_silence(agent: Agent) -> float:
+    """The processor time of one second in which nothing is sent."""
+    before = processor_time(agent.process.pid) or 0.0
     await anyio.sleep(1)
-    spent = (processor_time(agent.process.pid) or 0.0) - before
-    if spent > BUSY:
-        fail(f"in a second of silence it took {spent:.2g} s of processor time")
+    return (processor_time(agent.process.pid) or 0.0) - before
