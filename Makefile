@@ -98,6 +98,7 @@ docs: $(READY)
 # The suite has a copy of its own: it is a distribution by itself.
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS) protocol_schemas conformance/acp_conformance/core/schemas
+	@$(BIN)/python -m tests.conformance.core.published $(ARGS)
 
 conformance: $(READY)
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory

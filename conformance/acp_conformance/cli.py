@@ -30,6 +30,13 @@ class _Suite(click.Group):
             return super().main(*args, **extra)
 
 
+_keep_home = click.option(
+    "--keep-home",
+    is_flag=True,
+    help="Leave the agent HOME and the XDG folders, such as for its login; else it has empty ones of its own.",
+)
+
+
 @click.group(cls=_Suite, context_settings=CONTEXT)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Show it.")
 def main() -> None:
@@ -54,6 +61,7 @@ def main() -> None:
     default=True,
     help="Without a profile, prompt for nothing; else a few prompts tell what the agent can do.",
 )
+@_keep_home
 @options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def agent(**arguments: Any) -> None:
@@ -94,6 +102,7 @@ def client(**arguments: Any) -> None:
     help="Where to write the profile; without it, on standard output.",
 )
 @click.option("--prompt", "prompts", multiple=True, metavar="TEXT", help="A further prompt to try. Repeatable.")
+@_keep_home
 @click.option("--authenticate", metavar="METHOD", help="The way to log in, which the profile will name.")
 @click.option("--timeout", type=click.FloatRange(0.1, 3600), default=20.0, show_default=True, help="Seconds of a turn.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from .core.case import Case, Registry
-from .core.result import Level, Run, Verdict
-from .report import jsonfile
+from .core.result import Level, Run
+from .report import accepted
 
 JOBS = 3
 """Cases at a time, where nothing else is asked for."""
@@ -61,7 +61,10 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--baseline",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="What an earlier run, written by --json, broke already does not count for the exit code.",
+            help="What an earlier run (--json) broke, or a list (--accept) names, does not count for the exit code.",
+        ),
+        click.option(
+            "--accept", "accepted_file", type=path, help="Write what is broken as a list for --baseline, to be edited."
         ),
         click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cases at a time."),
         click.option(
@@ -115,17 +118,18 @@ def finish(
     markdown_file: Path | None,
     require: str,
     baseline: Path | None,
+    accepted_file: Path | None,
     **_: Any,
 ) -> None:
     """Write the reports that were asked for, and exit with the run's code."""
-    known: set[str] = set()
+    before = accepted.Baseline()
     if baseline is not None:
         try:
-            before = jsonfile.read(baseline)
+            before = accepted.read(baseline)
         except (OSError, ValueError) as error:
             raise click.UsageError(f"--baseline {baseline}: {error}") from error
-        known = {case.id for case in before.cases if case.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.UNREACHED)}
     reports = {"jsonfile": json_file, "junit": junit_file, "html": html_file, "markdown": markdown_file}
+    reports["accepted"] = accepted_file
     for name, path in reports.items():
         if path is not None:
             try:
@@ -133,6 +137,6 @@ def finish(
             except OSError as error:
                 raise click.UsageError(f"cannot write {path}: {error}") from error
     if baseline is not None:
-        new = run.broken(Level(require), known)
+        new = run.broken(Level(require), before.known, before.passed)
         click.echo(f"New since {baseline}: {', '.join(new) or 'nothing that counts as a failure'}")
-    sys.exit(run.exit_code(Level(require), known))
+    sys.exit(run.exit_code(Level(require), before.known, before.passed))

@@ -17,7 +17,7 @@ from acp_server import Agent
 from acp_server.tasks.cause import Cause
 from acp_server.testing import FaultyStream, memory_pair
 
-NOT_IN_MEMORY = ("closing/*",)
+NOT_IN_MEMORY = ("closing/*", "session-cancel/idle-behind-the-answer")
 """The cases that are about the process."""
 
 

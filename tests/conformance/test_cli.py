@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -142,6 +143,44 @@ def test_with_a_baseline_only_what_is_new_fails(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     wrong = judge("serve()", "--case", "ids/zero", "--baseline", str(tmp_path / "other.json"))
     assert (wrong.exit_code, "not a report" in wrong.output) == (2, True)
+
+
+def test_what_was_passed_and_is_skipped_now_is_worse_than_the_baseline(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    chosen = ("--no-prompts", "--case", "ordering/chunks", "--case", "ids/zero")
+    assert judge("serve()", *chosen, "--json", str(before)).exit_code == 0
+    assert judge("serve()", *chosen, "--baseline", str(before)).exit_code == 0
+    before.write_text(before.read_text("utf-8").replace('"skip"', '"pass"'))
+    worse = judge("serve()", *chosen, "--baseline", str(before))
+    assert worse.exit_code == 1
+    assert worse.output.endswith(f"New since {before}: ordering/chunks\n")
+
+
+@pytest.mark.parametrize(("options", "is_own"), [((), True), (("--keep-home",), False)])
+def test_the_agent_has_a_home_of_its_own_unless_it_may_keep_the_users(
+    options: Sequence[str], is_own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    for name in names:
+        monkeypatch.setenv(name, str(tmp_path / "user"))
+    seen = tmp_path / "seen.json"
+    body = f"import json, os; json.dump([os.environ[each] for each in {names}], open({str(seen)!r}, 'w')); serve()"
+    judge(body, *options, "--no-prompts", "--case", "ids/zero")
+    found = json.loads(seen.read_text())
+    assert all((each == str(tmp_path / "user")) is not is_own for each in found)
+    assert not any(Path(each).exists() for each in found)
+
+
+def test_a_short_list_says_what_may_fail_and_why(tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.toml"
+    assert judge("serve()", "--case", "bad-input/method-no-string", "--accept", str(accepted)).exit_code == 1
+    (entry,) = tomllib.loads(accepted.read_text("utf-8"))["accepted"]
+    assert entry.keys() == {"case", "reason", "since"}
+    assert entry["case"] == "bad-input/method-no-string"
+    assert judge("serve()", "--case", "bad-input/method-no-string", "--baseline", str(accepted)).exit_code == 0
+    accepted.write_text('[[accepted]]\ncase = "bad-input/method-no-string"\nsince = "2026-01-02"\n')
+    unexplained = judge("serve()", "--case", "ids/zero", "--baseline", str(accepted))
+    assert (unexplained.exit_code, "no reason" in unexplained.output) == (2, True)
 
 
 def test_what_should_be_can_be_required() -> None:

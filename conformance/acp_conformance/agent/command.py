@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import click
 
+from acp_conformance.core.home import home
 from acp_conformance.core.interrupt import interruptible
 from acp_conformance.core.private import write_private
 from acp_conformance.core.process import CannotStart
@@ -22,7 +23,7 @@ from . import profile as profiles
 from .launch import open_agent
 from .run import AgentRun
 from .v2 import cases as v2
-from .watch import UNKNOWN, Watched, as_toml, watch
+from .watch import FOUND, UNKNOWN, Watched, as_toml, watch
 
 
 def main(
@@ -34,6 +35,7 @@ def main(
     profile_name: str | None = None,
     prompts: bool = True,
     protocol: str = "1",
+    keep_home: bool = False,
     **rest: Any,
 ) -> None:
     """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
@@ -53,15 +55,21 @@ def main(
     except ProfileError as error:
         raise click.UsageError(str(error)) from error
     watching = prompts and not profile_name
-    run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"], watching=watching)
-    judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
+    with home(own=not keep_home) as env:
+        run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"], watching=watching, env=env)
+        judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
     if found := run.profile.situations if watching else {}:
         click.echo(f"Without a profile, one conversation led to {', '.join(found)}. `init` writes it down.", err=True)
     finish(judged, **rest)
 
 
 def init(
-    command: tuple[str, ...], output: Path | None, prompts: tuple[str, ...], authenticate: str | None, timeout: float
+    command: tuple[str, ...],
+    output: Path | None,
+    prompts: tuple[str, ...],
+    authenticate: str | None,
+    timeout: float,
+    keep_home: bool = False,
 ) -> None:
     """Write a profile, and say on standard error what is still missing in it.
 
@@ -73,8 +81,9 @@ def init(
     known = replace(UNKNOWN, authenticate=authenticate)
 
     async def converse() -> Watched:
-        async with open_agent(command, known, patience=timeout, start_patience=3 * timeout) as agent:
-            return await watch(agent, prompts)
+        with home(own=not keep_home) as env:
+            async with open_agent(command, known, patience=timeout, start_patience=3 * timeout, env=env) as agent:
+                return await watch(agent, prompts)
 
     try:
         watched = anyio.run(converse)
@@ -90,7 +99,9 @@ def init(
             write_private(output, text.encode())
         except OSError as error:
             raise click.UsageError(f"cannot write {output}: {error.strerror}") from error
-    if missing := [name for name in profiles.SITUATIONS if name not in watched.situations]:
+    if missing := [name for name in profiles.SITUATIONS if name in FOUND and name not in watched.situations]:
         width = max(map(len, missing))
         lines = [f"  {name:{width}}  a turn that {profiles.SITUATIONS[name]}" for name in missing]
         click.echo("\n".join(["No prompt was seen for these; try some with --prompt:", *lines]), err=True)
+    if unseen := [name for name in profiles.SITUATIONS if name not in FOUND]:
+        click.echo(f"One conversation cannot show these; add them by hand: {', '.join(unseen)}.", err=True)

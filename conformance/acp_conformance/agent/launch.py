@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -37,6 +37,7 @@ async def open_agent(
     fence_method: str = FENCE,
     grace: float = 1.0,
     start: Start = spawn,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Agent]:
     """Start the agent; at the end of the block its whole process group is ended.
 
@@ -46,6 +47,7 @@ async def open_agent(
         start_patience: The same for the first message, which comes when the agent has started.
         token: Marks the processes of the run, so that strays are found.
         grace: Seconds that it has to end by itself, once it is told to.
+        env: Added to the environment of the suite; what the profile names comes before it.
 
     Raises:
         CannotStart: The command cannot be executed.
@@ -53,7 +55,7 @@ async def open_agent(
     mark = f"{token}/{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory(prefix="acp-conformance-", ignore_cleanup_errors=True) as folder:
         cwd = _furnish(folder, profile)
-        async with start(command, env={**profile.env, MARK: mark}, grace=grace) as process:
+        async with start(command, env={**(env or {}), **profile.env, MARK: mark}, grace=grace) as process:
             agent = Agent(
                 process, profile, cwd, patience=patience, start_patience=start_patience, fence_method=fence_method
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from acp_conformance.core.case import Outcome, Verdict, fail
+import anyio
+
+from acp_conformance.core.case import Outcome, Verdict, fail, not_applicable
 from acp_conformance.core.result import Line
 from acp_conformance.core.violation import Rule, Violation
 
@@ -35,6 +37,32 @@ class Observed:
     """The line in it."""
     failed: Container[str] = ()
     """The ids of the cases that have failed."""
+    doubted: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """The situations of the profile that no case has shown to come about, by the version of the protocol."""
+    missing: Callable[[str, int], Awaitable[str]] | None = None
+    """Tries a situation in a version: why it does not come about, or nothing. None without a profile."""
+
+    async def situations_come_about(self, protocol: int, needed: Container[str]) -> None:
+        """Fail if a situation that the profile names, and that cases need, does not come about."""
+        if self.missing is None:
+            not_applicable("there is no profile")
+        self._agreed(protocol)
+        found: dict[str, str] = {}
+
+        async def find_out(missing: Callable[[str, int], Awaitable[str]], name: str) -> None:
+            found[name] = await missing(name, protocol)
+
+        names = [name for name in self.doubted.get(protocol, ()) if name in needed]
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(find_out, self.missing, name)
+        if reasons := [found[name] for name in names if found[name]]:
+            fail("; ".join(reasons))
+
+    def _agreed(self, protocol: int) -> None:
+        """End the case if the agent never agreed on a version that is not the first."""
+        if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
+            raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
 
     def forbid(self, *rules: Rule, protocol: int = 1, told_by: Container[str] = ()) -> None:
         """Fail if any message of any conversation on this version of the protocol broke one of these rules.
@@ -42,8 +70,7 @@ class Observed:
         A later version than 1 is not judged where the agent never agreed on it. What a case of `told_by` has failed
         for in its own conversation is not told again.
         """
-        if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
-            raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
+        self._agreed(protocol)
         found = [
             (conduct, violation)
             for conduct in self.conversations

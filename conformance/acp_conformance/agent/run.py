@@ -74,6 +74,8 @@ class AgentRun:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     observed: Observed = field(default_factory=Observed)
     start: Start = spawn
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of the suite; what the profile names comes before it."""
     interrupted: bool = False
     _probe: Probe = field(default_factory=Probe)
     _watched: Watched | None = None
@@ -83,7 +85,7 @@ class AgentRun:
     _chosen: frozenset[str] = frozenset()
     _missing: dict[tuple[str, int], str] = field(default_factory=dict)
     """Why a situation does not come about in a version of the protocol, where that was tried."""
-    _trying: anyio.Lock = field(default_factory=anyio.Lock)
+    _trying: dict[tuple[str, int], anyio.Lock] = field(default_factory=dict)
     _scope: anyio.CancelScope | None = None
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
@@ -198,6 +200,15 @@ class AgentRun:
                     tasks.start_soon(alone, case)
             for cases in shared.values():
                 tasks.start_soon(together, deque(cases))
+        if self.profile.situations and not self.watching and able:
+            tries = anyio.Semaphore(self.jobs)
+
+            async def find_missing(name: str, version: int) -> str:
+                async with tries:
+                    return await self._find_missing(name, version)
+
+            self.observed.missing = find_missing
+            self.observed.doubted = {version: self._doubted(own, version) for version in (1, 2)}
         self.observed.failed = {id for id, result in self._results.items() if result.verdict is Verdict.FAIL}
         for case in filter(lambda case: case.whole_run, chosen):
             await alone(case)
@@ -211,6 +222,7 @@ class AgentRun:
             token=self.token,
             fence_method=self._probe.fence_method,
             start=self.start,
+            env=self.env,
         )
 
     async def _find_out(self, *, watching: bool) -> Probe:
@@ -262,15 +274,26 @@ class AgentRun:
             judged = Judged(Verdict.SKIP, why)
         return replace(judged, transcript=agent.transcript.lines(), stderr=agent.process.stderr)
 
+    def _doubted(self, cases: Sequence[Case], version: int) -> Sequence[str]:
+        """The situations of the profile that no case needs, or that a case needs which had nothing to judge."""
+        known = [case for case in cases if case.protocol == version]
+        idle = [case for case in known if self._results[case.id].verdict in (Verdict.SKIP, Verdict.NOT_APPLICABLE)]
+        needed, unused = ({need for case in some for need in case.needs} for some in (known, idle))
+        return [name for name in self.profile.situations if name not in needed or name in unused]
+
     async def _missing_of(self, case: Case, version: int) -> str:
-        """Why a situation that the case needs does not come about; each is tried once, by itself."""
+        """Why a situation that the case needs does not come about."""
         for name in case.needs:
-            async with self._trying:
-                if (name, version) not in self._missing:
-                    self._missing[name, version] = await self._try(name, version)
-            if why := self._missing[name, version]:
+            if why := await self._find_missing(name, version):
                 return why
         return ""
+
+    async def _find_missing(self, name: str, version: int) -> str:
+        """Why a situation does not come about; each is tried once, by itself."""
+        async with self._trying.setdefault((name, version), anyio.Lock()):
+            if (name, version) not in self._missing:
+                self._missing[name, version] = await self._try(name, version)
+        return self._missing[name, version]
 
     async def _try(self, name: str, version: int) -> str:
         try:
@@ -284,7 +307,8 @@ class AgentRun:
 
     async def _outcome(self, case: Case, subject: Agent | Observed) -> Judged:
         try:
-            with anyio.move_on_after(self._limit) as scope:
+            # What is judged over all conversations ends by itself.
+            with anyio.move_on_after(self._limit if isinstance(subject, Agent) else None) as scope:
                 try:
                     await case.function(subject)
                 except NoAnswer as missing:

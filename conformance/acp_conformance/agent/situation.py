@@ -40,9 +40,6 @@ _OFFERS = {"cancellable": ("tool_call_update", "toolCallId"), "shell": ("termina
 _LASTING = ("hang", "stubborn", "nested", *_OFFERS)
 """The situations whose turns do not end by themselves."""
 
-_REFUSALS = (-32600, -32601, -32602)
-"""The codes that find fault with the prompt itself, which may be a fault of the agent: a case tells."""
-
 
 async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
     """Prompt for a situation in a new session: why it does not come about, as a reason; empty if it does.
@@ -91,10 +88,9 @@ class _Turn:
     async def _ends(self) -> str:
         """The same for a turn that ends by itself. A turn that does not end is not a matter of the profile."""
         end = await self._agent.wait_for(lambda: self._end() or None, "the end of the turn")
-        refused = code_of(next(iter(self._prompt.answers), None))
-        if refused in _REFUSALS or self._situation == "fails":
+        if self._situation == "fails":
             return ""
-        if refused is not None:
+        if code_of(next(iter(self._prompt.answers), None)) is not None:
             return end
         signs: Mapping[str, Callable[[], bool]] = {"stream": self._works, **dict.fromkeys(_UPDATES, self._reports)}
         sign = signs.get(self._situation)

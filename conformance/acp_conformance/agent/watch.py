@@ -50,6 +50,12 @@ _WAITS = ("terminal/wait_for_exit", "session/request_permission", "fs/read_text_
 """Requests of a turn that can be left unanswered, so that the turn waits until it is cancelled; the best first."""
 
 
+FOUND = frozenset({*_METHODS.values(), "quick", "stream", "hang", "fails", "nested", "tool", "plan", "reports"})
+"""The situations that one conversation can show: not a slow stop, and not those of version 2."""
+
+_REPORTS = frozenset({"usage_update", "session_info_update", "current_mode_update", "config_option_update"})
+
+
 @dataclass(slots=True)
 class Turn:
     """What one prompt made the agent do."""
@@ -64,6 +70,8 @@ class Turn:
     """Its stop reason, `error`, or nothing if it had to be cancelled."""
     seconds: float = 0.0
     """How long it took."""
+    reported: list[str] = field(default_factory=list)
+    """The kinds of what it reported of the session."""
 
 
 @dataclass(slots=True)
@@ -156,6 +164,7 @@ async def _turn(agent: Agent, text: str, within: float | None) -> Turn:
     turn.seconds = time.monotonic() - began
     told = agent.spoken(session, since=since)
     turn.updates = [update.kind for update in told]
+    turn.reported = [each.kind for each in agent.updates(session, since=since) if each.kind in _REPORTS]
     turn.said = "".join(update.text for update in told if update.kind == "agent_message_chunk")
     turn.requests = [request.method for request in agent.requests[asked:]]
     return turn
@@ -181,6 +190,8 @@ def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
     for kind, name in (("tool_call", "tool"), ("plan", "plan")):
         if kind in turn.updates:
             yield name, ()
+    if turn.reported:
+        yield "reports", ()
     if waits := [method for method in _WAITS if method in turn.requests]:
         yield "nested", ()
         if spoke:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeGuard
 
 from .meaning import Meaning
+from .members import published, unknown_members
+from .pages import params_of_schema, result_of_schema
 from .schema import (
     JsonId,
     NotJson,
@@ -20,7 +22,6 @@ from .schema import (
     methods,
     parse,
     same_id,
-    unknown_members,
 )
 from .violation import Violation
 
@@ -151,7 +152,7 @@ class Checker:
             return
         known = methods(self.version).get(method)
         if known is None:
-            if not method.startswith(("_", "$/")):
+            if not method.startswith(("_", "$/")) and method not in published(self.version).methods:
                 yield Violation("method-name", f"{method!r} is not of the protocol and does not begin with '_'", line)
             return
         if known["receiver"] == self.subject or (known["kind"] == "request") != ("id" in message):
@@ -162,9 +163,11 @@ class Checker:
             yield Violation("capability", f"{method} although {capability} is not announced", line)
         if method == "session/update":
             self._updates += 1
-            if self._updates > _UPDATES:
+            if self._updates > _UPDATES or _kind_of(params) in published(self.version).updates:
                 return
         params = {} if params is None else params
+        if self.version == 1:
+            params = params_of_schema(method, params)
         if wrong := errors_of(known["params"], params, self.version):
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
             return
@@ -175,6 +178,8 @@ class Checker:
         yield from _extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
             yield from self._update(params["update"], line)
+        if method == "elicitation/create":
+            yield from self._mode(params.get("mode"), line)
         if self.subject == "agent":
             yield from self._meaning.call(method, params, line)
 
@@ -183,6 +188,11 @@ class Checker:
         capability = member_capabilities().get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
+
+    def _mode(self, mode: object, line: str) -> Iterator[Violation]:
+        capability = member_capabilities(self.version).get("CreateElicitationRequest", {}).get(str(mode))
+        if capability is not None and self._has("clientCapabilities.elicitation") and not self._has(capability):
+            yield Violation("capability", f"the mode {mode} although {capability} is not announced", line)
 
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")
@@ -207,8 +217,8 @@ class Checker:
         known = methods(self.version).get(asked[1])
         if known is None or known["result"] is None or "result" not in message:
             return
-        if result is None and asked[1] == "session/load":
-            return  # the page on session setup shows null, the schema an object
+        if self.version == 1:
+            result = result_of_schema(asked[1], result)
         if asked[1] == "initialize" and isinstance(result, dict):
             self.agreed(result.get("protocolVersion"))
             self.agent_capabilities = result.get(_CAPABILITIES[self.version]) or {}
@@ -266,6 +276,13 @@ def _version_of(params: Any) -> int:
     return version if _integer(version) and version > 0 else 1
 
 
+def _kind_of(params: Any) -> object:
+    """The kind of an update."""
+    update = params.get("update") if isinstance(params, dict) else None
+    return update.get("sessionUpdate") if isinstance(update, dict) else None
+
+
 def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
     if extra := unknown_members(name, value):
-        yield Violation("extra-member", f"{what} have {', '.join(extra):.200}", line)
+        unknown = f"which the protocol has not as of {published()}"
+        yield Violation("extra-member", f"{what} have {', '.join(extra):.200}, {unknown}", line)

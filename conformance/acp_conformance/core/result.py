@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-SUITE = "4"
+from .members import published
+
+SUITE = "5"
 """The version of the rules: it grows when a case is added, removed or judged otherwise."""
 
 TEXT_LIMIT = 4_000
@@ -115,12 +117,26 @@ class Run:
         """The versions of the protocol that were judged. The subject may have answered another one: see `subject`."""
         return sorted({case.protocol for case in self.cases})
 
-    def broken(self, require: Level = Level.MUST, known: Container[str] = ()) -> Sequence[str]:
+    @property
+    def tried(self) -> int:
+        """How many cases have shown whether their rule is kept, or what was chosen."""
+        counts = self.counts()
+        return sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
+
+    @property
+    def applicable(self) -> int:
+        """How many cases are about what the subject announces."""
+        return len(self.cases) - self.counts()[Verdict.NOT_APPLICABLE]
+
+    def broken(
+        self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()
+    ) -> Sequence[str]:
         """The ids of the cases that count as failed; for the arguments see `exit_code`."""
         broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
-        return [case.id for case in self.cases if case.verdict in broken and case.id not in known]
+        failed = [case.id for case in self.cases if case.verdict in broken and case.id not in known]
+        return failed + [case.id for case in self.cases if case.verdict is Verdict.SKIP and case.id in passed]
 
-    def exit_code(self, require: Level = Level.MUST, known: Container[str] = ()) -> int:
+    def exit_code(self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()) -> int:
         """What the process that made the run ends with.
 
         130 if it was interrupted; else 1 if a rule is broken that is required; else 3 if the suite itself was at fault.
@@ -129,16 +145,16 @@ class Run:
         Args:
             require: MUST, or SHOULD: then a warning counts as a failure.
             known: The ids of cases that may fail.
+            passed: The ids of cases that may not be skipped: their rules were seen to be kept.
         """
         if self.interrupted:
             return 130
         counts = self.counts()
-        if self.broken(require, known):
+        if self.broken(require, known, passed):
             return 1
         if counts[Verdict.SUITE_ERROR]:
             return 3
-        tried = sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
-        return 2 if counts[Verdict.ERROR] or not tried else 0
+        return 2 if counts[Verdict.ERROR] or not self.tried else 0
 
     def to_json(self) -> dict[str, Any]:
         """The run as JSON values, with the names of the fields as keys."""
@@ -152,7 +168,8 @@ class Run:
             }
             for case in self.cases
         ]
-        return {"suite": data.pop("suite"), "protocols": self.protocols, **data}
+        derived = {"protocols": self.protocols, "schema": str(published()), "tried": self.tried}
+        return {"suite": data.pop("suite"), **derived, "applicable": self.applicable, **data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Run:
@@ -175,7 +192,8 @@ class Run:
                 )
                 for case in data["cases"]
             )
-            fields = {key: value for key, value in data.items() if key != "protocols"}
+            derived = ("protocols", "schema", "tried", "applicable")
+            fields = {key: value for key, value in data.items() if key not in derived}
             return cls(**{**fields, "cases": cases})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a report of this suite: {error}") from error

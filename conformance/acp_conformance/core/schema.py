@@ -17,12 +17,12 @@ import jsonschema
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 
-_FOLDERS = Path(__file__).with_name("schemas")
+FOLDERS = Path(__file__).with_name("schemas")
 """Generated files, which are not edited by hand."""
 
 JsonId = int | str | None
 
-_KEPT = 1_000
+KEPT = 1_000
 """Values of which it is known whether they are as the schema has them."""
 
 _LONGEST_KEPT = 10_000
@@ -65,32 +65,33 @@ def same_id(left: object, right: object) -> bool:
 @cache
 def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
     """The methods of a version of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
-    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
+    return json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
 
 
 @cache
 def member_capabilities(version: int = 1) -> Mapping[str, Mapping[str, str]]:
     """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
-    return json.loads((_FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
+    return json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
 
 
 @cache
 def _definitions(version: int) -> Mapping[str, Any]:
-    return json.loads((_FOLDERS / f"v{version}" / "schema.json").read_text("utf-8"))["$defs"]
+    return json.loads((FOLDERS / f"v{version}" / "schema.json").read_text("utf-8"))["$defs"]
 
 
-def _resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+def resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+    """A schema, or what it refers to."""
     ref = schema.get("$ref")
     return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
 
 
-def _tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
+def tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
     """Those of several types whose constant members, such as `type`, are all there and have these values."""
     if not isinstance(instance, dict):
         return []
     found: list[Mapping[str, Any]] = []
     for choice in choices:
-        properties = _resolved(choice, version).get("properties", {})
+        properties = resolved(choice, version).get("properties", {})
         tags = {name: each["const"] for name, each in properties.items() if "const" in each}
         if tags and all(name in instance and instance[name] == tag for name, tag in tags.items()):
             found.append(choice)
@@ -105,18 +106,20 @@ def _validators(version: int) -> Any:
     """The class of the validators for a version of the protocol."""
 
     def ref(validator: Any, ref: str, instance: object, schema: object) -> _Errors:
-        yield from validator.descend(instance, _resolved({"$ref": ref}, version))
+        yield from validator.descend(instance, resolved({"$ref": ref}, version))
 
     def union(keyword: str) -> Any:
-        """As in the standard; but where constant members tell the choices apart, only the one they name is tried."""
+        """As in the standard; but where a constant member names a choice, the errors are those of that choice."""
         standard = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
         def check(validator: Any, choices: Any, instance: Any, schema: Any) -> _Errors:
-            choices = _tagged(choices, instance, version) or choices
-            if len(choices) == 1:
-                yield from validator.descend(instance, choices[0])
-            else:
+            if len(named := tagged(choices, instance, version)) != 1:
                 yield from standard(validator, choices, instance, schema)
+                return
+            errors = list(validator.descend(instance, named[0]))
+            others = (each for each in choices if each is not named[0])
+            if errors and not any(fits(each, instance, version) for each in others):
+                yield from errors
 
         return check
 
@@ -132,13 +135,18 @@ def _validator(name: str, version: int) -> Any:
     return _validators(version)(_definitions(version)[name])
 
 
+def fits(schema: Mapping[str, Any], value: Any, version: int) -> bool:
+    """Whether `value` is as a schema has it."""
+    return _validators(version)(schema).is_valid(value)
+
+
 def errors_of(name: str, value: Any, version: int = 1) -> str:
     """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
-    text = _text_of(value)
+    text = text_of(value)
     return _errors(name, value, version) if text is None else _errors_of_text(name, text, version)
 
 
-def _text_of(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
     """`value` as a key to what is known of it already; None where it is too long to be kept.
 
     Conversations begin alike: most of what is held against the schema in a run has been before.
@@ -150,7 +158,7 @@ def _text_of(value: Any) -> str | None:
     return text if len(text) <= _LONGEST_KEPT else None
 
 
-@lru_cache(_KEPT)
+@lru_cache(KEPT)
 def _errors_of_text(name: str, text: str, version: int) -> str:
     return _errors(name, json.loads(text), version)
 
@@ -170,75 +178,6 @@ def announced(capabilities: Mapping[str, Any], path: str) -> bool:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value is not None and value is not False
-
-
-_PUBLISHED: Mapping[str, frozenset[str]] = {
-    "PromptResponse": frozenset({"usage"}),
-    "AuthMethodAgent": frozenset({"type", "vars", "link"}),
-    "ToolCall": frozenset({"name"}),
-    "ToolCallProgress": frozenset({"name"}),
-    "ToolCallUpdate": frozenset({"name"}),
-    "AgentAuthCapabilities": frozenset({"status"}),
-    "AgentCapabilities": frozenset({"nes", "positionEncoding", "providers"}),
-    "McpCapabilities": frozenset({"acp"}),
-    "SessionCapabilities": frozenset({"archive", "fork", "status", "systemPrompt", "title"}),
-    "ClientCapabilities": frozenset({"nes", "plan", "positionEncodings", "subagents"}),
-    "ClientSessionCapabilities": frozenset({"compaction"}),
-    "NewSessionRequest": frozenset({"systemPrompt"}),
-    "LoadSessionRequest": frozenset({"systemPrompt"}),
-    "ResumeSessionRequest": frozenset({"systemPrompt"}),
-    "ListSessionsRequest": frozenset({"archived"}),
-    "SessionInfo": frozenset({"archived"}),
-}
-"""Members by type that are published and not in the schema here: in a draft, or stable since then, as `systemPrompt`.
-
-An agent or a client that sends them makes nothing up.
-"""
-
-
-def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
-    """The members that `value` has, at whatever depth, and the type `name` of version 1 has not: their paths."""
-    text = _text_of(value)
-    return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
-
-
-@lru_cache(_KEPT)
-def _unknown_of_text(name: str, text: str) -> list[str]:
-    return _unknown_of(name, json.loads(text))
-
-
-def _unknown_of(name: str, value: Any) -> list[str]:
-    return sorted(_unknown({"$ref": name}, value, ""))
-
-
-def _unknown(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
-    """`value` is as the schema has it; what the schema leaves open may hold anything."""
-    if not isinstance(value, dict | list):
-        return
-    name = schema.get("$ref", "").removeprefix("#/$defs/")
-    schema = _resolved(schema, 1) if name else schema
-    if choices := [each for each in schema.get("oneOf") or schema.get("anyOf") or () if each.get("type") != "null"]:
-        if chosen := _chosen(schema, choices, value):
-            yield from _unknown(chosen, value, where)
-    elif isinstance(value, dict) and "properties" in schema:
-        known: Mapping[str, Any] = schema["properties"]
-        for key, each in value.items():
-            if key in known:
-                yield from _unknown(known[key], each, f"{where}{key}.")
-            elif key not in _PUBLISHED.get(name, ()):
-                yield f"{where}{key}"
-    elif isinstance(value, list) and "items" in schema:
-        for each in value:
-            yield from _unknown(schema["items"], each, where)
-
-
-def _chosen(schema: Mapping[str, Any], choices: list[Any], value: Any) -> Mapping[str, Any] | None:
-    """The one of several types that a value has; None if that cannot be told."""
-    named = schema.get("discriminator", {}).get("propertyName")
-    if named is not None and isinstance(value, dict):
-        return next(iter(_tagged(choices, value, 1)), None)
-    fitting = choices if len(choices) == 1 else [each for each in choices if _validators(1)(each).is_valid(value)]
-    return fitting[0] if len(fitting) == 1 else None
 
 
 def _refuse(constant: str) -> Any:

@@ -18,7 +18,19 @@ from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .excerpts import excerpts, text
 from .links import link_to
-from .words import NAMES, PROBLEMS, WORST_FIRST, command_of, counted, grouped, printable, rule_of, subject_of
+from .words import (
+    NAMES,
+    PROBLEMS,
+    WORST_FIRST,
+    command_of,
+    counted,
+    grouped,
+    printable,
+    rule_of,
+    schema_of,
+    subject_of,
+    tried_of,
+)
 
 _LIMIT = 300_000
 """Bytes of a page, whatever the subject has said."""
@@ -124,6 +136,7 @@ def _header(run: Run, title: str) -> Iterator[str]:
     yield f"<p><code>{text(command_of(run), _NAME)}</code></p>"
     when = f"{_moment(run.started)}, {run.seconds:.1f} s, rules {run.suite}"
     yield f"<p>{counted(run.cases)}; {text(when)}</p>"
+    yield f"<p>{tried_of(run)}; {text(schema_of())}</p>"
     yield "<p>What has no conversation here, or not all of it, has it in the JSON report.</p>"
     yield "</header>"
 

@@ -13,7 +13,19 @@ from xml.etree import ElementTree as ET
 from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
-from .words import NAMES, PROBLEMS, command_of, grouped, printable, printable_lines, rule_of, shown_lines, subject_of
+from .words import (
+    NAMES,
+    PROBLEMS,
+    command_of,
+    grouped,
+    printable,
+    printable_lines,
+    rule_of,
+    schema_of,
+    shown_lines,
+    subject_of,
+    tried_of,
+)
 
 _MOST_LINES = 200
 _SKIPPED = (Verdict.SKIP, Verdict.NOT_APPLICABLE, Verdict.UNREACHED, Verdict.SLOW)
@@ -30,6 +42,7 @@ def render(run: Run) -> bytes:
         None, "testsuites", {"name": f"conformance {run.kind}", **_counts(run.cases), "time": _time(run.seconds)}
     )
     about = {"command": command_of(run), "subject": subject_of(run), "suite": run.suite}
+    about |= {"schema": schema_of(), "tried": tried_of(run)}
     for group, cases in grouped(run):
         names = {"name": f"conformance.{run.kind}.{group}", **_counts(cases)}
         names |= {"time": _time(sum(case.seconds for case in cases)), "timestamp": _timestamp(run.started)}

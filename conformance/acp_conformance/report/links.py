@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 _ACP = "https://agentclientprotocol.com"
+_SUITE = "https://github.com/acp-server/acp-server/blob/main/docs/conformance.md"
 _RFD = f"{_ACP}/rfds/request-cancellation"
 _RPC = "https://www.jsonrpc.org/specification"
 _RFC = "https://www.rfc-editor.org/rfc/rfc8259"
@@ -51,6 +52,8 @@ _RFD_HEADINGS = (
 def link_to(source: str, section: str) -> str:
     """The address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty where it is not known."""
     match source:
+        case "acp-conformance":
+            return f"{_SUITE}#{_slug(section)}"
         case "ACP v1":
             return _acp(*section.split(", "))
         case "JSON-RPC 2.0":

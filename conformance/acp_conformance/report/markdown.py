@@ -9,7 +9,7 @@ from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .links import link_to
-from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, subject_of
+from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, schema_of, subject_of, tried_of
 
 _MOST_PROBLEMS = 50
 _LONGEST_REASON = 300
@@ -30,6 +30,8 @@ def _lines(run: Run) -> Iterator[str]:
     yield f"## Conformance of {harmless(subject_of(run) or run.kind)}"
     yield ""
     yield f"{counted(run.cases)} in {run.seconds:.1f} s" + (", interrupted" if run.interrupted else "")
+    yield ""
+    yield f"{tried_of(run)}; {harmless(schema_of())}"
     yield ""
     yield harmless(command_of(run))
     problems = [case for verdict in PROBLEMS for case in run.cases if case.verdict is verdict]

@@ -14,7 +14,7 @@ from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .links import link_to
 from .markdown import harmless
-from .words import NAMES, PROBLEMS, columns, counted, printable, subject_of
+from .words import NAMES, PROBLEMS, columns, counted, printable, subject_of, tried_of
 
 _UNKNOWN = "not in this run"
 
@@ -56,7 +56,7 @@ def table(runs: Sequence[Run]) -> Table:
     broken = [row for row in rows if any(verdict in PROBLEMS for verdict in row.verdicts)]
     return Table(
         names=[subject_of(run) or printable(" ".join(run.command))[:40] or run.kind for run in runs],
-        counts=[counted(run.cases) for run in runs],
+        counts=[f"{counted(run.cases)}; {tried_of(run)}" for run in runs],
         rows=broken,
         kept=len(rows) - len(broken),
     )

@@ -24,7 +24,9 @@ from .words import (
     grouped,
     printable,
     rule_of,
+    schema_of,
     subject_of,
+    tried_of,
     wrapped,
 )
 
@@ -186,6 +188,7 @@ class _Summary:
         subject = subject_of(self._run)
         self._paper.heading(f"Conformance of {subject or self._run.kind}")
         self._paper.text(command_of(self._run))
+        self._paper.text(schema_of())
         self._groups()
         for verdict in WORST_FIRST:
             cases = [case for case in self._run.cases if case.verdict is verdict]
@@ -199,6 +202,7 @@ class _Summary:
                     self._each(cases)
         self._paper.gap()
         cases = self._run.cases
+        self._paper.text(tried_of(self._run))
         self._paper.text(f"{counted(cases)} in {self._run.seconds:.1f} s", _worst(cases), bold=True)
 
     def _groups(self) -> None:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from acp_conformance.core.members import published
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 WORST_FIRST = (
@@ -65,6 +66,16 @@ def subject_of(run: Run) -> str:
     if not words:
         return ""
     return printable(f"{' '.join(words)} ({protocols_of(run)})")
+
+
+def tried_of(run: Run) -> str:
+    """How much of the text was tried: `250 of the 290 cases that apply were tried`."""
+    return f"{run.tried:,} of the {run.applicable:,} cases that apply were tried"
+
+
+def schema_of() -> str:
+    """What messages were held against."""
+    return f"schema: {published()}"
 
 
 def protocols_of(run: Run) -> str:

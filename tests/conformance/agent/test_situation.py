@@ -50,6 +50,13 @@ class Fails(SmallAgent):
         yield error(id, -32603)
 
 
+class Refuses(SmallAgent):
+    """Its turns are refused: it finds fault with every prompt."""
+
+    def _prompt(self, id: Any, session: str, params: Any) -> Iterator[Any]:
+        yield error(id, -32602)
+
+
 class Stops(SmallAgent):
     """Its turns begin to work, as `hang` does, and end by themselves."""
 
@@ -81,9 +88,10 @@ def test_no_case_accuses_an_agent_whose_turn_is_another_one(name: str, kind: typ
     assert accusations(judge(kind, name)) == {}
 
 
+@pytest.mark.parametrize("kind", [Fails, Refuses])
 @pytest.mark.parametrize("name", ["quick", "stream"])
-def test_no_case_accuses_an_agent_whose_turns_all_fail(name: str) -> None:
-    assert accusations(judge(Fails, name)) == {}
+def test_no_case_accuses_an_agent_whose_turns_all_fail(name: str, kind: type[SmallAgent]) -> None:
+    assert accusations(judge(kind, name)) == {}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -94,6 +102,23 @@ def test_what_is_skipped_says_what_came_instead(backend: str) -> None:
         "the situation 'permission' does not come about: instead of a turn that asks for permission and waits for the "
         "answer, came a turn that ended with the stop reason 'end_turn'"
     )
+
+
+@pytest.mark.parametrize("kind", [Answers, Refuses])
+def test_a_situation_of_the_profile_that_does_not_come_about_is_a_failure_of_its_own(kind: type[SmallAgent]) -> None:
+    cases = [*CASES["permission"], *CASES["plan"], *load().matching(["profile"])]
+    run = AgentRun(["small"], PROFILE, timeout=0.4, jobs=8, start=Started(kind))
+    *others, found = anyio.run(run.run, cases).cases
+    assert {each.verdict for each in others} <= {Verdict.SKIP, Verdict.NOT_APPLICABLE}
+    assert found.verdict is Verdict.FAIL
+    assert "the situation 'permission' does not come about: instead of a turn that asks for permission" in found.reason
+    assert "the situation 'plan' does not come about: instead of a turn that reports a plan" in found.reason
+
+
+def test_without_a_profile_no_situation_has_to_come_about() -> None:
+    run = AgentRun(["small"], Profile(), timeout=0.4, jobs=8, start=Started(Answers))
+    (found,) = anyio.run(run.run, load().matching(["profile"])).cases
+    assert found.verdict is Verdict.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize("name", ["hang", "stubborn", "nested"])

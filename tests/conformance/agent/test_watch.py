@@ -53,6 +53,11 @@ def test_what_a_turn_does_tells_what_its_prompt_is_for(seen: Turn, names: set[st
     assert Watched(turns=[seen]).situations.keys() == names
 
 
+def test_what_a_turn_reports_of_its_session_is_a_situation() -> None:
+    watched = Watched(turns=[Turn("p", ended="end_turn", reported=["usage_update"])])
+    assert watched.situations.keys() == {"quick", "reports"}
+
+
 def test_the_first_prompt_that_fits_is_taken() -> None:
     watched = Watched(turns=[turn("one"), turn("two", updates="plan")])
     assert watched.situations == {"quick": Situation("one"), "plan": Situation("two")}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from acp_conformance.core.checker import Checker
+from acp_conformance.core.members import published
 from acp_conformance.core.schema import NotJson, announced, errors_of, parse, same_id
 
 UPDATE = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
@@ -110,6 +111,9 @@ def test_one_fault_breaks_one_rule(message: dict[str, Any], rule: str) -> None:
         update(UPDATE),
         update({**UPDATE, "_meta": {"a": 1}}),
         call("fs/read_text_file", {"sessionId": "s", "path": "/a"}, id="one"),
+        call("auth/status_update", {"anything": 1}),
+        update({"sessionUpdate": "plan_removed", "anything": 1}),
+        update({"sessionUpdate": "current_mode_update", "modeId": "code"}),  # as the page on session modes shows it
     ],
 )
 def test_what_is_right_is_left_alone(message: dict[str, Any]) -> None:
@@ -179,6 +183,23 @@ def test_an_array_may_answer_an_array_and_its_members_are_checked() -> None:
 def test_loading_may_be_answered_with_null_as_the_specification_shows_it() -> None:
     load = call("session/load", {"sessionId": "s", "cwd": "/", "mcpServers": []}, id=1)
     assert rules(checker(load), {"jsonrpc": "2.0", "id": 1, "result": None}) == []
+
+
+def test_a_client_may_answer_null_and_an_agent_may_show_bare_text_as_the_specification_shows_it() -> None:
+    client = Checker("client")
+    client.sent(call("fs/write_text_file", {"sessionId": "s", "path": "/a", "content": ""}, id=1))
+    assert rules(client, {"jsonrpc": "2.0", "id": 1, "result": None}) == []
+    shown = {"toolCallId": "c", "content": [{"type": "text", "text": "## Implementation Plan..."}]}
+    asked = {"sessionId": "s", "toolCall": shown, "options": []}
+    assert rules(checker(), call("session/request_permission", asked, id=1)) == []
+
+
+def test_a_member_of_ones_own_is_told_with_the_schema_that_has_not_got_it() -> None:
+    answer = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"undo": {}}}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": answer}).encode()
+    (found,) = checker(INITIALIZE).check(line)[1]
+    assert found.rule == "extra-member"
+    assert f"agentCapabilities.sessionCapabilities.undo, which the protocol has not as of {published()}" in found.what
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,44 @@
-"""The suite takes a member that the published drafts have for one of the protocol, and not for the agent's own."""
+"""The suite takes what the published drafts have for a part of the protocol, and not for the agent's own."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-from acp_conformance.core.schema import unknown_members
+import pytest
+
+from acp_conformance.core.members import published, unknown_members
+from tests.conformance.core.published import SAME, beyond
 from tests.schema.test_parity import find_published
 
-SCHEMA = Path(unknown_members.__code__.co_filename).with_name("schemas") / "v1" / "schema.json"
+FORM = {"mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_known_beyond_the_stable_schema_is_what_is_published(version: int) -> None:
+    find_published(name="schema.unstable.json")
+    assert published(version)._asdict() == beyond(version)
 
 
 def test_every_member_of_the_published_draft_is_known() -> None:
-    ours: dict[str, Any] = json.loads(SCHEMA.read_text("utf-8"))["$defs"]
     draft: dict[str, Any] = find_published(name="schema.unstable.json")["$defs"]
-    objects = {name for name in ours.keys() & draft.keys() if "properties" in ours[name]}
-    strange = {name: unknown_members(name, dict.fromkeys(draft[name].get("properties", {}), 0)) for name in objects}
-    assert {name: members for name, members in strange.items() if members} == {}
+    for name in ("SessionCapabilities", "AgentCapabilities", "SessionInfo", "AgentMessageChunk", "ToolCallProgress"):
+        members = draft[SAME.get(name, name)]["properties"]
+        assert unknown_members(name, dict.fromkeys(members, 0)) == []
 
 
-def test_a_member_that_is_in_no_draft_is_the_agents_own() -> None:
-    assert unknown_members("SessionCapabilities", {"systemPrompt": {}, "undo": {}}) == ["undo"]
+@pytest.mark.parametrize(
+    ("name", "value", "own"),
+    [
+        ("SessionCapabilities", {"systemPrompt": {}, "undo": {}}, ["undo"]),
+        ("SessionCapabilities", {"status": {"anything": 1}, "archive": {}, "title": {}}, []),
+        ("AgentCapabilities", {"auth": {"status": {}, "mine": 1}}, ["auth.mine"]),
+        ("SessionInfo", {"sessionId": "s", "cwd": "/", "archived": True, "stars": 5}, ["stars"]),
+        ("CreateElicitationRequest", {**FORM, "sessionId": "s", "toolCallId": "t"}, []),
+        ("CreateElicitationRequest", {**FORM, "requestId": 5}, []),
+        ("CreateElicitationRequest", {**FORM, "sessionId": "s", "made": 1}, ["made"]),
+        ("CreateElicitationRequest", {"mode": "_own", "anything": 1}, []),
+        ("SetSessionConfigOptionRequest", {"sessionId": "s", "configId": "c", "type": "boolean", "value": True}, []),
+        ("SetSessionConfigOptionRequest", {"sessionId": "s", "configId": "c", "value": "v", "made": 1}, ["made"]),
+        ("ClientSessionCapabilities", {"notices": {"_meta": {"a": 1}, "made": 1}}, ["notices.made"]),
+    ],
+)
+def test_a_member_that_no_schema_has_is_of_ones_own(name: str, value: dict[str, Any], own: list[str]) -> None:
+    assert unknown_members(name, value) == own

@@ -325,3 +325,26 @@ class AnswersLate(Client):
     async def serve(self, message: dict[str, Any]) -> None:
         await asyncio.sleep(0.9)
         await super().serve(message)
+
+
+class ShortRequests(Client):
+    """Has no answer to a request that is longer than its buffer."""
+
+    async def serve(self, message: dict[str, Any]) -> None:
+        if len(json.dumps(message)) <= 65536:
+            await super().serve(message)
+
+
+class DiesOfUnknownToolCalls(Client):
+    """Looks up the tool call of an update."""
+
+    def __init__(self, agent: list[str]) -> None:
+        super().__init__(agent)
+        self.calls: set[str] = set()
+
+    def updated(self, params: Any) -> None:
+        update = params["update"]
+        if update["sessionUpdate"] == "tool_call":
+            self.calls.add(update["toolCallId"])
+        elif update["sessionUpdate"] == "tool_call_update":
+            _ = dict.fromkeys(self.calls, True)[update["toolCallId"]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 from clean import Client, Refusal, Terminal
@@ -223,3 +224,37 @@ class NegativeExitCodes(Client):
     async def wait_for_exit(self, params: Any) -> Any:
         status = await super().wait_for_exit(params)
         return {"exitCode": self.terminal(params).process.returncode} if status["signal"] else status
+
+
+class DropsTheLastNewline(Client):
+    """Joins the lines of a part without the newline behind the last."""
+
+    def cut_out(self, lines: list[str], params: Any) -> list[str]:
+        lines = super().cut_out(lines, params)
+        return lines if params.get("limit") is None else [*lines[:-1], *(each.rstrip("\n") for each in lines[-1:])]
+
+
+class OneTerminal(Client):
+    """Has one terminal, whose command is the last."""
+
+    async def create(self, params: Any) -> Any:
+        made = (await super().create(params))["terminalId"]
+        self.terminals = {"terminal": self.terminals[made]}
+        return {"terminalId": "terminal"}
+
+
+class ShowsOnlyStandardOutput(Client):
+    """Leaves out what a command writes to standard error."""
+
+    async def create(self, params: Any) -> Any:
+        quiet = "import os, sys; os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.execvp(sys.argv[1], sys.argv[1:])"
+        words = [sys.executable, "-c", quiet, params["command"], *(params.get("args") or ())]
+        return await super().create({**params, "command": words[0], "args": words[1:]})
+
+
+class KilledIsDone(Client):
+    """Says of a command that was killed that it has ended well."""
+
+    async def wait_for_exit(self, params: Any) -> Any:
+        status = await super().wait_for_exit(params)
+        return {"exitCode": 0, "signal": None} if status["exitCode"] is None else status

@@ -23,8 +23,8 @@ def test_only_rules_that_a_run_breaks_have_a_row_and_the_others_are_counted() ->
 
 def test_as_text_each_subject_has_a_number_and_each_rule_a_line() -> None:
     assert table.as_text(table.table([FIRST, SECOND])).splitlines() == [
-        "[1] sample 1.2 (protocol 1): 1 failed, 1 warned, 1 passed",
-        "[2] other 3 (protocol 1): 2 passed",
+        "[1] sample 1.2 (protocol 1): 1 failed, 1 warned, 1 passed; 3 of the 3 cases that apply were tried",
+        "[2] other 3 (protocol 1): 2 passed; 2 of the 2 cases that apply were tried",
         "",
         "         [1]     [2]",
         "ids/a    failed  passed",

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from acp_conformance.core.members import published
 from acp_conformance.core.result import Run, Verdict
 from acp_conformance.report.terminal import Terminal
 from acp_conformance.report.words import columns
@@ -115,7 +116,8 @@ def test_the_summary_says_which_rule_is_broken_where_it_stands_and_how() -> None
     ) in summary
     assert "\nConformance of sample 1.2 (protocol 1)\nagent --flag 'two words'\n" in summary
     assert summary.endswith(
-        "\n1 could not run, 1 failed, 1 warned, 1 choice, 2 skipped, 1 not applicable, 1 passed in 12.3 s\n"
+        "\n4 of the 7 cases that apply were tried\n"
+        "1 could not run, 1 failed, 1 warned, 1 choice, 2 skipped, 1 not applicable, 1 passed in 12.3 s\n"
     )
 
 
@@ -179,11 +181,11 @@ def test_a_subject_that_does_not_start_is_told_in_a_few_lines_with_its_own_last_
     said = show(run(*cases, subject=None), Screen(terminal=False))
     summary = said[said.index("\n\n") + 1 :]
     assert summary == (
-        "\nConformance of agent\nagent --flag 'two words'\n"
+        f"\nConformance of agent\nagent --flag 'two words'\nschema: {published()}\n"
         f"\nCould not run\n  {why}\n"
         "      | line 5\n      | line 6\n      | line 7\n      | line 8\n      | can't open file \\x1b[2J\n"
         "      every case\n"
-        "\n300 could not run in 12.3 s\n"
+        "\n0 of the 300 cases that apply were tried\n300 could not run in 12.3 s\n"
     )
 
 

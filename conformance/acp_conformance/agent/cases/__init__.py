@@ -18,6 +18,8 @@ GROUPS = (
     "sessions_known",
     "session_settings",
     "session_pages",
+    "session_replay",
+    "session_in_turn",
     "session_servers",
     "turns",
     "legal_input",
@@ -34,6 +36,7 @@ GROUPS = (
     "ordering",
     "closing",
     "schema",
+    "profile",
 )
 """The modules in the order in which their cases are run and reported."""
 

@@ -117,22 +117,19 @@ async def cut_short(agent: Agent) -> None:
     await _exits(agent, "the end of its input")
 
 
-@case("closing/broken-pipe", level=SHOULD, source=ACP, section=STDIO, behaviours=["G8", "G9"])
+@case("closing/broken-pipe", level=CHOICE, source=ACP, section=STDIO, behaviours=["G8", "G9"])
 async def broken_pipe(agent: Agent) -> None:
-    """The agent ends when the client reads no more of what it writes."""
+    """Whether the agent ends when the client reads no more of what it writes is left open."""
     await agent.initialize()
     await agent.stop_reading()
     # How many writes it takes to notice is up to the agent, so it is given reasons to write until it ends.
-    began = anyio.current_time()
-    with anyio.move_on_after(2 * agent.patience):
+    with anyio.move_on_after(agent.patience):
         while agent.process.returncode is None:
             await agent.request(UNKNOWN, {})
             with anyio.move_on_after(0.05):
                 await agent.process.wait()
-        if anyio.current_time() - began > agent.patience:
-            raise Outcome(Verdict.SLOW, f"it ended more than {agent.patience:.3g} s after its output broke")
-        return
-    fail(f"{2 * agent.patience:.3g} s after its output broke it still runs")
+        choice("it ends")
+    choice(f"{agent.patience:.3g} s after its output broke it still runs")
 
 
 @case("closing/broken-pipe-then-end", level=SHOULD, source=ACP, section=STDIO, behaviours=["G8"])

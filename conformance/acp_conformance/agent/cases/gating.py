@@ -56,6 +56,36 @@ async def terminal(agent: Agent) -> None:
     await _never(agent, "terminal", tuple(f"terminal/{name}" for name in methods), terminal=False)
 
 
+_ASKING = ("quick", "permission", "tool", "read", "write", "reports")
+"""Situations that end by themselves, in which an agent may have something to ask."""
+
+
+async def _no_forms(agent: Agent, elicitation: object) -> None:
+    await agent.initialize(elicitation=elicitation)
+    for situation in _ASKING:
+        if situation in agent.profile.situations:
+            await _ends(agent, situation)
+
+
+async def _ends(agent: Agent, situation: str) -> None:
+    prompt = await agent.prompt(await agent.session(), situation)
+    await prompt.answer()
+    if asked := [each.position for each in agent.requests if each.method == "elicitation/create"]:
+        fail("it calls elicitation/create", at=asked[0])
+
+
+@case("gating/empty-elicitation", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
+async def empty_elicitation(agent: Agent) -> None:
+    """A client whose `elicitation` is empty takes no forms: it is not asked to show one."""
+    await _no_forms(agent, {})
+
+
+@case("gating/null-form", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
+async def null_form(agent: Agent) -> None:
+    """A client whose `elicitation.form` is null takes no forms: it is not asked to show one."""
+    await _no_forms(agent, {"form": None})
+
+
 @case("gating/nothing-announced", level=MUST, source=ACP, section=CAPABILITIES, needs="read")
 async def nothing_announced(agent: Agent) -> None:
     """A client that lists no capabilities at all is asked for no files."""

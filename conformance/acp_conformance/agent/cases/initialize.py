@@ -190,6 +190,24 @@ async def authenticates(agent: Agent) -> None:
         fail("after authenticate, session/new still wants the user to authenticate")
 
 
+@case("initialize/logs-out", level=MUST, source=SOURCE, section="Authentication, Logging Out")
+async def logs_out(agent: Agent) -> None:
+    """After `logout` the user can log in again, and then sessions are made as before."""
+    await agent.session()
+    if not agent.can("auth.logout"):
+        not_applicable("auth.logout is not announced")
+    if agent.profile.authenticate is None:
+        skip("the profile names no way to log in ([setup] authenticate)")
+    await (await agent.request("logout", {})).result()
+    new = {"cwd": str(agent.cwd), "mcpServers": []}
+    without = await (await agent.request("session/new", new)).answer()
+    if "error" in without and code_of(without) != AUTH_REQUIRED:
+        fail(f"session/new is answered with {without['error']!s:.200} instead of {AUTH_REQUIRED}")
+    await agent.log_in()
+    if code_of(await (await agent.request("session/new", new)).answer()) == AUTH_REQUIRED:
+        fail("once the user has logged in again, session/new still wants the user to authenticate")
+
+
 @case("initialize/unknown-authentication", level=SHOULD, source=SOURCE, section=AUTHENTICATION)
 async def unknown_authentication(agent: Agent) -> None:
     """A way to log in that was not offered is refused."""

@@ -12,7 +12,7 @@ ACP = "ACP v1"
 TURN = "Prompt Turn"
 
 
-@case("ordering/updates-before-answer", level=SHOULD, source=ACP, section=TURN, behaviours=["F5", "I1"], needs="stream")
+@case("ordering/updates-before-answer", level=MUST, source=ACP, section=TURN, behaviours=["F5", "I1"], needs="stream")
 async def updates_before_answer(agent: Agent) -> None:
     """Everything that a turn says comes before the answer to its prompt."""
     session = await agent.session()

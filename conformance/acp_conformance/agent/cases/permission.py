@@ -75,7 +75,7 @@ async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None
 
 @case(
     "permission/asks-first",
-    level=SHOULD,
+    level=MUST,
     source=SOURCE,
     section="Prompt Turn, 5. Tool Invocation and Status Reporting",
     needs="permission",

@@ -9,7 +9,7 @@ from acp_conformance.agent.cases.turns import stop_reason
 from acp_conformance.agent.exchange import code_of
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent, Pending, prompt_params
-from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
+from acp_conformance.core.case import CHOICE, MUST, choice, fail
 
 SOURCE = "ACP v1"
 SECTION = "Prompt Turn, Cancellation"
@@ -261,7 +261,7 @@ async def twice_while_stopping(agent: Agent) -> None:
 
 @case(
     "session-cancel/too-late",
-    level=SHOULD,
+    level=MUST,
     source=SOURCE,
     section=SECTION,
     behaviours=["E9"],
@@ -281,7 +281,7 @@ async def too_late_is_void(agent: Agent) -> None:
 
 @case(
     "session-cancel/next-prompt-at-once",
-    level=SHOULD,
+    level=MUST,
     source=SOURCE,
     section=SECTION,
     behaviours=["E10", "E9"],

@@ -11,7 +11,7 @@ from acp_conformance.agent.cases.sessions import end
 from acp_conformance.agent.cases.sessions_known import LIST, LOADING, capable, reopen
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent, Update
-from acp_conformance.core.case import MUST, SHOULD, belongs_to, fail, not_applicable
+from acp_conformance.core.case import MUST, belongs_to, fail, not_applicable
 
 ACP = "ACP v1"
 PAGES = f"{LIST}, Pagination"
@@ -103,7 +103,7 @@ async def list_null_cursor(agent: Agent) -> None:
     await (await agent.request("session/list", {"cursor": None, "cwd": None})).result()
 
 
-@case("sessions/list-dates", level=SHOULD, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
+@case("sessions/list-dates", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
 async def list_dates(agent: Agent) -> None:
     """When a session was last active is told as a date and time of ISO 8601."""
     await capable(agent, "sessionCapabilities.list")
@@ -137,14 +137,18 @@ def _told(updates: list[Update]) -> list[tuple[str, str]]:
     return told
 
 
-async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
+async def replay(agent: Agent, session: str) -> list[Update]:
     """What `session/load` replays of a session, which is closed before where that can be done."""
     if agent.can("sessionCapabilities.close"):
         await end(agent, session)
     since = len(agent.received)
     with belongs_to("sessions/load-replays-user"):
         await (await reopen(agent, "session/load", session)).result()
-    return _told(agent.updates(session, since=since))
+    return agent.updates(session, since=since)
+
+
+async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
+    return _told(await replay(agent, session))
 
 
 @case("sessions/load-twice-the-same", level=MUST, source=ACP, section=LOADING, needs="quick")

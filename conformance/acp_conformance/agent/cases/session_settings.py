@@ -21,7 +21,8 @@ async def _new(agent: Agent, **params: object) -> Mapping[str, Any]:
     return agent.new_session
 
 
-def _modes(result: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+def modes_of(result: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    """The current mode of a session and all of them."""
     modes = result.get("modes")
     if not isinstance(modes, dict):
         not_applicable("its sessions have no modes")
@@ -31,7 +32,7 @@ def _modes(result: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
 @case("sessions/current-mode", level=MUST, source=ACP, section=f"{MODES}, Initial state", shared=True)
 async def current_mode(agent: Agent) -> None:
     """The mode of a new session is one of its modes."""
-    current, modes = _modes(await _new(agent))
+    current, modes = modes_of(await _new(agent))
     if current not in modes:
         fail(f"the mode is {current!r}, the modes are {modes}")
 
@@ -40,7 +41,7 @@ async def current_mode(agent: Agent) -> None:
 async def set_mode(agent: Agent) -> None:
     """Each mode that a session offers can be set."""
     result = await _new(agent)
-    for mode in _modes(result)[1]:
+    for mode in modes_of(result)[1]:
         await agent.set_mode(result["sessionId"], mode)
 
 
@@ -48,44 +49,45 @@ async def set_mode(agent: Agent) -> None:
 async def set_unknown_mode(agent: Agent) -> None:
     """A mode that a session does not offer is refused."""
     result = await _new(agent)
-    _modes(result)
+    modes_of(result)
     params = {"sessionId": result["sessionId"], "modeId": "conformance-no-such-mode"}
     await (await agent.request("session/set_mode", params)).error()
 
 
-def _options(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def options_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The options of a session."""
     options: list[Mapping[str, Any]] = [each for each in result.get("configOptions") or () if isinstance(each, dict)]
     if not options:
         not_applicable("its sessions have no config options")
     return options
 
 
-def _values(option: Mapping[str, Any]) -> list[str]:
+def values_of(option: Mapping[str, Any]) -> list[str]:
     """The values of a select, also where they are in groups."""
     values: list[str] = []
     for entry in option.get("options") or ():
-        values += _values(entry) if "options" in entry else [entry.get("value")]
+        values += values_of(entry) if "options" in entry else [entry.get("value")]
     return values
 
 
 @case("sessions/current-option", level=MUST, source=ACP, section=f"{OPTIONS}, Initial State", shared=True)
 async def current_option(agent: Agent) -> None:
     """The value of every select option is one of its values."""
-    for option in _options(await _new(agent)):
-        if option.get("type") == "select" and option.get("currentValue") not in _values(option):
-            fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {_values(option)}")
+    for option in options_of(await _new(agent)):
+        if option.get("type") == "select" and option.get("currentValue") not in values_of(option):
+            fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {values_of(option)}")
 
 
 @case("sessions/set-option", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_option(agent: Agent) -> None:
     """Setting an option is answered with the complete list of options and their values as they are now."""
     result = await _new(agent)
-    options = _options(result)
-    selects = [option for option in options if option.get("type") == "select" and len(_values(option)) > 1]
+    options = options_of(result)
+    selects = [option for option in options if option.get("type") == "select" and len(values_of(option)) > 1]
     if not selects:
         not_applicable("it has no option with two values")
     option = selects[0]
-    value = next((each for each in _values(option) if each != option.get("currentValue")), None)
+    value = next((each for each in values_of(option) if each != option.get("currentValue")), None)
     params = {"sessionId": result["sessionId"], "configId": option["id"], "value": value}
     answer = await (await agent.request("session/set_config_option", params)).result()
     now = {each.get("id"): each.get("currentValue") for each in (answer or {}).get("configOptions") or ()}
@@ -97,14 +99,14 @@ async def set_option(agent: Agent) -> None:
 async def set_option_lists_all(agent: Agent) -> None:
     """What answers the setting of an option lists every option, also those that stay as they are."""
     result = await _new(agent)
-    options = [each for each in _options(result) if each.get("type") == "select" and _values(each)]
-    if len(_options(result)) < 2 or not options:
+    options = [each for each in options_of(result) if each.get("type") == "select" and values_of(each)]
+    if len(options_of(result)) < 2 or not options:
         not_applicable("its sessions have less than two config options")
-    params = {"sessionId": result["sessionId"], "configId": options[0]["id"], "value": _values(options[0])[-1]}
+    params = {"sessionId": result["sessionId"], "configId": options[0]["id"], "value": values_of(options[0])[-1]}
     answer = await (await agent.request("session/set_config_option", params)).result()
     listed = answer.get("configOptions") if isinstance(answer, dict) else None
     now = {each.get("id") for each in listed or () if isinstance(each, dict)}
-    if missing := {each.get("id") for each in _options(result)} - now:
+    if missing := {each.get("id") for each in options_of(result)} - now:
         fail(f"the answer lists {sorted(map(str, now))}, and not {sorted(map(str, missing))}")
 
 
@@ -121,11 +123,11 @@ async def option_update_lists_all(agent: Agent) -> None:
     session = await agent.session()
     made = agent.new_session
     await (await agent.prompt(session, "reports")).answer()
-    selects = [each for each in _options(made) if each.get("type") == "select" and _values(each)]
+    selects = [each for each in options_of(made) if each.get("type") == "select" and values_of(each)]
     told = [each.body.get("configOptions") for each in agent.updates(session) if each.kind == "config_option_update"]
     if not told or not selects:
         not_applicable("the turn told no config options")
-    params = {"sessionId": session, "configId": selects[0]["id"], "value": _values(selects[0])[0]}
+    params = {"sessionId": session, "configId": selects[0]["id"], "value": values_of(selects[0])[0]}
     answer = await (await agent.request("session/set_config_option", params)).result()
     last, now = (
         {each.get("id") for each in listed or () if isinstance(each, dict)}
@@ -139,7 +141,7 @@ async def option_update_lists_all(agent: Agent) -> None:
 async def set_unknown_option(agent: Agent) -> None:
     """A value that an option does not have is refused."""
     result = await _new(agent)
-    option = _options(result)[0]
+    option = options_of(result)[0]
     value = "conformance-no-such-value"
     params = {"sessionId": result["sessionId"], "configId": option["id"], "value": value}
     await (await agent.request("session/set_config_option", params)).error()
@@ -148,7 +150,7 @@ async def set_unknown_option(agent: Agent) -> None:
 # Sessions that are opened again.
 
 
-async def _opened_again(agent: Agent, session: str) -> Mapping[str, Any]:
+async def opened_again(agent: Agent, session: str) -> Mapping[str, Any]:
     """The result of session/resume, or of session/load where there is no other."""
     ways = {"session/resume": "sessionCapabilities.resume", "session/load": "loadSession"}
     method = next((method for method, capability in ways.items() if agent.can(capability)), None)
@@ -163,7 +165,7 @@ async def _opened_again(agent: Agent, session: str) -> Mapping[str, Any]:
 @case("sessions/current-mode-again", level=MUST, source=ACP, section=f"{MODES}, Initial state", shared=True)
 async def current_mode_again(agent: Agent) -> None:
     """The mode of a session that is opened again is one of its modes."""
-    current, modes = _modes(await _opened_again(agent, await agent.session()))
+    current, modes = modes_of(await opened_again(agent, await agent.session()))
     if current not in modes:
         fail(f"the mode is {current!r}, the modes are {modes}")
 
@@ -171,45 +173,45 @@ async def current_mode_again(agent: Agent) -> None:
 @case("sessions/current-option-again", level=MUST, source=ACP, section=f"{OPTIONS}, Initial State", shared=True)
 async def current_option_again(agent: Agent) -> None:
     """In a session that is opened again the value of every select option is one of its values."""
-    for option in _options(await _opened_again(agent, await agent.session())):
-        if option.get("type") == "select" and option.get("currentValue") not in _values(option):
-            fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {_values(option)}")
+    for option in options_of(await opened_again(agent, await agent.session())):
+        if option.get("type") == "select" and option.get("currentValue") not in values_of(option):
+            fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {values_of(option)}")
 
 
-@case("sessions/mode-of-one-session", level=SHOULD, source=ACP, section=f"{MODES}, From the Client", shared=True)
+@case("sessions/mode-of-one-session", level=MUST, source=ACP, section=f"{MODES}, From the Client", shared=True)
 async def mode_of_one_session(agent: Agent) -> None:
     """Setting the mode of a session leaves the mode of the others as it is."""
     other = await _new(agent)
-    _, modes = _modes(other)
+    _, modes = modes_of(other)
     # The profile sets one in each new session, and an agent may have one of its own for what is opened again.
-    before, _ = _modes(await _opened_again(agent, other["sessionId"]))
+    before, _ = modes_of(await opened_again(agent, other["sessionId"]))
     target = next((mode for mode in modes if mode != before), None)
     if target is None:
         not_applicable("its sessions have one mode")
     await agent.set_mode(await agent.session(), target)
-    now, _ = _modes(await _opened_again(agent, other["sessionId"]))
+    now, _ = modes_of(await opened_again(agent, other["sessionId"]))
     if now == target:
         fail(f"the mode of another session was {before!r} and is {now!r} now, which was set in the first one")
 
 
-@case("sessions/option-of-one-session", level=SHOULD, source=ACP, section=OPTIONS, shared=True)
+@case("sessions/option-of-one-session", level=MUST, source=ACP, section=OPTIONS, shared=True)
 async def option_of_one_session(agent: Agent) -> None:
     """Setting the options of a session leaves those of the others as they are."""
     other = await _new(agent)
     # As with modes; a mode of the profile's may be an option, too.
-    again = await _opened_again(agent, other["sessionId"])
-    before = {each.get("id"): each.get("currentValue") for each in _options(again)}
+    again = await opened_again(agent, other["sessionId"])
+    before = {each.get("id"): each.get("currentValue") for each in options_of(again)}
     session = await agent.session()
     chosen: dict[object, object] = {}
-    for option in _options(other):
-        value = next((each for each in _values(option) if each != before.get(option.get("id"))), None)
+    for option in options_of(other):
+        value = next((each for each in values_of(option) if each != before.get(option.get("id"))), None)
         if option.get("type") == "select" and value is not None:
             params = {"sessionId": session, "configId": option.get("id"), "value": value}
             await (await agent.request("session/set_config_option", params)).result()
             chosen[option.get("id")] = value
     if not chosen:
         not_applicable("it has no option with two values")
-    for option in _options(await _opened_again(agent, other["sessionId"])):
+    for option in options_of(await opened_again(agent, other["sessionId"])):
         id, now = option.get("id"), option.get("currentValue")
         if id in chosen and now == chosen[id]:
             fail(f"{id} of another session was {before.get(id)!r} and is {now!r} now, which was set in the first one")

@@ -90,7 +90,7 @@ async def deleted_not_listed(agent: Agent) -> None:
     await (await agent.prompt(session, "quick")).answer()
     await agent.session()
     await (await agent.request("session/delete", {"sessionId": session})).result()
-    if session in {each.get("sessionId") for each in await _list(agent)}:
+    if session in {each.get("sessionId") for each in await _list(agent, cwd=str(agent.cwd))}:
         fail("it is still listed")
 
 

@@ -48,6 +48,14 @@ async def some_lines(client: Client) -> None:
         fail(f"the lines 2 and 3 are {''.join(_LINES[1:3])!r}, the answer is {content!r}")
 
 
+@case("files/more-lines-than-there-are", level=MUST, source=_ACP, section=_READING)
+async def more_lines_than_there_are(client: Client) -> None:
+    """With a limit beyond its end a file is read as it is, the last newline included."""
+    content = await _read(client, limit=len(_LINES) + 5)
+    if content != "".join(_LINES):
+        fail(f"the file has {''.join(_LINES)!r}, the answer {content!r}")
+
+
 @case("files/missing", level=MUST, source=_ACP, section="Schema, ErrorCode, -32002")
 async def missing(client: Client) -> None:
     """Reading a file that does not exist is answered with an error, and the connection lives."""

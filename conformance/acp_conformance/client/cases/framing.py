@@ -19,6 +19,13 @@ async def long_line(client: Client) -> None:
     await client.nothing_answered("a long update")
 
 
+@case("framing/long-request", level=MUST, source="ACP v1", section=_STDIO, behaviours=["L4"], after="framing/long-line")
+async def long_request(client: Client) -> None:
+    """A request of some hundred kilobytes is read whole, and answered."""
+    await client.prompt()
+    await client.answer(await client.conversation.ask(PROBE, {"text": "é" * 150_000}))
+
+
 @case("framing/several-at-once", level=MUST, source="ACP v1", section=_STDIO)
 async def several_at_once(client: Client) -> None:
     """Messages that arrive together are all read."""

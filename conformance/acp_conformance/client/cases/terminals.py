@@ -7,7 +7,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from acp_conformance.client.registry import case
 from acp_conformance.client.subject import PYTHON, Client, brief
-from acp_conformance.core.case import MUST, fail
+from acp_conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
 _FOR_EVER = "import time\ntime.sleep(60)"
@@ -59,6 +59,43 @@ async def output(client: Client) -> None:
     found = await _output(client, terminal)
     if found["output"].replace("\r\n", "\n") != "ä 🙂\n" * 3 or found.get("truncated") is not False:
         fail(f"the command wrote three lines; the answer is {brief(found)}")
+
+
+@case("terminals/standard-error", level=SHOULD, source=_ACP, section="Terminals, Getting Output")
+async def standard_error(client: Client) -> None:
+    """The output of a command has what it writes to standard error."""
+    await _ready(client)
+    terminal = await start(client, "import sys\nsys.stderr.write('to standard error')")
+    await _ended(client, terminal)
+    if "to standard error" not in (found := await _output(client, terminal))["output"]:
+        fail(f"the command wrote to standard error; the answer is {brief(found)}")
+
+
+@case("terminals/two-at-once", level=MUST, source=_ACP, section="Terminals, Executing Commands")
+async def two_at_once(client: Client) -> None:
+    """Two commands at a time have two terminals, each with its own output and its own exit status."""
+    await _ready(client)
+    codes = (3, 4)
+    terminals = [await start(client, f"print('command {code}')\nraise SystemExit({code})") for code in codes]
+    if terminals[0] == terminals[1]:
+        fail(f"both terminals are {terminals[0]!r}")
+    for terminal, code in zip(terminals, codes, strict=True):
+        result = await _ended(client, terminal)
+        if not isinstance(result, dict) or result.get("exitCode") != code:
+            fail(f"the command exits with {code}; the answer is {brief(result)}")
+        if (found := (await _output(client, terminal))["output"]).strip() != f"command {code}":
+            fail(f"the command wrote 'command {code}'; its output is {found!r:.200}")
+
+
+@case("terminals/exit-status-after-kill", level=SHOULD, source=_ACP, section="Terminals, Killing Commands")
+async def exit_status_after_kill(client: Client) -> None:
+    """A command that was killed is not said to have ended with 0."""
+    await _ready(client)
+    terminal = await start(client, _FOR_EVER)
+    await client.result("terminal/kill", {"terminalId": terminal})
+    result = await _ended(client, terminal)
+    if isinstance(result, dict) and result.get("exitCode") == 0 and not result.get("signal"):
+        fail(f"the command was killed; the answer is {brief(result)}")
 
 
 @case("terminals/exit-status", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")

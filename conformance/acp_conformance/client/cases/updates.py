@@ -75,6 +75,14 @@ async def known_kinds(client: Client) -> None:
     await client.nothing_answered("an update")
 
 
+@case("updates/unknown-tool-call", level=SHOULD, source=_ACP, section="Tool Calls, Updating")
+async def unknown_tool_call(client: Client) -> None:
+    """An update for a tool call that was never reported is borne, and not answered."""
+    await client.prompt()
+    await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "never", "status": "completed"})
+    await client.nothing_answered("an update for an unknown tool call")
+
+
 @case("updates/meta", level=MUST, source=_ACP, section="Extensibility, The _meta Field", behaviours=["L3"])
 async def meta(client: Client) -> None:
     """_meta is taken in every place."""

@@ -158,7 +158,14 @@ class HidesItsCommand(Clean):
         super().tell(session, kind, **members)
 
 
+class PlansNothing(Clean):
+    def tell(self, session: Session, kind: str, /, **members: Any) -> None:
+        if kind != "plan_update":
+            super().tell(session, kind, **members)
+
+
 CAUGHT_BY = {
+    "v2-profile/situation": PlansNothing,
     "v2-prompts/message-id": AnswersNothing,
     "v2-prompts/own-id": HasOneMessage,
     "v2-prompts/echo": EchoesNothing,

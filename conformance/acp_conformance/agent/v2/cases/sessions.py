@@ -32,7 +32,7 @@ AUTH = "Authentication"
 START = {"type": "start"}
 
 
-@case("v2-sessions/relative-cwd", level=MUST, source=SOURCE, section=SETUP)
+@case("v2-sessions/relative-cwd", level=SHOULD, source=SOURCE, section=SETUP)
 async def relative_cwd(agent: Agent) -> None:
     """A working directory that is not absolute is refused with -32602."""
     await begin(agent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from acp_conformance.agent.observed import Observed
-from acp_conformance.agent.v2.registry import SOURCE, case
+from acp_conformance.agent.v2.registry import SOURCE, case, v2_cases
 from acp_conformance.core.case import MUST
 from acp_conformance.core.violation import Rule
 
@@ -52,3 +52,9 @@ _rule(
     "capability",
     section="Initialization",
 )
+
+
+@case("v2-profile/situation", level=MUST, source="acp-conformance", section="Profiles", whole_run=True)
+async def situation(observed: Observed) -> None:
+    """Every situation that the profile names comes about on version 2."""
+    await observed.situations_come_about(2, {need for case in v2_cases for need in case.needs})

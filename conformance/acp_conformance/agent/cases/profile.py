@@ -1,0 +1,13 @@
+"""What the profile says of the agent must be so: a build is green only if its rules were tried."""
+
+from __future__ import annotations
+
+from acp_conformance.agent.observed import Observed
+from acp_conformance.agent.registry import agent_cases, case
+from acp_conformance.core.case import MUST
+
+
+@case("profile/situation", level=MUST, source="acp-conformance", section="Profiles", whole_run=True)
+async def situation(observed: Observed) -> None:
+    """Every situation that the profile names comes about."""
+    await observed.situations_come_about(1, {need for case in agent_cases for need in case.needs})

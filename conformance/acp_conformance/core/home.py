@@ -1,0 +1,30 @@
+"""A home of its own for what is judged: a run must not fill the sessions, the settings and the caches of its user."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_FOLDERS = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+}
+
+
+@contextmanager
+def home(*, own: bool) -> Iterator[Mapping[str, str]]:
+    """What the environment says of an empty home, which is removed at the end; nothing unless there is to be one."""
+    if not own:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="acp-conformance-home-", ignore_cleanup_errors=True) as folder:
+        variables = {"HOME": folder, "USERPROFILE": folder}
+        for name, below in _FOLDERS.items():
+            path = Path(folder, below)
+            path.mkdir(parents=True)
+            variables[name] = str(path)
+        yield variables

@@ -1,0 +1,46 @@
+"""Where the pages of version 1 show another message than its schema has. Both are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_NULL = frozenset({"session/load", "fs/write_text_file"})
+"""Methods whose result is null on a page (Session Setup, File System), and an object in the schema."""
+
+
+def result_of_schema(method: str, result: Any) -> Any:
+    """The result of a method as the schema would have it."""
+    return {} if result is None and method in _NULL else result
+
+
+def params_of_schema(method: str, params: Any) -> Any:
+    """The params of a method as the schema would have them."""
+    if not isinstance(params, Mapping):
+        return params
+    if method == "session/update":
+        return {**params, "update": _mode_update(params["update"])} if "update" in params else params
+    if method == "session/request_permission":
+        return {**params, "toolCall": _tool_call(params["toolCall"])} if "toolCall" in params else params
+    return params
+
+
+def _mode_update(update: Any) -> Any:
+    """Session Modes, From the Agent: `modeId` for `currentModeId`."""
+    if not isinstance(update, Mapping) or update.get("sessionUpdate") != "current_mode_update":
+        return update
+    if "modeId" not in update or "currentModeId" in update:
+        return update
+    return {**{key: each for key, each in update.items() if key != "modeId"}, "currentModeId": update["modeId"]}
+
+
+def _tool_call(call: Any) -> Any:
+    """Session Modes, Exiting plan modes: text that is not wrapped as content of a tool call."""
+    if not isinstance(call, Mapping) or not isinstance(call.get("content"), list):
+        return call
+    return {**call, "content": [_wrapped(each) for each in call["content"]]}
+
+
+def _wrapped(content: Any) -> Any:
+    bare = isinstance(content, Mapping) and content.get("type") == "text"
+    return {"type": "content", "content": content} if bare else content
