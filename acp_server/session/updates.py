@@ -20,6 +20,7 @@ import anyio.lowlevel
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
+from acp_server.session.sayable import chunk_of, several, text_of, wire_of
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
@@ -168,9 +169,9 @@ class TurnUpdates:
 
     async def plan(self, entries: Sequence[PlanEntry]) -> None:
         """Show the plan, all of it; it replaces the one before (ACP, Agent Plan)."""
-        from acp_server.schema.updates import Plan
+        from acp_server.schema.updates import Plan, PlanEntry
 
-        await self.update(Plan(entries=list(entries)))
+        await self.update(Plan(entries=several("a plan", entries, PlanEntry)))
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
         """Tell the user something that is not part of the conversation, in plain text: `severity` is `info`, `warning`
@@ -193,7 +194,6 @@ class TurnUpdates:
             return
         from acp_server.schema.base import Record
         from acp_server.schema.content import TextContent
-        from acp_server.schema.updates import AgentMessageChunk
 
         if not isinstance(piece, Record):
             shown = "an async iterator" if isinstance(piece, AsyncIterable) else type(piece).__name__
@@ -203,7 +203,7 @@ class TurnUpdates:
         elif isinstance(piece, TextContent) and not (piece.annotations or piece.meta or piece.model_extra):
             await self.say(piece.text)
         else:
-            await self.update(AgentMessageChunk(content=cast("Any", piece)))
+            await self.update(chunk_of(piece))
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
@@ -226,12 +226,14 @@ class TurnUpdates:
         if self.record.ended_at is not None:
             raise too_late()
         self._said = ""
-        wire = update.to_wire()
+        wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
         self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.record.ended_at is not None or self._updates.flooded:
             await self._hold_back()
+        if not text or text.__class__ is not str:
+            text_of(text)
         if not text:
             # Nothing to show, but a handler that says nothing over and over must not starve the others.
             await anyio.lowlevel.checkpoint()
