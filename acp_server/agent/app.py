@@ -88,7 +88,7 @@ class Agent:
             versions=tuple(sorted({*values.several("versions", versions, int)})),
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
-            history=history,
+            history=values.switch("history", history),
         )
         self._sides: dict[Peer, AgentSide] = {}
         self._prompt: PromptHandler | None = None
@@ -114,7 +114,7 @@ class Agent:
         `_meta` that the client is told. What it raises is the answer."""
         if self._definition.initialize is not None:
             raise UsageError("there is a second @agent.initialize; an agent can have only one")
-        self._definition.initialize = handlers.as_async(function, "initialize handler", "initialization")
+        self._definition.initialize = handlers.deciding(function, "initialize handler", "initialization")
         return function
 
     @values.bare
@@ -176,7 +176,7 @@ class Agent:
         Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
         prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
         """
-        self._definition.steer = handlers.as_async(function, "steering handler", "turn", "message")
+        self._definition.steer = handlers.deciding(function, "steering handler", "turn", "message")
         return function
 
     @values.bare
@@ -344,7 +344,7 @@ class Agent:
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
         raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
-        self._definition.set_mode = handlers.as_async(function, "mode handler", "session", "id of the mode")
+        self._definition.set_mode = handlers.deciding(function, "mode handler", "session", "id of the mode")
         return function
 
     def config_options(self, *options: Option) -> None:
@@ -370,7 +370,7 @@ class Agent:
 
         def register(function: F) -> F:
             takes = ("session", "id of the option", "value")
-            self._definition.set_config_option = handlers.as_async(function, "option handler", *takes)
+            self._definition.set_config_option = handlers.deciding(function, "option handler", *takes)
             self._definition.takes_unlisted = unlisted
             return function
 
@@ -391,7 +391,7 @@ class Agent:
 
         def register(function: F) -> F:
             self._definition.auth_methods.append(values.described({"id": id, "name": name}, description))
-            self._definition.authenticate[id] = handlers.as_async(function, "login handler", "call")
+            self._definition.authenticate[id] = handlers.deciding(function, "login handler", "call")
             self._definition.auth_required = self._definition.auth_required or required
             return function
 
@@ -415,7 +415,7 @@ class Agent:
     @values.bare
     def logout(self, function: F) -> F:
         """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
-        self._definition.logout = handlers.as_async(function, "logout handler", "call")
+        self._definition.logout = handlers.deciding(function, "logout handler", "call")
         return function
 
     # -- serving it

@@ -73,12 +73,10 @@ def session_handler(function: Callable[..., Any]) -> SessionHandler:
             value = await session.enter(_held(made))
             if value is not None:
                 session.data = value
-        elif made is not None and not warned:
-            warned.append(True)
-            what = f"the session handler {name_of(function)} returned a {type(made).__name__}, which has no effect"
-            logger.warning("%s: yield it, or set session.data", what)
+        else:
+            useless(made)
 
-    warned: list[bool] = []
+    useless = _Useless(f"the session handler {name_of(function)}", "yield it, or set session.data")
     prepare.__qualname__ = name_of(function)
     return prepare
 
@@ -110,6 +108,36 @@ def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
     return call
 
 
+def deciding(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
+    """The same from a function that refuses by raising. What it returns would have no effect: False raises UsageError,
+    for its author means a refusal, and a login that returned it would let all in. Anything else is logged once."""
+    handler = as_async(function, what, *takes)
+    useless = _Useless(f"the {what} {name_of(function)}", "what it returns is not used")
+
+    async def call(*args: Any) -> None:
+        useless(await handler(*args))
+
+    call.__qualname__ = name_of(function)
+    return call
+
+
+class _Useless:
+    """Says that a handler has returned what has no effect. `who`: the handler. `instead`: what to do."""
+
+    def __init__(self, who: str, instead: str) -> None:
+        self._who = who
+        self._instead = instead
+        self._said = False
+
+    def __call__(self, returned: Any) -> None:
+        if returned is False:
+            raise UsageError(f"{self._who} returned False: to refuse, raise an error, such as InvalidParams")
+        if returned is not None and not self._said:
+            self._said = True
+            what = f"{self._who} returned a {type(returned).__name__}, which has no effect"
+            logger.warning("%s: %s", what, self._instead)
+
+
 _NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
@@ -132,15 +160,26 @@ def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> Non
         raise UsageError(f"the {what} {name_of(function)!r} {wanted} ({error})") from None
 
 
+_OURS: Final = {
+    "turn": "Turn",
+    "session": "Session",
+    "call": "Call",
+    "connection": "Connection",
+    "initialization": "Initialization",
+}
+"""The classes of what handlers are called with, by what an author calls it."""
+_RUNTIME: Final = {*_OURS.values(), "ToolContext"}
 _OF_JSON: Final = re.compile(r"(str|int|float|bool|bytes|list|dict|tuple|set)\b")
 
 
 def _check_first(function: Callable[..., Any], signature: inspect.Signature, what: str) -> None:
-    """Raise UsageError where the first parameter, which is `what`, is declared to be a value that a client sends."""
+    """Raise UsageError where the first parameter, which is `what`, is declared to be a value that a client sends, or
+    another object of the runtime."""
     first = next(iter(signature.parameters.values()))
     annotation = first.annotation
     declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    if _OF_JSON.match(declared):
+    named = declared.rpartition(".")[2]
+    if _OF_JSON.match(declared) or (named in _RUNTIME and named != _OURS.get(what, named)):
         raise UsageError(f"the first argument of {name_of(function)!r} is the {what}, and not {first.name}: {declared}")
 
 
@@ -244,9 +283,9 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
         raise UsageError(f"{name_of(function)} needs a first parameter for the {what}")
-    _check_first(function, signature, what)
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()
+    _check_first(function, signature, what)
     return parameters.read
 
 

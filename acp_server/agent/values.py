@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from acp_server.errors import UsageError
 from acp_server.peer.limits import Limits
+from acp_server.signatures import signature_of
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
@@ -82,7 +83,30 @@ def having(what: str, value: T, *methods: str) -> T:
 
 def store_of(value: T) -> T:
     """`value`, a store of sessions or None. Raises UsageError for anything else."""
-    return having("store", value, "save", "load", "list", "delete")
+    store: Any = having("store", value, "save", "load", "list", "delete")
+    if store is not None:
+        _check_called("save", store.save, "record")
+        _check_called("load", store.load, "session_id", cwd="/")
+        _check_called("list", store.list, None, None)
+        _check_called("delete", store.delete, "session_id")
+    return value
+
+
+def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Raise UsageError for a method of a store that cannot be called with these."""
+    try:
+        signature_of(method).bind(*args, **options)
+    except TypeError as error:
+        raise UsageError(f"store.{name} is not called as SessionStore.{name} is ({error})") from None
+    except ValueError:
+        pass  # of some that are not written in Python nothing is known
+
+
+def switch(what: str, on: bool) -> bool:
+    """`on`. Raises UsageError for what is neither True nor False: the text "no" would be true."""
+    if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"{what} is True or False, and not {on!r}")
+    return on
 
 
 def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:

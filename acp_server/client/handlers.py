@@ -6,10 +6,11 @@ wire.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
+from acp_server.errors import UsageError
 from acp_server.schema import (
     ClientCapabilities,
     CompleteElicitationNotification,
@@ -104,6 +105,17 @@ def _first(request: RequestPermissionRequest, *kinds: str) -> PermissionOption |
     return next((option for kind in kinds for option in request.options if option.kind == kind), None)
 
 
+def _check_function(name: str, given: Any, may_be_none: bool = False) -> None:
+    if not (callable(given) or (may_be_none and given is None)):
+        raise UsageError(f"Handlers({name}=...) is a function, and not {given!r}")
+
+
+def _check_methods(name: str, given: Any, methods: tuple[str, ...], enough: Callable[[Iterable[bool]], bool]) -> None:
+    has = enough(callable(getattr(given, method, None)) for method in methods)
+    if given is not None and (isinstance(given, type) or not has):
+        raise UsageError(f"Handlers({name}=...) is an object with the methods {', '.join(methods)}, and not {given!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Handlers:
     """What the agent may ask of this program. What is not given is not announced, and refused if it is asked for.
@@ -131,6 +143,20 @@ class Handlers:
         default_factory=dict[str, Any]
     )
     """Notifications by name, in the order of arrival. Also those of the protocol, for programs that want them raw."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what cannot answer: the agent would be refused, and the program never learn why."""
+        for name in ("permission", "form", "url", "url_done"):
+            _check_function(name, getattr(self, name), may_be_none=name != "permission")
+        for name in ("methods", "notifications"):
+            given: Any = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise UsageError(f"Handlers({name}=...) has functions by the names of methods, and not {given!r}")
+            for method, function in cast("Mapping[Any, Any]", given).items():
+                _check_function(f"{name}[{method!r}]", function)
+        _check_methods("files", self.files, ("read_text_file", "write_text_file"), any)
+        calls = ("create", "output", "wait_for_exit", "kill", "release", "aclose")
+        _check_methods("terminals", self.terminals, calls, all)
 
     def capabilities(self, base: ClientCapabilities | None = None) -> ClientCapabilities:
         """What to announce in `initialize`: `base`, with everything in it that follows from what is here."""

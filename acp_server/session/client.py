@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from acp_server.errors import CapabilityMissing, EncodeError, MalformedResponse, RpcError
+from acp_server.errors import CapabilityMissing, EncodeError, MalformedResponse, RpcError, UsageError
 from acp_server.peer.peer import Peer
 from acp_server.safe_text import whole
 from acp_server.schema.reading import read_result
@@ -37,7 +37,8 @@ MOMENT: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswer:
-    """What the user chose. Anything but an offered option that allows is not an approval."""
+    """What the user chose. It is true if the user allows it: anything but an offered option that allows is not an
+    approval."""
 
     option_id: str | None
     """The chosen option, or None if the question was dismissed or cancelled."""
@@ -52,6 +53,9 @@ class PermissionAnswer:
     def allowed(self) -> bool:
         """Whether the user allows it."""
         return self.kind in ("allow_once", "allow_always")
+
+    def __bool__(self) -> bool:
+        return self.allowed
 
 
 class Client:
@@ -113,13 +117,14 @@ class Client:
         """Ask the user whether a tool may run (ACP, Tool Calls).
 
         Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
-        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed. `on_late`:
-        takes the result that comes when the caller waits for it no more; it must not wait.
+        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed, and
+        UsageError for options that no answer can choose from: none, or two with one id. `on_late`: takes the result
+        that comes when the caller waits for it no more; it must not wait.
 
         A client answers `cancelled` because it cancels the turn. Its `session/cancel` has a moment to arrive before
         that is returned.
         """
-        options = list(options)
+        options = _offered(options)
         params = self._question(tool_call, options)
 
         def late(result: Any) -> None:
@@ -276,6 +281,19 @@ def _need_whole(method: str, *texts: str) -> None:
     for text in texts:
         if whole(text) != text:
             raise EncodeError(f"{method}: {text!r} is not UTF-8, and cannot be sent")
+
+
+def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
+    """The options of a question. Raises UsageError where there are none, and where an id is there twice: the answer
+    names an option by its id, and a no could be taken for a yes."""
+    listed = list(options)
+    if not listed:
+        raise UsageError("a permission request needs options to choose from, as one of kind allow_once")
+    ids = [getattr(option, "option_id", None) for option in listed]
+    twice = next((id for id in ids if id is not None and ids.count(id) > 1), None)
+    if twice is not None:
+        raise UsageError(f"there are two options with the option_id {twice!r}, which is what the answer names")
+    return listed
 
 
 def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:

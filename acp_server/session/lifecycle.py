@@ -28,9 +28,11 @@ from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.place import place_of
 from acp_server.session.replay import replay
+from acp_server.session.sayable import wire_of
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
 from acp_server.store.records import SessionRecord, iso
+from acp_server.store.session_store import listed, loaded
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ class Lifecycle:
 
     async def _is_stored(self, session_id: str, cwd: str) -> bool:
         # A log of the author's own may have been begun by what has given the id.
-        return self._definition.history and await self._definition.store.load(session_id, cwd=cwd) is not None
+        return self._definition.history and await loaded(self._definition.store, session_id, cwd) is not None
 
     async def _made_as(
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
@@ -193,7 +195,7 @@ class Lifecycle:
         cwd, directories = self._directories(call, request)
         async with self._lock(request.session_id):
             async with self._taken_down(call, request.session_id):
-                record = await self._definition.store.load(request.session_id, cwd=cwd)
+                record = await loaded(self._definition.store, request.session_id, cwd)
                 if record is None:
                     raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
@@ -259,7 +261,7 @@ class Lifecycle:
             return
         async with aclosing(self._definition.replay(session)) as shown:
             async for update in shown:
-                way.send(update if isinstance(update, dict) else update.to_wire())
+                way.send(update if isinstance(update, dict) else wire_of(update))
                 if way.crowded:
                     await way.room()
 
@@ -291,7 +293,7 @@ class Lifecycle:
         makes a session; those in which nothing has happened can be resumed for a while, and are forgotten then."""
         store = self._definition.store
         for _ in range(_MOST_PAGES):
-            page = await store.list(cwd, cursor)
+            page = await listed(store, cwd, cursor)
             kept = [record for record in page.sessions if not record.is_empty or record.id in self.sessions]
             for record in page.sessions:
                 if record not in kept and time() - record.updated_at > _FORGET:

@@ -6,8 +6,8 @@ again; its text ends with the outcome, and `_meta` of the entry has it as `outco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, cast
 
 from acp_server.errors import ToolCancelled, ToolRejected, TurnEnded, UsageError
 
@@ -44,7 +44,7 @@ class Steps:
 
     async def show(self, entries: Sequence[PlanEntry | str]) -> None:
         """Show the plan, all of it. A text is a step that has not begun."""
-        self._entries = [_entry(each) for each in entries]
+        self._entries = _listed(entries)
         await self._turn.update(self._plan())
 
     async def begin(self, content: str, priority: Priority | None) -> PlanEntry:
@@ -119,11 +119,23 @@ def _outcome(error: BaseException) -> Outcome:
     return "cancelled" if isinstance(error, ToolCancelled) or not isinstance(error, Exception) else "failed"
 
 
-def _entry(step: PlanEntry | str) -> PlanEntry:
+def _listed(entries: Any) -> list[PlanEntry]:
+    from acp_server.schema.updates import PlanEntry
+
+    # A model can be iterated over, too: that gives its fields.
+    if isinstance(entries, (str, Mapping, PlanEntry)) or not isinstance(entries, Iterable):
+        kind = type(cast("object", entries)).__name__
+        raise UsageError(f"a plan is a list of texts or PlanEntry, and not {kind}")
+    return [_entry(each) for each in cast("Iterable[Any]", entries)]
+
+
+def _entry(step: Any) -> PlanEntry:
     from acp_server.schema.updates import PlanEntry
 
     if isinstance(step, str):
         return PlanEntry(content=step)
-    if not isinstance(step, PlanEntry):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"a plan consists of texts and PlanEntry objects, and not of a {type(step).__name__}")
+    if isinstance(step, Mapping):
+        return PlanEntry(**cast("Mapping[str, Any]", step))
+    if not isinstance(step, PlanEntry):
+        raise UsageError(f"a plan is a list of texts or PlanEntry, and not list of {type(step).__name__}")
     return step.model_copy()

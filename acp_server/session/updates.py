@@ -21,6 +21,7 @@ from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.session.plan import Priority, Step, Steps
+from acp_server.session.sayable import chunk_of, text_of, wire_of
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
@@ -206,7 +207,6 @@ class TurnUpdates:
             return
         from acp_server.schema.base import Record
         from acp_server.schema.content import TextContent
-        from acp_server.schema.updates import AgentMessageChunk
 
         if not isinstance(piece, Record):
             shown = "an async iterator" if isinstance(piece, AsyncIterable) else type(piece).__name__
@@ -216,7 +216,7 @@ class TurnUpdates:
         elif isinstance(piece, TextContent) and not (piece.annotations or piece.meta or piece.model_extra):
             await self.say(piece.text)
         else:
-            await self.update(AgentMessageChunk(content=cast("Any", piece)))
+            await self.update(chunk_of(piece))
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """Say any session update of `acp_server.schema`; otherwise like `say`.
@@ -239,12 +239,14 @@ class TurnUpdates:
         if self.record.ended_at is not None:
             raise too_late()
         self._said = ""
-        wire = update.to_wire()
+        wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
         self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.record.ended_at is not None or self._updates.flooded:
             await self._hold_back()
+        if not text or text.__class__ is not str:
+            text_of(text)
         if not text:
             # Nothing to show, but a handler that says nothing over and over must not starve the others.
             await anyio.lowlevel.checkpoint()

@@ -62,7 +62,7 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolResult:
-    """What came of one tool call."""
+    """What came of one tool call. It is true if the tool ran to its end."""
 
     id: str
     """What its caller calls it, the model's id; the `toolCallId`, if it was given none."""
@@ -83,6 +83,9 @@ class ToolResult:
     def ok(self) -> bool:
         """Whether it ran to its end."""
         return self.status == "completed"
+
+    def __bool__(self) -> bool:
+        return self.ok
 
 
 class TurnRecord:

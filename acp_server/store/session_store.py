@@ -6,14 +6,17 @@ import base64
 import binascii
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
-from acp_server.errors import InvalidParams
+from acp_server.errors import InvalidParams, UsageError
 from acp_server.store.records import SessionRecord, TurnRecord
 
 if TYPE_CHECKING:
     from acp_server.schema.session import SessionInfo
+
+T = TypeVar("T")
 
 PAGE_SIZE: Final = 50
 """How many sessions one answer to `session/list` has, whichever store."""
@@ -89,3 +92,27 @@ def decode_cursor(cursor: str) -> tuple[float, str]:
     if not session_id or not isfinite(updated_at):
         raise InvalidParams("Invalid params: unknown cursor")
     return updated_at, session_id
+
+
+async def loaded(store: SessionStore, session_id: str, cwd: str | None = None) -> SessionRecord | None:
+    """What `SessionStore.load` gives. Raises UsageError for what is not a session."""
+    record = await _awaited(store, "load", store.load(session_id, cwd=cwd))
+    return None if record is None else _one(store, "load", record, SessionRecord, " or None")
+
+
+async def listed(store: SessionStore, cwd: str | None, cursor: str | None) -> Page:
+    """What `SessionStore.list` gives. Raises UsageError for what is not a Page."""
+    return _one(store, "list", await _awaited(store, "list", store.list(cwd, cursor)), Page)
+
+
+async def _awaited(store: object, method: str, made: Any) -> Any:
+    if not isawaitable(made):
+        raise UsageError(f"{type(store).__name__}.{method} must be `async def`")
+    return await made
+
+
+def _one(store: object, method: str, value: Any, kind: type[T], other: str = "") -> T:
+    if not isinstance(value, kind):
+        wanted = f"{kind.__name__}{other}"
+        raise UsageError(f"{type(store).__name__}.{method} must return a {wanted}, and not a {type(value).__name__}")
+    return value

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from acp_server.errors import InternalError, ResourceNotFound
+from acp_server.errors import InternalError, ResourceNotFound, UsageError
 from acp_server.store.encoding import (
     differences,
     interrupted,
@@ -62,9 +62,9 @@ class _Stored:
 
 
 class SqliteStore:
-    """Sessions in the file at `path`, for any number of programs. `page_size`: how many `list` returns at once.
-    `history`: bytes of what was said in turns that stay in memory; what was said before is read from the file when it
-    is looked at.
+    """Sessions in the file at `path`, for any number of programs; `~` is the user's folder. `page_size`: how many
+    `list` returns at once. `history`: bytes of what was said in turns that stay in memory; what was said before is read
+    from the file when it is looked at.
 
     The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
     that is open in several programs at once has the turns of all of them, and each setting as it was changed last. A
@@ -76,7 +76,10 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], page_size: int = PAGE_SIZE, history: int = HISTORY) -> None:
-        self.path: Final = Path(path)
+        if str(path).startswith(("sqlite:", "file:")):
+            raise UsageError(f"SqliteStore takes the path of a file, as in 'sessions.db', and not the address {path!r}")
+        # In the settings of an editor there is no shell that would do it.
+        self.path: Final = Path(path).expanduser()
         self._page_size = page_size
         self._history = history
         self._in_memory = Budget(history, self._release)

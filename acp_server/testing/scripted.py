@@ -67,7 +67,7 @@ class _Peer:
         self._ended = False
         self._failure: BaseException | None = None
         self._reading = anyio.CancelScope()
-        self._house = Spawner(self._crashed)
+        self._house = Spawner(self.failed)
 
     async def __aenter__(self) -> Self:
         self._house.spawn(self._read)
@@ -94,7 +94,12 @@ class _Peer:
         """Send bytes, whatever they are."""
         for line in data.splitlines():
             self.transcript.add("in" if self._other == "out" else "out", line)
-        await self._stream.send(data)
+        try:
+            await self._stream.send(data)
+        except anyio.BrokenResourceError:
+            if self._failure is None:
+                raise
+            self.fail(f"nothing can be sent, and {self._end()}")
 
     async def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
         """Send a request and do not wait for its answer: its id, which is the next integer unless it is given."""
@@ -194,13 +199,13 @@ class _Peer:
         if len(lines) > _SHOWN:
             half = _SHOWN // 2
             lines[half:-half] = [f"     ... {len(lines) - 2 * half} lines are left out; `transcript` has them ..."]
-        raise AssertionError("\n".join([why, *lines]))
+        raise AssertionError("\n".join([why, *lines])) from self._failure
 
     async def _wait_for(self, true: Callable[[], bool], otherwise: str, at_end: bool = False) -> None:
         with anyio.move_on_after(self.patience):
             while not true():
                 if self._ended and not at_end:
-                    self.fail(f"{otherwise}, and the other end has closed the connection")
+                    self.fail(f"{otherwise}, and {self._end()}")
                 await self._changed.wait()
             return
         self.fail(f"{otherwise}, after {self.patience:g} s")
@@ -236,12 +241,18 @@ class _Peer:
                     result = await result
             await self.respond(message, result)
 
+    def _end(self) -> str:
+        """Why nothing more comes."""
+        error = self._failure
+        return f"{type(error).__name__}: {error}" if error is not None else "the other end has closed the connection"
+
     def _signal(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def _crashed(self, error: BaseException) -> None:
-        if not isinstance(error, anyio.get_cancelled_exc_class()):
+    def failed(self, error: BaseException) -> None:
+        """Have waits that get nothing say that this is why."""
+        if self._failure is None and not isinstance(error, anyio.get_cancelled_exc_class()):
             self._failure = error
 
 
@@ -286,14 +297,22 @@ async def scripted(
     here, there = memory_pair()
     ended: list[BaseException | None] = []
 
+    client = ScriptedClient(here, patience=patience)
+
     async def run() -> None:
-        await serve(there if wrap is None else wrap(there))
+        try:
+            await serve(there if wrap is None else wrap(there))
+        except Exception as error:
+            # What the client still waits for will not come: it learns why.
+            client.failed(error)
+            await there.aclose()
+            raise
         ended.append(None)
 
     house = Spawner(ended.append)
     house.spawn(run)
     try:
-        async with ScriptedClient(here, patience=patience) as client:
+        async with client:
             yield client
     finally:
         with anyio.move_on_after(patience):

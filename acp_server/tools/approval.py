@@ -67,12 +67,16 @@ def unexplained(title: str, arguments: Any) -> Approval:
 
 @dataclass(frozen=True, slots=True)
 class UserAction:
-    """What the user did. Both False: the question was dismissed, cancelled, or not answered in time."""
+    """What the user did. It is true if the tool may run. Both False: the question was dismissed, cancelled, or not
+    answered in time."""
 
     primary_confirmed: bool
     """The tool may run."""
     secondary_confirmed: bool
     """The user declined."""
+
+    def __bool__(self) -> bool:
+        return self.primary_confirmed
 
     @classmethod
     def read(cls, value: UserAction | Mapping[str, Any]) -> UserAction:

@@ -207,13 +207,22 @@ class Tool(Generic[F]):
         return self._parameters.read(arguments)
 
 
+_OF_QUESTIONS: Final = ("auto_approve", "asks_each_time", "approval_key", "approval_timeout", "answers_refusal")
+
+
 def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
-    """A tool with these options. Raises UsageError for an option that tools do not have, and as `Tool`."""
+    """A tool with these options. Raises UsageError for an option that tools do not have, for one about the question to
+    the user where nothing says whether there is a question, and as `Tool`."""
     known = list(cast("Any", Tool).__init__.__kwdefaults__)
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
         raise UsageError(f"a tool has no option {unknown!r}; {meant(unknown, known)}")
-    return Tool(function, **options)
+    tool = Tool(function, **options)
+    # A program that decides it says approval=False.
+    of_questions = None if "approval" in options else next((each for each in _OF_QUESTIONS if options.get(each)), None)
+    if of_questions is not None:
+        raise UsageError(f"a tool with {of_questions} needs approval=True: without it the user is never asked")
+    return tool
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:

@@ -1,0 +1,66 @@
+"""What an author gives to be told to a client: session updates, pieces of a message, lists of things.
+
+A type checker refuses anything else, and many authors have no type checker. Without a look at it here such a
+thing is on the wire before anyone knows, or fails with words about pydantic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from acp_server.errors import UsageError
+
+if TYPE_CHECKING:
+    from acp_server.schema.updates import AgentMessageChunk
+
+T = TypeVar("T")
+
+
+def wire_of(update: Any) -> dict[str, Any]:
+    """The wire form of a session update. Raises UsageError for anything else."""
+    if getattr(update, "session_update", None) is None:
+        raise UsageError(f"expected a session update of acp_server.schema, such as ToolCall, and not {_kind(update)}")
+    return update.to_wire()
+
+
+def text_of(said: Any) -> str:
+    """A piece of a message. Raises UsageError for anything but text."""
+    if not isinstance(said, str):
+        raise UsageError(f"text is expected, and not {_kind(said)}; other content is shown by a yield")
+    return said
+
+
+def chunk_of(piece: Any) -> AgentMessageChunk:
+    """A piece of the agent's message. Raises UsageError unless it is a content block."""
+    from acp_server.schema.base import Record
+    from acp_server.schema.updates import AgentMessageChunk
+
+    hint = {"Diff": "; it is content of a ToolCall", "ToolCallUpdate": "; say a ToolCallProgress"}
+    try:
+        if isinstance(piece, Record):
+            return AgentMessageChunk(content=piece)  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        pass
+    kind = _kind(piece)
+    raise UsageError(f"a turn cannot show {kind}; expected text, content or a session update{hint.get(kind, '')}")
+
+
+def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
+    """All of `values`. Raises UsageError unless they are several of this kind, or dicts with the fields of one."""
+    given: Any = values
+    # A model can be iterated over, too: that gives its fields.
+    one = isinstance(given, (kind, str, Mapping)) or not isinstance(given, Iterable)
+    listed: list[Any] = [given] if one else list(cast("Iterable[Any]", given))
+    wrong = next((value for value in listed if not isinstance(value, (kind, Mapping))), None)
+    if wrong is None and not one:
+        return listed
+    raise UsageError(f"{what} is a list of {kind.__name__}, and not {_kind(given)}{_of(given, wrong)}")
+
+
+def _of(given: Any, wrong: Any) -> str:
+    return "" if wrong is None or wrong is given else f" of {_kind(wrong)}"
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
