@@ -4,6 +4,7 @@
 #   make check    lint, types, stale schema files, tests
 #   make test-integrations: installs the frameworks that there are adapters for, and tests those
 #   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
+#   make editors: real editors that are here drive the agents, see docs/editors.md
 #   make docs     the documentation as a site, in build/site
 #   make lint-ci: the workflows of the public CI, checked
 #   make test-core, make check-core: the same with the tests of the runtime alone, in two minutes
@@ -37,7 +38,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
+.PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian editors compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -60,6 +61,10 @@ test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
 # What drives the official Python SDK, or is driven by it, with its newest version.
 test-newest-sdk: $(NEWEST)/.ready
 	@$(NEWEST)/bin/python -m pytest $(or $(ARGS),tests/interop tests/client/test_real_agents.py)
+
+# Real editors at a terminal, as far as they are here: docs/editors.md.
+editors: $(READY)
+	@$(BIN)/python -m tests.editors $(ARGS)
 
 # Processes that begin side by side would each rewrite the assertions of every test, which is half of a minute of CPU.
 compile-tests: $(READY)

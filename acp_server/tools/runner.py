@@ -16,7 +16,7 @@ import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
-from acp_server.safe_text import one_line
+from acp_server.safe_text import in_short, one_line
 from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
@@ -237,7 +237,9 @@ class Execution(Job):
         elif self._unfit is not None:
             words = f"The arguments do not fit: {problems_in(self._unfit)}"
         elif isinstance(error, RpcError):
-            words = str(error.message) or _FAILED
+            # Clients in TypeScript call everything an internal error, and have what went wrong in the data.
+            cause = in_short(error.data) if error.received else ""
+            words = ": ".join(filter(None, (str(error.message), cause))) or _FAILED
         elif isinstance(error, CapabilityMissing):
             # Nothing else would tell the user why, and the model that it need not try again.
             logger.warning("the tool %r failed: %s", self._tool.name, error)

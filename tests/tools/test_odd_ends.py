@@ -86,7 +86,8 @@ async def test_a_clients_refusal_is_a_failure_of_the_tool_whatever_its_data_is(e
         refusal = {"code": error.code, "message": "bad", "data": data}
         await editor.client.send({"jsonrpc": "2.0", "id": request["id"], "error": refusal})
         assert await editor.answer(prompt) == END_TURN
-    assert [(r.status, r.message) for r in results] == [("failed", "bad"), ("completed", "fine")]
+    told = f"bad: {data}" if isinstance(data, str) else "bad"
+    assert [(r.status, r.message) for r in results] == [("failed", told), ("completed", "fine")]
     assert isinstance(results[0].error, error)
 
 

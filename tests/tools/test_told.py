@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, Approval, ToolContext, ToolResult, Turn
-from acp_server.errors import UsageError
+from acp_server.errors import RpcError, UsageError
 from acp_server.schema import Diff, TextContent
 from tests.session.editor import END_TURN, editing
 from tests.tools.calls import calling, updates
@@ -142,3 +142,26 @@ async def test_a_function_that_is_no_tool_is_told_to_become_one() -> None:
 
     async with editing(agent) as editor:
         assert await editor.ask(await editor.open()) == END_TURN
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"details": "Permission denied for fs/write_text_file"}, ": Permission denied for fs/write_text_file"),
+        ("quota\x1b[2J exceeded", ": quota\\x1b[2J exceeded"),
+        ({"secret": "key"}, ""),
+        (None, ""),
+    ],
+    ids=["details", "a text", "something else", "nothing"],
+)
+@pytest.mark.parametrize("received", [True, False], ids=["the client's", "the author's"])
+async def test_what_a_client_says_of_its_refusal_is_told_with_it(data: Any, told: str, received: bool) -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    async def t() -> str:
+        error = RpcError.from_wire({"code": -32603, "message": "Internal error", "data": data})
+        error.received = received
+        raise error
+
+    assert (await result_of(agent)).message == "Internal error" + (told if received else "")
