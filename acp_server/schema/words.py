@@ -97,7 +97,10 @@ def words_of(annotation: Any) -> OpenEnum | None:
     annotation = getattr(annotation, "__value__", annotation)  # of a TypeAliasType
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return next((note for note in arguments[1:] if isinstance(note, OpenEnum)), None)
+        note = next((note for note in arguments[1:] if isinstance(note, OpenEnum)), None)
+        if note is not None and not note.known:
+            note.known = [value for value in literals(arguments[0]) if value is not None]  # its class is not built yet
+        return note
     if origin is Union or origin is UnionType:
         return next((words for each in arguments if (words := words_of(each)) is not None), None)
     return None
