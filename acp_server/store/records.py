@@ -158,6 +158,11 @@ class TurnRecord:
         return self._prompt if self._packed is None else self._contents()[0]
 
     @property
+    def text(self) -> str:
+        """The text blocks of the user's message, one below the other."""
+        return "\n".join(block["text"] for block in self.prompt if block["type"] == "text")
+
+    @property
     def events(self) -> list[dict[str, Any]]:
         """The updates: one for each run of text, each tool call once, in its last state."""
         return self._contents()[1]

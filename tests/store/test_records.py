@@ -124,3 +124,9 @@ def test_only_completed_turns_are_context() -> None:
 
 def test_times_are_shown_in_utc_with_milliseconds() -> None:
     assert iso(0.1234) == "1970-01-01T00:00:00.123Z"
+
+
+def test_the_text_of_a_message_is_that_of_its_text_blocks() -> None:
+    image = {"type": "image", "data": "", "mimeType": "image/png"}
+    assert TurnRecord([{"type": "text", "text": "a"}, image, {"type": "text", "text": "b"}]).text == "a\nb"
+    assert TurnRecord([image]).text == ""
