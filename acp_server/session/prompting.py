@@ -170,11 +170,12 @@ class Prompt(Follower):
 class Unopened(Follower):
     """A prompt in a session that is not open: a client that has started the agent anew may not know that."""
 
-    __slots__ = ("_definition", "_session_id", "steer")
+    __slots__ = ("_call", "_definition", "_session_id", "steer")
 
-    def __init__(self, definition: AgentDefinition, session_id: str) -> None:
+    def __init__(self, definition: AgentDefinition, session_id: str, call: Call) -> None:
         self._definition = definition
         self._session_id = session_id
+        self._call = call
         self.steer: Any = None
 
     async def serve(self) -> NoReturn:
@@ -184,6 +185,11 @@ class Unopened(Follower):
         if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
             raise unknown
         raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
+
+    def partial(self) -> Any:
+        """See `Follower`: a prompt that the client cancels is answered so, whatever its session is."""
+        cause = self._call.node.cause
+        return {"stopReason": "cancelled"} if cause is not None and cause.asked_for else NOTHING
 
 
 class Prompting:
@@ -209,7 +215,7 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
-            call.follower = Unopened(self._definition, params["sessionId"])
+            call.follower = Unopened(self._definition, params["sessionId"], call)
             return
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):

@@ -5,23 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 
-from acp_server.client import Handlers, RemoteSession, allow_once, connect_agent, reject_once
-from acp_server.client.handlers import AskPermission
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
-from acp_server.peer.limits import Limits
-from acp_server.schema import (
-    ClientCapabilities,
-    CreateElicitationResponse,
-    ElicitationFormMode,
-    McpServer,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
-    WriteTextFileRequest,
-)
 from acp_server.tasks.spawn import Spawner
 from acp_server.testing.streams import memory_pair
 
@@ -29,11 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from acp_server.agent.app import Agent
+    from acp_server.client import RemoteSession
+    from acp_server.client.handlers import AskPermission
+    from acp_server.peer.limits import Limits
+    from acp_server.schema import (
+        ClientCapabilities,
+        CreateElicitationResponse,
+        ElicitationFormMode,
+        McpServer,
+        ReadTextFileRequest,
+        ReadTextFileResponse,
+        WriteTextFileRequest,
+    )
 
-Permission: TypeAlias = Literal["allow", "reject"] | AskPermission
+Permission: TypeAlias = "Literal['allow', 'reject'] | AskPermission"
 """How questions are answered: all alike, or by a function of the request."""
-
-_ANSWERS: Final[dict[str, AskPermission]] = {"allow": allow_once, "reject": reject_once}
 
 
 @asynccontextmanager
@@ -60,7 +58,11 @@ async def talk(
     of a session to load, in place of a new one. `version` 2 is that of the draft. `limits`: those of the agent. When
     the block ends, the agent has `patience` seconds to end; what serving it raised comes out.
     """
-    answer = _ANSWERS.get(permission) if isinstance(permission, str) else permission
+    # Not at the top: the client brings in the types of the protocol, which tests of the wire do without.
+    from acp_server.client import Handlers, allow_once, connect_agent, reject_once
+
+    answers: dict[str, AskPermission] = {"allow": allow_once, "reject": reject_once}
+    answer = answers.get(permission) if isinstance(permission, str) else permission
     if answer is None:
         raise UsageError(f"permission is 'allow', 'reject' or a function of the request, and not {permission!r}")
     here, there = memory_pair()
@@ -99,6 +101,8 @@ class _Files:
 
     async def read_text_file(self, request: ReadTextFileRequest, /) -> ReadTextFileResponse:
         """See `ReadsFiles`."""
+        from acp_server.schema import ReadTextFileResponse
+
         path = self._path(request.path)
         if path not in self._files:
             raise ResourceNotFound(data={"path": request.path})

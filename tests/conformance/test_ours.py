@@ -63,8 +63,6 @@ def test_the_scripted_agent_keeps_every_rule_and_none_is_skipped(backend: str) -
         *(f"gating/no-{what}" for what in ("load", "resume", "list", "close", "delete", "logout")),
         # A page of it holds more sessions than the suite makes, and its second prompt does not wait.
         *("sessions/pages-list-each-once", "sessions/pages-keep-the-filter", "session-cancel/queued-prompt"),
-        # No option of it has the values of its modes.
-        "sessions/mode-and-option-agree",
     }, show(judged)
 
 

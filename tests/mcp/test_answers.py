@@ -166,6 +166,15 @@ def test_what_cannot_be_read_is_warned_of_once(caplog: pytest.LogCaptureFixture)
 
 RECORDED: list[tuple[str, dict[str, Any]]] = [
     (
+        "initialize",
+        {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "recorded", "version": "1"},
+            "instructions": "Call one.",
+        },
+    ),
+    (
         "tools/list",
         {
             "tools": [
@@ -211,6 +220,8 @@ def test_no_mutated_answer_leaves_its_request_without_one_or_takes_parts_that_ar
         [answer] = answers.read(json.dumps({"jsonrpc": "2.0", "id": 7, "result": odd}).encode())
         if isinstance(answer, types.JSONRPCError) or not isinstance(answer.result.get(member), list):
             continue
+        if method == "initialize":
+            continue  # it has no parts that could be fine by themselves
         model: Any = types.ListToolsResult if method == "tools/list" else types.CallToolResult
         kept = getattr(model.model_validate(answer.result, by_name=False), member)
         dumped = [part.model_dump(by_alias=True, exclude_none=True, mode="json") for part in kept]

@@ -293,3 +293,16 @@ async def test_a_prompt_in_a_session_that_is_kept_and_not_open_says_what_to_do()
         }
         unknown = await editor.ask("nosuch")
         assert (unknown["code"], "resume" in unknown["message"]) == (RESOURCE_NOT_FOUND, False)
+
+
+async def test_a_prompt_for_an_unknown_session_that_is_cancelled_at_once_is_answered_as_cancelled() -> None:
+    agent = Agent("a")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent) as editor:
+        message = editor.prompting("unknown")
+        withdrawal = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": message["id"]}}
+        await editor.client.send(message, withdrawal)
+        assert await editor.answer(message["id"]) == {"stopReason": "cancelled"}
