@@ -197,6 +197,8 @@ class Prompting:
 
     PROMPT: ClassVar[Callable[..., Follower]] = Prompt
     """What a prompt becomes: of its handler, call, session and request."""
+    UNOPENED: ClassVar[type[Unopened]] = Unopened
+    """What a prompt becomes whose session is not open."""
 
     def __init__(self, definition: AgentDefinition, sessions: Mapping[str, LiveSession]) -> None:
         self._definition = definition
@@ -215,7 +217,7 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
-            call.follower = Unopened(self._definition, params["sessionId"], call)
+            call.follower = self.UNOPENED(self._definition, params["sessionId"], call)
             return
         session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):

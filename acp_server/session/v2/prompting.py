@@ -80,10 +80,21 @@ class Insertion(Follower):
         self._work.request_over()
 
 
+class Unopened(v1.Unopened):
+    """See `acp_server.session.prompting.Unopened`. A message that is withdrawn is answered -32800."""
+
+    __slots__ = ()
+
+    def partial(self) -> Any:
+        """See `Follower`."""
+        return NOTHING
+
+
 class Prompting(v1.Prompting):
     """The prompts of one connection."""
 
     PROMPT: ClassVar = Insertion
+    UNOPENED: ClassVar[type[v1.Unopened]] = Unopened
 
     def register(self, call: Call) -> None:
         """Hold a prompt until `Insertion.serve` inserts it. Raises InvalidParams, ResourceNotFound and
