@@ -26,6 +26,8 @@ TERMINALS = {"terminal": True}
 
 async def failed(editor: Editor, session: str) -> str:
     asked = await editor.client.ask("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "?"}]})
+    # Some clients show no reason of an error.
+    assert editor.said(session)[-1].strip() == asked["error"]["message"]
     return str(asked["error"])
 
 
