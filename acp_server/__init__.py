@@ -2,11 +2,14 @@
 
 The map of the package; imports go one way, from the bottom up:
 
-    cli          the command line: serve, chat, demo, trace, gateway, schema
-    workspace    the built-in agent: searches, reads, edits a project and runs commands, offline or for a model
+    apps         applications, on the public API of what is below them:
+      cli        the command line: serve, chat, demo, trace, gateway, schema
+      gateway    an HTTP facade over any agent, as the Coze v3 chat API has it
+      coder      the built-in agent: searches, reads, edits a project and runs commands, offline or for a model
+      assistant  tools in two parts, a manifest and the functions registered for it
+
     integrations agents that were written with a framework
     asgi         agents over WebSocket, in any ASGI application
-    gateway      an HTTP facade over any agent, as the Coze v3 chat API has it
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
     testing      memory streams, scripted clients and faults, for your own tests
@@ -78,17 +81,7 @@ if TYPE_CHECKING:
     from acp_server.tools.approval import Always as Always
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
-    from acp_server.tools.assistant import AssistantTool as AssistantTool
-    from acp_server.tools.assistant.functions import ApprovalRequest as ApprovalRequest
-    from acp_server.tools.assistant.functions import PreviewButton as PreviewButton
-    from acp_server.tools.assistant.manifest import Manifest as Manifest
-    from acp_server.tools.assistant.manifest import ManifestError as ManifestError
     from acp_server.tools.context import ToolContext as ToolContext
-    from acp_server.tools.editor import BlockingEditor as BlockingEditor
-    from acp_server.tools.editor import Editor as Editor
-    from acp_server.tools.editor import EditResult as EditResult
-    from acp_server.tools.editor import FileOperation as FileOperation
-    from acp_server.tools.editor import ReplaceInstruction as ReplaceInstruction
     from acp_server.tools.permission import Approvals as Approvals
     from acp_server.tools.permission import SessionApprovals as SessionApprovals
     from acp_server.tools.tool import Tool as Tool
@@ -120,11 +113,7 @@ _NAMES = {
     "tasks.grace": "grace",
     "tasks.native": "run_native",
     "tools.approval": "Always Approval UserAction",
-    "tools.assistant.functions": "ApprovalRequest PreviewButton",
-    "tools.assistant.manifest": "Manifest ManifestError",
-    "tools.assistant": "AssistantTool",
     "tools.context": "ToolContext",
-    "tools.editor": "BlockingEditor EditResult Editor FileOperation ReplaceInstruction",
     "tools.permission": "Approvals SessionApprovals",
     "tools.tool": "Tool",
 }

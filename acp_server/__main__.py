@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the command line; its exit code. Ctrl-C ends it with 130, also while its modules are loaded."""
     try:
-        from acp_server.cli import main
+        from acp_server.apps.cli import main
 
         return main()
     except KeyboardInterrupt:

@@ -6,8 +6,9 @@ and nothing over what was typed into the editor meanwhile.
 
 import re
 
-from acp_server import Agent, Approval, Editor, ToolContext, ToolFailed, Turn
+from acp_server import Agent, Approval, ToolContext, ToolFailed, Turn
 from acp_server.schema import Diff
+from acp_server.tools.editor import Editor
 
 agent = Agent("renamer", version="1.0")
 

@@ -36,7 +36,7 @@ RUNTIME = (
     "acp_server.agent.fd_stream",
     "acp_server.agent.loop_watch",
     "acp_server.agent.serve",
-    "acp_server.cli.target",
+    "acp_server.apps.cli.target",
     "acp_server.schema",
     "acp_server.schema.client_methods",
     "acp_server.schema.config_options",

@@ -26,7 +26,7 @@ BACK = {
     ("session.settings", "session.live_session"),
     ("session.turn", "session.session"),
     ("session.v2.prompting", "session.v2.session"),
-    ("cli.chat.commands", "cli.chat.conversation"),
+    ("apps.cli.chat.commands", "apps.cli.chat.conversation"),
     # Signatures of what others hand in: handlers, tools, programs.
     ("session.definition", "session.negotiation"),
     ("session.definition", "session.session"),
@@ -282,8 +282,10 @@ def test_the_package_imports_only_what_it_declares() -> None:
 
 def _folder(extra: str) -> str:
     if extra == "postgres":
-        return "acp_server/gateway/postgres_engine.py"
-    return f"acp_server/cli/{extra}/" if extra in ("chat", "reload") else f"acp_server/{extra}/"
+        return "acp_server/apps/gateway/postgres_engine.py"
+    if extra == "gateway":
+        return "acp_server/apps/gateway/"
+    return f"acp_server/apps/cli/{extra}/" if extra in ("chat", "reload") else f"acp_server/{extra}/"
 
 
 def _imported(tree: ast.AST) -> set[str]:

@@ -18,7 +18,7 @@ class _Interrupting:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["acp_server.cli", "acp_server.cli.commands"])
+@pytest.mark.parametrize("name", ["acp_server.apps.cli", "acp_server.apps.cli.commands"])
 def test_an_interrupt_while_the_program_loads_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Interrupting(name), *sys.meta_path])

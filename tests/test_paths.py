@@ -1,5 +1,5 @@
 """The way to a file: what is seen on it, and what is done at its end. What a swapped folder can do is tried in
-`tests/workspace/test_swapped.py`."""
+`tests/apps/coder/test_swapped.py`."""
 
 import os
 import subprocess

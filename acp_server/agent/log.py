@@ -2,7 +2,7 @@
 
 A log is written in the event loop, and some clients open a pipe for it and never read. So a thread does the writing;
 what finds no room is lost and counted. What is logged at all is decided by the author,
-or on the command line (`acp_server.cli`).
+or on the command line (`acp_server.apps.cli`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 have a version, and what is wrong with it has words.
 
 It knows no table. Those of sessions are in `acp_server.store.sqlite_tables`, those of chats in
-`acp_server.gateway.store`.
+`acp_server.apps.gateway.store`.
 
 `Owner` shows the other programs that use the same store that this one runs: by a lock file, which it holds locked. The
 lock is SQLite's own, which is the same on every system, goes with the process however that ends, and can be tried

@@ -12,5 +12,5 @@ How it works:
   function may know and say is in its `ToolContext` (`context`), from any thread.
 - What came of a call follows from whether its node was cancelled before the function was through. When it is cancelled,
   the client is told the end at once. The function cleans up unseen, and `on_cancel` has its last words.
-- `editor` changes files through the client's editor by the rules of `edits`. `assistant` is for tools with a manifest.
+- `editor` changes files through the client's editor by the rules of `edits`.
 """

@@ -379,3 +379,6 @@ class BlockingEditor:
 
 def _missing(path: str) -> EditResult:
     return EditResult(f"{path} does not exist")
+
+
+__all__ = ["BlockingEditor", "EditResult", "Editor", "FileOperation", "ReplaceInstruction"]

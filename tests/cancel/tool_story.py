@@ -10,11 +10,12 @@ import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, AssistantTool, BlockingEditor, RequestCancelled, Turn, UserAction, grace
+from acp_server import Agent, RequestCancelled, Turn, UserAction, grace
+from acp_server.apps.assistant import AssistantTool
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.approval import Approval
 from acp_server.tools.context import ToolContext
-from acp_server.tools.editor import Editor
+from acp_server.tools.editor import BlockingEditor, Editor
 
 ID = "the_call"
 POINTS = ["pending", "waiting for permission", "approved but not started", "running", "in cleanup", "answered"]

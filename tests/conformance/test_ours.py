@@ -81,7 +81,7 @@ def test_the_workspace_agent_keeps_every_rule_that_it_can_be_tried_on(backend: s
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Prefork]:
     """Starts our agents as processes."""
-    with prefork(*RUNTIME, "acp_server.cli.commands", "acp_server.workspace") as started:
+    with prefork(*RUNTIME, "acp_server.apps.cli.commands", "acp_server.apps.coder") as started:
         yield started
 
 

@@ -8,11 +8,11 @@ from tests.agent.processes.driver import environment
 from tests.prefork import RUNTIME, Prefork, prefork
 
 _IMPORTED = (
-    "acp_server.cli.commands",
-    "acp_server.cli.store",
+    "acp_server.apps.cli.commands",
+    "acp_server.apps.cli.store",
     "acp_server.client",
     "acp_server.store.sqlite_store",
-    "acp_server.workspace",
+    "acp_server.apps.coder",
     "sqlite3",
 )
 

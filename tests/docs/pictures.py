@@ -8,7 +8,7 @@ import anyio
 
 from acp_server import Agent, ToolContext, Turn, grace
 from acp_server.agent.record import RecordedStream, Recorder
-from acp_server.cli import main as command
+from acp_server.apps.cli import main as command
 from acp_server.errors import REQUEST_CANCELLED
 from acp_server.testing import ScriptedClient, scripted
 

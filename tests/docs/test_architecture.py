@@ -134,7 +134,7 @@ async def test_a_cancel_that_reaches_a_tool_takes_no_longer_way_than_it_did() ->
 
 
 def test_each_file_that_is_named_is_there() -> None:
-    files = set(re.findall(r"`(\w+/\w+\.py)`", TEXT))
+    files = set(re.findall(r"`([\w/]+/\w+\.py)`", TEXT))
     assert len(files) > 15
     assert {file for file in files if not (PACKAGE / file).is_file()} == set()
 
@@ -143,7 +143,7 @@ def test_each_function_that_is_named_is_there() -> None:
     names = set(re.findall(r"`([A-Z]\w+\.\w+)`", TEXT))
     modules = [
         import_module(f"acp_server.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}")
-        for file in set(re.findall(r"`(\w+/\w+\.py)`", TEXT))
+        for file in set(re.findall(r"`([\w/]+/\w+\.py)`", TEXT))
         for path in [PACKAGE / file]
     ]
     missing = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.cli import main
+from acp_server.apps.cli import main
 from tests.agent.processes.driver import environment
 from tests.prefork import Prefork
 

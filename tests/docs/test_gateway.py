@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_server.gateway.auth import PERMISSIONS, read_tokens
-from acp_server.gateway.errors import Code
-from tests.gateway.heard import output
-from tests.gateway.serving import TOKEN, Server, ask, client, cozepy, serving
+from acp_server.apps.gateway.auth import PERMISSIONS, read_tokens
+from acp_server.apps.gateway.errors import Code
+from tests.apps.gateway.heard import output
+from tests.apps.gateway.serving import TOKEN, Server, ask, client, cozepy, serving
 
 from .blocks import DOCS, run
 

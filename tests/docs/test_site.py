@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import acp_server
+import acp_server.apps.assistant
 import acp_server.client
 import acp_server.testing
+import acp_server.tools.editor
 from acp_server.schema import ContentBlock, from_wire
 from acp_server.testing import scripted
 from docs.site_hooks import for_site
@@ -20,7 +22,7 @@ from .blocks import DOCS, blocks, opened, run
 
 ROOT = DOCS.parent
 PAGES = sorted(page for folder in (DOCS, DOCS / "decisions", ROOT, ROOT / ".github") for page in folder.glob("*.md"))
-PACKAGES = [acp_server, acp_server.client, acp_server.testing]
+PACKAGES = [acp_server, acp_server.tools.editor, acp_server.apps.assistant, acp_server.client, acp_server.testing]
 
 
 def without_code(page: Path) -> str:

@@ -128,5 +128,5 @@ def test_each_place_that_is_named_exists() -> None:
 def test_each_test_of_the_documented_examples_shows_a_statement() -> None:
     used = {name for statement in statements() for _, name in statement.tests}
     for part in ("cancel", "approval", "letter"):
-        path = f"tests/tools/test_seeds_{part}.py"
+        path = f"tests/apps/assistant/test_seeds_{part}.py"
         assert {name for name in functions_in(path) if name.startswith("test_")} <= used

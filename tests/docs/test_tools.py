@@ -12,12 +12,12 @@ from pydantic import AfterValidator, Field
 from typing_extensions import Doc
 
 from acp_server import Approval, ToolContext, ToolResult, UserAction
+from acp_server.apps.assistant import AssistantTool
+from acp_server.apps.assistant.functions import ApprovalRequest
+from acp_server.apps.assistant.manifest import Manifest
+from acp_server.apps.assistant.manifest_parameter import Parameter
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.tasks import threads
-from acp_server.tools.assistant import AssistantTool
-from acp_server.tools.assistant.functions import ApprovalRequest
-from acp_server.tools.assistant.manifest import Manifest
-from acp_server.tools.assistant.manifest_parameter import Parameter
 from acp_server.tools.editor import BlockingEditor, Editor, EditResult, FileOperation, ReplaceInstruction
 from acp_server.tools.tool import Tool
 from tests.session.editor import CANCELLED, END_TURN, editing

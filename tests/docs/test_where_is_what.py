@@ -56,5 +56,6 @@ def test_each_file_of_the_package_has_a_line_on_the_page() -> None:
 
 def test_the_page_says_of_every_package_what_it_does() -> None:
     packages = {path.parent.name for path in (ROOT / "acp_server").glob("*/__init__.py")}
+    packages |= {f"apps/{path.parent.name}" for path in (ROOT / "acp_server" / "apps").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "acp_server").glob("[a-z]*.py")}
     assert packages | modules == {row[0].strip("`") for row in _table(ARCHITECTURE, "Packages")}

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from acp_server import schema
-from acp_server.cli.chat import of_stop_reason
+from acp_server.apps.cli.chat import of_stop_reason
 from acp_server.schema.words import words_of
 
 from .blocks import DOCS

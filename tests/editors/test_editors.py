@@ -8,7 +8,7 @@ import pytest
 
 from acp_server import Agent
 from acp_server.agent.record import Recorder
-from acp_server.cli.target import load
+from acp_server.apps.cli.target import load
 
 from . import EDITORS
 from .editor import HERE, Editor

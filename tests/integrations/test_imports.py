@@ -22,7 +22,7 @@ def test_no_framework_is_loaded_with_the_package_or_with_the_adapters() -> None:
         "import sys, acp_server, acp_server.agent.app\n"
         "import acp_server.integrations.langgraph, acp_server.integrations.pydantic_ai, acp_server.asgi\n"
         "import acp_server.integrations.openai_agents, acp_server.integrations.model\n"
-        "import acp_server.workspace.model_agent, acp_server.mcp.servers, acp_server.integrations.messages\n"
+        "import acp_server.apps.coder.model_agent, acp_server.mcp.servers, acp_server.integrations.messages\n"
         f"print([name for name in {FRAMEWORKS!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)

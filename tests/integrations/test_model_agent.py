@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra model is not installed: make test-integrations")
 
 from acp_server import Agent
-from acp_server.workspace.model_agent import model_agent
-from acp_server.workspace.search import Search
+from acp_server.apps.coder.model_agent import model_agent
+from acp_server.apps.coder.search import Search
 from tests.integrations import contract
 from tests.integrations.model_server import HANG, ModelServer, model_server, tool_call
 from tests.session.editor import Editor, editing
@@ -227,7 +227,7 @@ class Endless(Search):
 
 
 async def test_a_cancel_in_a_search_stops_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("acp_server.workspace.model_agent.Search", Endless)
+    monkeypatch.setattr("acp_server.apps.coder.model_agent.Search", Endless)
     async with (
         model_server([tool_call("search", {"pattern": "needle"})]) as server,
         working(server, project) as (editor, session),

@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra model is not installed: make test-integrations")
 
+from acp_server.apps.coder.model_agent import model_agent
 from acp_server.integrations import model_server
 from acp_server.integrations.model import find_model
-from acp_server.workspace.model_agent import model_agent
 from tests.integrations import contract
 from tests.integrations.model_server import model_server as served
 from tests.integrations.model_server import tool_call

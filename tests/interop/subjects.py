@@ -20,10 +20,10 @@ _PATIENCE = 5.0
 
 
 _OF_THE_WORKSPACE = (
-    "acp_server.cli.commands",
-    "acp_server.cli.store",
+    "acp_server.apps.cli.commands",
+    "acp_server.apps.cli.store",
     "acp_server.store.sqlite_store",
-    "acp_server.workspace",
+    "acp_server.apps.coder",
     "glob",
     "platformdirs.unix",
     "sqlite3",

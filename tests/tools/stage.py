@@ -11,11 +11,11 @@ import anyio
 import pytest
 
 from acp_server import Agent, Limits, ToolContext, ToolResult, Turn
+from acp_server.apps.assistant import AssistantTool
 from acp_server.tasks.threads import in_loop
-from acp_server.tools.assistant import AssistantTool
 from acp_server.tools.editor import BlockingEditor
+from tests.apps.assistant.assistants import PLAIN
 from tests.session.editor import CALM, END_TURN, Editor, editing
-from tests.tools.assistants import PLAIN
 
 OF_AGENTS = ["async", "plain", "generator", "plain generator", "decorated generator"]
 KINDS = [*OF_AGENTS, "assistant", "plain assistant"]

@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel, PlainValidator, WithJsonSchema
 from typing_extensions import TypedDict
 
-from acp_server import Agent, Client, Editor, Session, ToolContext, Turn
+from acp_server import Agent, Client, Session, ToolContext, Turn
 from acp_server.errors import UsageError
 from acp_server.testing import memory_pair
+from acp_server.tools.editor import Editor
 
 
 class Notes:

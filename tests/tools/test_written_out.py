@@ -2,11 +2,11 @@
 
 import pytest
 
+from acp_server.apps.coder.roots import Refusal
+from acp_server.apps.coder.search import LARGEST_PATTERN, compile_pattern
 from acp_server.tools.json_schema import SchemaParameters
 from acp_server.tools.patterns import unrolled_length
 from acp_server.tools.schema_bounds import _LARGEST
-from acp_server.workspace.roots import Refusal
-from acp_server.workspace.search import LARGEST_PATTERN, compile_pattern
 
 DEPTH = 14
 """Groups in groups whose repeats take half a second to compile: each further one takes twice as long."""

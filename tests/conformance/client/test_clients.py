@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Prefork]:
     """Starts clients on the package."""
-    with prefork(*RUNTIME, "acp_server.cli.commands", "acp_server.cli.chat.conversation") as started:
+    with prefork(*RUNTIME, "acp_server.apps.cli.commands", "acp_server.apps.cli.chat.conversation") as started:
         yield started
 
 

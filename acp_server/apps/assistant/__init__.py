@@ -1,0 +1,289 @@
+"""`AssistantTool`: a tool in two parts, a manifest and the functions that are registered for it.
+
+The functions are called by the names of their parameters, one of them for the question for an approval (`functions`).
+This package maps all of that onto a `Tool`. How a call goes, is approved and is cancelled is decided in
+`acp_server.tools.runner` and `acp_server.tools.permission`, as for every other tool.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from threading import get_ident
+from typing import Any, Final, Protocol, cast
+
+from acp_server.apps.assistant.functions import ApprovalRequest, Function, Invocation, PreviewButton, Registered, Trial
+from acp_server.apps.assistant.manifest import Manifest, ManifestError
+from acp_server.errors import RpcError, ToolFailed, UsageError
+from acp_server.tools.approval import Approval, UserAction, unexplained
+from acp_server.tools.context import OnCancel, ToolContext
+from acp_server.tools.editor import Editor, EditResult
+from acp_server.tools.output import snapshot
+from acp_server.tools.tool import Tool
+
+logger = logging.getLogger("acp_server.tools")
+
+Result = dict[str, Any]
+
+
+class HasTools(Protocol):
+    """An agent."""
+
+    def add_tool(self, tool: Tool[Any]) -> None:
+        """Register a tool."""
+        ...
+
+
+class AssistantTool:
+    """One tool of an assistant.
+
+    `manifest`: a `Manifest`, or where `Manifest.load` finds one; raises ManifestError. `agent`: the agent whose tool it
+    becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`, `approval_timeout`: see `Tool`.
+
+    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take those of these
+    arguments that they like. `params` is a dict with the keys that the manifest declares, or the dataclass or model
+    that it is annotated with. `user_action` is there for a tool that needs approval. `editor` may be None. `call` is
+    the `ToolContext`, or a `Trial` where they are only tried. Arguments are passed by these names and by type; to
+    parameters with other names and no default, in the order in which they stand here. Registering a second function of
+    a sort replaces the first for the calls to come, and warns.
+    """
+
+    def __init__(
+        self,
+        manifest: str | os.PathLike[str] | Mapping[str, Any] | Manifest,
+        agent: HasTools | None = None,
+        *,
+        kind: str = "other",
+        approval_timeout: float | None = None,
+    ) -> None:
+        self.manifest: Final = Manifest.load(manifest)
+        self._agent = agent
+        self._function: Registered | None = None
+        self._request: Registered | None = None
+        self._running: ContextVar[Invocation | None] = ContextVar(f"execution of {self.manifest.id}", default=None)
+        self._executions: set[Invocation] = set()
+        self._was_ambiguous = False
+        self.tool: Final = Tool(
+            self._execute,
+            name=self.manifest.id,
+            title=self.manifest.display_name,
+            description=self.manifest.description,
+            kind=kind,
+            approval=self._ask if self.manifest.require_approval else False,
+            auto_approve=self.manifest.auto_approve,
+            asks_each_time=not self.manifest.auto_approve,
+            approval_timeout=approval_timeout,
+            answers_refusal=self.manifest.require_approval,
+            needs_editor=self.manifest.script_editor_only,
+            parameters=_Declared(self.manifest),
+        )
+        """What an agent runs."""
+
+    # -- what authors register
+
+    def register_execute_tool(self, function: Function) -> Callable[..., Awaitable[Result]]:
+        """`function(params, editor)` is what the tool does; it needs no approval. It returns `{"success": ...,
+        "message": ...}`, a bool and the text for the model. `success` may be what a method of the editor returned; if
+        that did not change the file, its reason is what the model is told.
+
+        Returns a function that tries it: `await test(params, editor=None)` is its result. Raises UsageError if the
+        manifest says that approval is required.
+        """
+        if self.manifest.require_approval:
+            raise UsageError(f"{self.manifest.id} requires approval: use register_execute_tool_with_approval")
+        self._register(function, ("params", "editor"))
+
+        async def test(params: Mapping[str, Any], editor: Editor | None = None) -> Result:
+            return await self._try(params, editor)
+
+        return test
+
+    def register_execute_tool_with_approval(self, function: Function) -> Callable[..., Awaitable[Result]]:
+        """`function(params, user_action, editor)` is what the tool does, once the user was asked.
+
+        It is called, too, when the user did not approve, and must do nothing then but say so: only
+        `user_action.primary_confirmed` is an approval, and the call ends as `rejected`, whatever `success` says. It is
+        not called any more when the call is cancelled meanwhile.
+        Returns a function that tries it: `await test(params, user_action, editor=None)`, where `user_action` may be a
+        mapping, as `UserAction.read` takes it. Otherwise as `register_execute_tool`; raises UsageError if the manifest
+        says that no approval is required.
+        """
+        if not self.manifest.require_approval:
+            raise UsageError(f"{self.manifest.id} requires no approval: use register_execute_tool")
+        self._register(function, ("params", "user_action", "editor"))
+
+        async def test(
+            params: Mapping[str, Any], user_action: UserAction | Mapping[str, Any], editor: Editor | None = None
+        ) -> Result:
+            return await self._try(params, UserAction.read(user_action), editor)
+
+        return test
+
+    def register_approval_request(self, function: Function) -> Callable[..., Awaitable[ApprovalRequest]]:
+        """`function(params, editor)` says what the user is asked: an `ApprovalRequest`, or a dict of its fields.
+
+        It changes nothing; its editor does not write. Without one, the question is made of the tool's name. Returns a
+        function that tries it: `await test(params, editor=None)`. Raises UsageError if the manifest says that no
+        approval is required.
+        """
+        if not self.manifest.require_approval:
+            raise UsageError(f"{self.manifest.id} requires no approval, so the user is not asked")
+        if self._request is not None:
+            logger.warning("%s: another approval request was registered before; it is replaced", self.manifest.id)
+        self._request = Registered(function, ("params", "editor"))
+
+        async def test(params: Mapping[str, Any], editor: Editor | None = None) -> ApprovalRequest:
+            assert self._request is not None
+            return ApprovalRequest.read(await self._request.call(self.manifest.check(params), editor, call=Trial()))
+
+        return test
+
+    # -- the execution that is running where this is asked
+
+    @property
+    def on_cancel(self) -> OnCancel | None:
+        """What is called when the user cancels the execution that this is asked in: see `ToolContext.on_cancel`.
+
+        It is set inside of the registered function, or what that calls and starts. In a thread of the author's own
+        making it is that of the only execution that runs; if there are several, None, and a warning once. None outside
+        of an execution; setting it there has no effect, and warns.
+        """
+        execution = self._current()
+        return None if execution is None else execution.on_cancel
+
+    @on_cancel.setter
+    def on_cancel(self, function: OnCancel | None) -> None:
+        if function is not None and not callable(function):
+            raise TypeError(f"on_cancel must be a function or None, not {type(function).__name__}")
+        execution = self._current()
+        if execution is not None and not execution.ended:
+            execution.set_on_cancel(function, self._running)
+        elif function is not None:
+            logger.warning("on_cancel of %s was set while it does not run; that has no effect", self.manifest.id)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the execution that this is asked in is being cancelled; False outside of one. For threads, see
+        `on_cancel`."""
+        execution = self._current()
+        return execution is not None and execution.context.is_cancelled
+
+    def _current(self) -> Invocation | None:
+        execution = self._running.get()
+        if execution is not None:
+            return execution
+        # A thread that the author has started knows nothing of it. Code in the event loop does, so it is outside.
+        match [each for each in list(self._executions) if each.loop_thread != get_ident()]:
+            case []:
+                return None
+            case [only]:
+                return only
+            case several:
+                if not self._was_ambiguous:
+                    self._was_ambiguous = True
+                    logger.warning(
+                        "%s: %d executions run, and this thread belongs to none of them: start it with "
+                        "contextvars.copy_context().run, or use a parameter `call: ToolContext`",
+                        self.manifest.id,
+                        len(several),
+                    )
+                return None
+
+    # -- what the runner calls
+
+    async def _ask(self, params: dict[str, Any], context: ToolContext) -> Approval:
+        editor = Editor.of(context.session, may_write=False)
+        if self._request is None:
+            return unexplained(self.manifest.display_name, snapshot(params))
+        request = ApprovalRequest.read(await self._request.call(params, editor, call=context))
+        preview: list[Any] = []
+        if request.preview_button is not None:
+            pieces = await Registered(request.preview_button.action, ()).call()
+            preview = list(cast("list[Any]", pieces)) if isinstance(pieces, (list, tuple)) else [pieces]
+            preview = [piece for piece in preview if piece is not None]
+        if editor is not None:
+            preview = [*await editor.take_diffs(), *preview]
+        if preview and request.preview_button is not None:
+            preview.insert(0, request.preview_button.label)
+        return request.approval(preview)
+
+    async def _execute(self, params: dict[str, Any], context: ToolContext) -> str | None:
+        editor = Editor.of(context.session)
+        if self._function is None:
+            raise ToolFailed(f"{self.manifest.display_name} is not there yet.")
+        arguments = (params, context.action, editor) if self.manifest.require_approval else (params, editor)
+        result = await self._run(Invocation(context, self._executions), self._function, arguments)
+        if context.is_cancelled:
+            return None
+        if editor is not None:
+            await self._show_diffs(editor, context)
+        outcome = self._outcome(result)
+        # What it says to the user's no ends the call as rejected, whatever it calls that.
+        if not outcome["success"] and context.primary_confirmed:
+            raise ToolFailed(outcome["message"])
+        return outcome["message"]
+
+    async def _try(self, params: Mapping[str, Any], *rest: Any) -> Result:
+        assert self._function is not None
+        result = await self._run(
+            Invocation(Trial(), self._executions), self._function, (self.manifest.check(params), *rest)
+        )
+        return self._outcome(result)
+
+    async def _run(self, execution: Invocation, function: Registered, arguments: tuple[Any, ...]) -> Any:
+        token = self._running.set(execution)
+        try:
+            return await function.call(*arguments, call=execution.context, inside=execution)
+        finally:
+            execution.ended = True
+            self._running.reset(token)
+
+    async def _show_diffs(self, editor: Editor, context: ToolContext) -> None:
+        try:
+            for diff in await editor.take_diffs():
+                if diff.old_text != diff.new_text:
+                    context.progress(diff)
+        except RpcError:
+            logger.warning("a diff that %s opened is not shown", self.manifest.id, exc_info=True)
+
+    def _register(self, function: Function, takes: tuple[str, ...]) -> None:
+        registered = Registered(function, takes)
+        again = self._function is not None
+        self._function = registered
+        if again:
+            logger.warning("%s: another function was registered before; it is replaced", self.manifest.id)
+        elif self._agent is not None:
+            self._agent.add_tool(self.tool)
+
+    def _outcome(self, result: Any) -> Result:
+        found: Mapping[str, Any] = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
+        success, message = found.get("success"), found.get("message")
+        if isinstance(success, EditResult):
+            # The message, if there is one, was put down without knowing that it would not come to that.
+            message = message if success else success.reason
+            success = bool(success)
+        if isinstance(success, bool) and isinstance(message, str):
+            return {"success": success, "message": message}
+        logger.error("%s must return {'success': bool, 'message': str}, not %r", self.manifest.id, cast("Any", result))
+        raise ToolFailed(f"{self.manifest.display_name} did not say what came of it.")
+
+
+class _Declared:
+    """The parameters that a manifest declares (see `Arguments`): they arrive in one dict."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+
+    def read(self, params: Any) -> dict[str, Any]:
+        """See `Arguments`."""
+        return {"params": self._manifest.check(params)}
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """See `Arguments`."""
+        return self._manifest.input_schema
+
+
+__all__ = ["ApprovalRequest", "AssistantTool", "Manifest", "ManifestError", "PreviewButton"]

@@ -1,0 +1,184 @@
+"""The command line, and what an editor starts: an agent served by this process (`launch`).
+
+Each command is a module of its own, imported when it is called: an editor waits for `serve`, whose options are in
+`acp_server.apps.cli.commands`. Nothing here is of use to a program that embeds an agent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from acp_server.agent.log import LogHandler, LogStream, UnblockedLog, drain, entry, standard_error
+from acp_server.agent.process import StandardIO
+from acp_server.agent.signals import own_signals
+from acp_server.errors import UsageError
+from acp_server.paths import here, open_private
+from acp_server.store import lax_rights
+
+if TYPE_CHECKING:
+    from acp_server.agent.app import Agent
+    from acp_server.agent.serve import Servable
+
+logger = logging.getLogger("acp_server.apps.cli")
+
+LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+DEFAULT_LEVEL: Final = "warning"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if COMPLETION in os.environ:
+        return _complete()
+    own_signals()
+    try:
+        # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
+        return _command(arguments) if arguments else launch()
+    except UsageError as error:
+        sys.stderr.write(entry(f"acp-server: {error}"))
+        return 2
+    except FileNotFoundError:
+        if here() is not None:
+            raise
+        sys.stderr.write(entry("acp-server: the folder that this was started in has been removed"))
+        return 2
+
+
+COMPLETION: Final = "_ACP_SERVER_COMPLETE"
+"""The variable by which a shell asks for the words that may stand next, or for the script that asks so."""
+
+
+def _complete() -> int:
+    from acp_server.apps.cli.commands import commands
+
+    try:
+        commands.main([], prog_name="acp-server")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return 0
+
+
+def _command(arguments: Sequence[str]) -> int:
+    import click
+
+    from acp_server.apps.cli.commands import commands
+
+    # What is logged says what peers have said, and commands that set up no log show it as well.
+    UnblockedLog()
+    try:
+        result = commands.main(arguments, prog_name="acp-server", standalone_mode=False)
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def configure_log(level: str, file: Path | None) -> None:
+    """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
+    it to standard error. A new file can be read by its owner only; an existing one is continued, and it is logged if
+    others may read it. Raises UsageError if it cannot be opened."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
+    if file is not None:
+        fd = _opened(file)
+        root.addHandler(LogHandler(LogStream(fd)))
+        if (mode := lax_rights(fd)) is not None:
+            # They may be meant so: it is the user who has named this file.
+            logger.warning("others may read the log: %s has the rights %s", file, mode)
+
+
+def _opened(file: Path) -> int:
+    try:
+        # As a recording: what is in it is for the user alone.
+        return open_private(file, os.O_APPEND, follow=True)
+    except OSError as error:
+        raise UsageError(f"cannot log to {file}: {error.strerror}") from None
+
+
+def launch(
+    target: str | None = None,
+    *,
+    models: Sequence[str] = (),
+    model_options: Mapping[str, Any] | None = None,
+    log_level: str = DEFAULT_LEVEL,
+    log_file: Path | None = None,
+    record: Path | None = None,
+    backend: str | None = None,
+    store: str | None = None,
+    memory_file: Path | None = None,
+) -> int:
+    """Serve `target` (see `acp_server.apps.cli.target`), or the built-in agent: output claimed, log set up, agent
+    found, in this order; the exit code. `models`: what drives the latter, and `model_options` how (see
+    `acp_server.apps.coder.model_agent`). `store`: where sessions are kept (see `acp_server.apps.cli.store`), if not
+    where the agent does of its own accord; `memory_file`: where those are kept that would be kept in memory.
+    `record` and `backend`: if not what the target itself asks for, where it calls `run`. Raises UsageError."""
+    # First of all, so that nothing that the module prints when it is imported reaches the client.
+    standard_io = StandardIO()
+    options: dict[str, Any] = {}
+    given = {name: value for name, value in (model_options or {}).items() if value}
+    try:
+        configure_log(log_level, log_file)
+        if target is None:
+            from acp_server.apps.cli.store import UserStore
+
+            agent = _built_in(models, given, backend)
+            agent.store = UserStore(agent.name)
+        elif models or given:
+            raise UsageError("--model and its options are for the built-in agent, and not for a target")
+        else:
+            from acp_server.apps.cli.target import load
+
+            agent, options = load(target)
+        if store is not None:
+            from acp_server.agent.app import Agent
+            from acp_server.apps.cli.store import store_at
+
+            if not isinstance(agent, Agent):
+                raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
+            agent.store = store_at(store)
+        if memory_file is not None:
+            _outlive_process(agent, memory_file)
+    except UsageError:
+        # No client is served, so standard error, which may be one pipe with the output, is for saying why.
+        drain()
+        standard_io.release()
+        raise
+
+    from acp_server.agent.serve import run
+
+    said = {"backend": backend, "record": record}
+    options |= {name: value for name, value in said.items() if value is not None}
+    return run(agent, **options, standard_io=standard_io)
+
+
+def _outlive_process(agent: Servable, file: Path) -> None:
+    from acp_server.agent.app import Agent
+    from acp_server.store.memory import MemoryStore
+    from acp_server.store.sqlite_store import SqliteStore
+
+    if isinstance(agent, Agent) and type(agent.store) is MemoryStore:
+        agent.store = SqliteStore(file)
+
+
+def _built_in(models: Sequence[str], options: Mapping[str, Any], backend: str | None) -> Agent:
+    if not models:
+        if "base_url" in options:
+            raise UsageError("--base-url says where a model is: name it with --model")
+        if options:
+            raise UsageError("--pass-env and --trust-mcp are for a model: name it with --model")
+        from acp_server.apps.coder import agent
+
+        return agent
+    if backend == "trio":
+        raise UsageError("--model needs the backend asyncio")
+    from acp_server.apps.coder.model_agent import model_agent
+
+    return model_agent(*models, **options)

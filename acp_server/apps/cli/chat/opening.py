@@ -1,0 +1,219 @@
+"""Gets an agent started, initialized and logged in, and a session opened: a new one, or one from before.
+
+It does not know what is said in the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from acp_server import __version__
+from acp_server.agent.record import RecordedStream, Recorder
+from acp_server.apps.cli.target import AgentCommand, not_started
+from acp_server.client import Handlers, LocalFiles, Patience, RemoteAgent, RemoteSession, spawn_agent
+from acp_server.client.handlers import AskPermission, Terminals
+from acp_server.client.session import OnUpdate
+from acp_server.errors import (
+    AcpError,
+    AgentExited,
+    AuthRequired,
+    CapabilityMissing,
+    UnsupportedProtocolVersion,
+    UnsupportedVersion,
+    UsageError,
+)
+from acp_server.safe_text import escape, meant
+from acp_server.schema import (
+    AuthMethodAgent,
+    BooleanConfigOptionCapabilities,
+    ClientCapabilities,
+    ClientSessionCapabilities,
+    Implementation,
+    SessionConfigBoolean,
+    SessionConfigOptionsCapabilities,
+    SessionInfo,
+)
+from acp_server.schema import UnknownSessionConfigOption as UnknownOption
+from acp_server.schema.methods import METHODS
+from acp_server.session.settings import choices
+
+LAST: Final = "last"
+"""What stands for the session of this folder that something happened in last."""
+
+_WHO: Final = Implementation(name="acp-server", title="acp-server chat", version=__version__)
+_CAN: Final = ClientCapabilities(
+    session=ClientSessionCapabilities(
+        config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities())
+    )
+)
+_PATIENCE: Final = Patience(closed=2, terminated=1)
+"""A user who leaves the chat waits for the end of the agent."""
+_PAGES: Final = 20
+"""How many pages of the list of sessions are looked through."""
+
+_WRONG_USAGE: Final = 2
+"""The exit status of a command of ours for a mistake of the user's."""
+
+Answer = Literal["ask", "yes", "no"]
+
+
+class NotServed(UsageError):
+    """`acp-server serve` cannot serve the agent that the user has named. It has said so on standard error, which the
+    user has seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line says."""
+
+    command: AgentCommand
+    cwd: str
+    resume: str | None = None
+    """The id of a session, or its beginning, or `LAST`."""
+    record: Path | None = None
+    answer: Answer = "ask"
+    """How questions of the agent are answered: by the user, or all alike."""
+    protocol: Literal[1, 2] | None = None
+    """The version to speak; None for 1, or 2 if the agent does not have 1."""
+    mode: str | None = None
+    """The mode to enter."""
+    options: Sequence[tuple[str, str]] = ()
+    """Options to set: each id with the value, or with `on` or `off`."""
+
+
+@asynccontextmanager
+async def started(
+    wishes: Wishes, permission: AskPermission, terminals: Terminals, on_stderr: Callable[[str], object]
+) -> AsyncGenerator[RemoteAgent]:
+    """The agent, until the block is left. It may read and write files in the session's folder, and run commands.
+    Raises UsageError if it cannot be started."""
+    handlers = Handlers(permission=permission, files=LocalFiles([wishes.cwd]), terminals=terminals)
+    words, env = wishes.command.words, wishes.command.env
+    recorder = None if wishes.record is None else Recorder(wishes.record)
+    wrap = None if recorder is None else partial(RecordedStream, recorder=recorder, received="out")
+    agents = spawn_agent(words, handlers, cwd=wishes.cwd, env=env, on_stderr=on_stderr, patience=_PATIENCE, wrap=wrap)
+    async with AsyncExitStack() as stack:
+        if recorder is not None:
+            stack.callback(recorder.close)
+        try:
+            agent = await stack.enter_async_context(agents)
+        except OSError as error:
+            raise not_started(wishes.command.name, error.strerror) from None
+        yield agent
+
+
+async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
+    """Agree with the agent on the protocol; what the agent calls itself. Raises UnsupportedVersion if it does not speak
+    the version that is wished for, and NotServed.
+
+    Version 1 comes first: in version 2 an agent cannot use the files and terminals of the chat.
+    """
+    try:
+        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=wishes.protocol or 1)
+    except UnsupportedProtocolVersion:
+        if wishes.protocol is not None:
+            raise
+        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=2)
+    except AgentExited as error:
+        if error.exit_code == _WRONG_USAGE and error.stderr and wishes.command.is_served_here:
+            raise NotServed(error.stderr.rpartition("\n")[2].removeprefix("acp-server: ")) from None
+        raise
+    if wishes.protocol not in (None, info.protocol_version):
+        raise UnsupportedVersion(info.protocol_version, wishes.protocol)
+    who = info.agent_info
+    return "an agent without a name" if who is None else f"{who.title or who.name} {who.version}"
+
+
+def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
+    """The methods by which the agent itself logs the user in."""
+    methods = [] if agent.info is None else agent.info.auth_methods
+    return [method for method in methods if isinstance(method, AuthMethodAgent)]
+
+
+async def logged_in(
+    agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
+) -> None:
+    """Have the agent log in by the method that the user chooses. Raises `error` if there is none."""
+    methods = ways_to_log_in(agent)
+    chosen = await choose([method.name for method in methods]) if methods else None
+    if chosen is None:
+        raise error
+    await agent.authenticate(methods[chosen].id)
+
+
+async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
+    """A new session, or the session that the user goes on with, in the mode and with the options that are wished for.
+    Raises UsageError if there is no such session, mode, option or value."""
+    if wishes.resume is None:
+        session = await agent.new_session(wishes.cwd, on_update=on_update)
+    else:
+        session = await take_up(agent, await find_session(agent, wishes.resume, wishes.cwd), on_update)
+    if wishes.mode is not None:
+        offered = [] if session.modes is None else [mode.id for mode in session.modes.available_modes]
+        await session.set_mode(_offered("mode", wishes.mode, offered))
+    for id, value in wishes.options:
+        known = {option.id: option for option in session.config_options if not isinstance(option, UnknownOption)}
+        option = known[_offered("option", id, list(known))]
+        if isinstance(option, SessionConfigBoolean):
+            words = {"on": True, "true": True, "off": False, "false": False}
+            await session.set_config_option(id, words[_offered(f"value of {id}", value, list(words))])
+        else:
+            values = [str(each) for each in choices(option)]
+            await session.set_config_option(id, _offered(f"value of {id}", value, values))
+    return session
+
+
+def _offered(what: str, wanted: str, offered: Sequence[str]) -> str:
+    if wanted in offered:
+        return wanted
+    raise UsageError(f"the agent has no {what} {wanted!r}; {escape(meant(wanted, offered))}")
+
+
+async def take_up(agent: RemoteAgent, info: SessionInfo, on_update: OnUpdate) -> RemoteSession:
+    """The session with its history, if the agent can say it again, or without."""
+    if agent.link.announced(METHODS["session/load"].capability):
+        return await agent.load_session(info.session_id, info.cwd, on_update=on_update)
+    return await agent.resume_session(info.session_id, info.cwd, on_update=on_update)
+
+
+async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
+    """The session that `which` means. An agent that cannot list sessions is asked for the id as it is. Raises
+    UsageError."""
+    try:
+        known = await sessions(agent, cwd)
+    except CapabilityMissing:
+        if which == LAST:
+            raise UsageError("the agent cannot list its sessions: name one by its id") from None
+        return SessionInfo(session_id=which, cwd=cwd)
+    if which == LAST:
+        if not known:
+            raise UsageError(f"there is no session of {cwd}")
+        return max(known, key=lambda info: info.updated_at or "")
+    exact = [info for info in known if info.session_id == which]
+    found = exact or [info for info in known if info.session_id.startswith(which)]
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} sessions begin with {which!r}")
+    return found[0] if found else SessionInfo(session_id=which, cwd=cwd)
+
+
+async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
+    """The agent's sessions of this folder, the latest first. Raises CapabilityMissing."""
+    known: list[SessionInfo] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await agent.list_sessions(cwd, cursor)
+        known += page.sessions
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return sorted(known, key=lambda info: info.updated_at or "", reverse=True)
+
+
+def without_last_words(error: AcpError) -> AcpError:
+    """The error, without the end of what the agent wrote to standard error: the user has seen that."""
+    return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error

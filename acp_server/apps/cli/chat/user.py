@@ -1,0 +1,287 @@
+"""What a conversation needs of the user (`User`), and the user at a pipe, or at a terminal without the libraries that
+draw on it: one line after the other (`PlainUser`).
+
+What was typed before a question could be seen never answers it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from types import FrameType
+from typing import Any, Final, Protocol
+
+import anyio
+import anyio.lowlevel
+
+from acp_server.agent.signals import Signals
+from acp_server.apps.cli.chat.answers import SHOW_ALL, Answers
+from acp_server.apps.cli.screen import Screen
+from acp_server.schema import AvailableCommand
+
+
+class User(Protocol):
+    """Reads what the user types, and shows what happens on `screen`."""
+
+    @property
+    def screen(self) -> Screen:
+        """Where it is shown."""
+        ...
+
+    def open(self, interrupt: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """The terminal is ours inside of this block. `interrupt` is called for Ctrl-C, in the event loop."""
+        ...
+
+    async def read(self) -> str | None:
+        """The next prompt, which may have been typed ahead; None when the user leaves."""
+        ...
+
+    async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
+        """Which answer the user chooses, now that the question is on the screen; None for none. Any other
+        text asks again. `show_all`: shows all of what is asked about, where the screen has a part of it.
+
+        What was typed or pasted before the question could be seen does not answer it.
+        """
+        ...
+
+    def waiting(self, what: str | None) -> None:
+        """What is being waited for; None when it is over."""
+        ...
+
+    def offer(self, commands: Sequence[AvailableCommand]) -> None:
+        """The commands that there are."""
+        ...
+
+    async def keep_up(self) -> None:
+        """Wait while there is much that is not shown yet."""
+        ...
+
+    def take_back(self) -> bool:
+        """Do not send what was typed ahead; whether there was anything. It may be edited."""
+        ...
+
+    def discard_draft(self) -> bool:
+        """Forget what was typed and not yet sent; whether there was anything."""
+        ...
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lines_typed_ahead(fd: int) -> bytes:
+        """Take it out. Of the console of Windows there are no lines to be had: what was typed is dropped."""
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+        return b""
+
+    def is_typed_ahead(fd: int) -> bool:
+        """Whether there is any."""
+        return msvcrt.kbhit()
+
+else:
+    import termios
+
+    def lines_typed_ahead(fd: int) -> bytes:
+        """Take it out: the whole lines. What was typed of another one is dropped."""
+        lines = b""
+        while is_typed_ahead(fd) and (line := os.read(fd, 1 << 16)):
+            lines += line
+        try:
+            termios.tcflush(fd, termios.TCIFLUSH)
+        except termios.error:
+            pass  # the terminal is gone, as the next reading will find
+        return lines
+
+    def is_typed_ahead(fd: int) -> bool:
+        """Whether there is any: in a terminal that edits lines, whether there is a whole line."""
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+_INPUT: Final = 0
+_AT_ONCE: Final = 1 << 16
+_LONGEST: Final = 1 << 24
+"""Characters of a line. What is longer is taken in pieces."""
+
+PAUSE: Final = 0.5
+"""Seconds between a question and the first answer to it: a user who is typing just then does not mean the question."""
+
+
+class PlainUser:
+    """Standard input and output.
+
+    At a terminal, lines that were typed before a question are prompts for later, and what was typed of a line is
+    dropped. A pipe has no such time: its next line answers.
+    """
+
+    def __init__(self) -> None:
+        self.screen = Screen()
+        self._lines = _Lines()
+        self._is_terminal = os.isatty(_INPUT)
+
+    @asynccontextmanager
+    async def open(self, interrupt: Callable[[], None]) -> AsyncGenerator[None]:
+        """See `User`. Ctrl-C is a signal here, which is the caller's matter."""
+        try:
+            yield
+        finally:
+            self.screen.fresh()
+
+    async def read(self) -> str | None:
+        """See `User`."""
+        self._ask("> ")
+        line = await self._lines.next()
+        if line is None:
+            self.screen.line()
+        return line
+
+    async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
+        """See `User`."""
+        if self._is_terminal:
+            await anyio.sleep(PAUSE)
+            self._lines.put_by(lines_typed_ahead(_INPUT))
+        while True:
+            self._ask(answers.hint(is_cut=show_all is not None))
+            line = await self._lines.next(put_by=False)
+            if line is None:
+                self.screen.line()
+            if line is None or not line.strip():
+                return None
+            if show_all is not None and line.strip().lower() == SHOW_ALL:
+                show_all()
+            if (answer := answers.read(line)) is not None:
+                return answer
+
+    def waiting(self, what: str | None) -> None:
+        """See `User`."""
+        if what is not None and self._is_terminal and what != "working":
+            self.screen.line(f"{what} ...", dim=True)
+
+    def offer(self, commands: Sequence[AvailableCommand]) -> None:
+        """See `User`. The screen shows them as they come."""
+
+    async def keep_up(self) -> None:
+        """See `User`. Writing has waited already."""
+
+    def take_back(self) -> bool:
+        """See `User`. What waits in the terminal has not been seen yet."""
+        return False
+
+    def discard_draft(self) -> bool:
+        """See `User`. The line that is being typed is the terminal's."""
+        return False
+
+    def _ask(self, text: str) -> None:
+        self.screen.fresh()
+        self.screen.say(text)
+        self.screen.at_line_start()
+
+
+class _Lines:
+    """Lines of standard input, read by a thread when one is wanted.
+
+    The thread outlives a cancel of who waits, and keeps what it reads for the next one. It reads the descriptor itself,
+    since a lock of `sys.stdin` that it held at the end of the program would be fatal.
+    """
+
+    def __init__(self) -> None:
+        self._put_by: deque[str] = deque()
+        self._ready: deque[str] = deque()
+        self._rest = b""
+        self._ended = False
+        self._reading = False
+        self._arrived = anyio.Event()
+
+    def put_by(self, lines: bytes) -> None:
+        """Lines that are prompts, and answer no question."""
+        *whole, self._rest = (self._rest + lines).split(b"\n")
+        self._put_by.extend([*self._ready, *map(_text, whole)])
+        self._ready.clear()
+        self._rest = b""
+
+    async def next(self, *, put_by: bool = True) -> str | None:
+        """The next line; None at the end of the input. `put_by`: those that were put by come first."""
+        if put_by and self._put_by:
+            return self._put_by.popleft()
+        while not self._ready:
+            if self._ended:
+                rest, self._rest = self._rest, b""
+                return _text(rest) if rest else None
+            if not self._reading:
+                self._start()
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        return self._ready.popleft()
+
+    def _start(self) -> None:
+        self._reading = True
+        loop: Any = anyio.lowlevel.current_token().native_token
+        soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
+
+        def read() -> None:
+            try:
+                data = os.read(_INPUT, _AT_ONCE)
+            except OSError:
+                data = b""
+            try:
+                soon(partial(self._take, data))
+            except RuntimeError:
+                pass  # the loop is gone, and with it the task that wanted the line
+
+        threading.Thread(target=read, name="acp_server input", daemon=True).start()
+
+    def _take(self, data: bytes) -> None:
+        self._reading = False
+        self._ended = not data
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        self._ready.extend(map(_text, whole))
+        if len(self._rest) > _LONGEST:
+            self._ready.append(_text(self._rest))
+            self._rest = b""
+        self._arrived.set()
+
+
+class Interrupts(Signals):
+    """The signals to a chat. A third Ctrl-C of which the event loop has not heard ends the program at once."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None)
+        self._unheard = 0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
+        self._unheard += number == signal.SIGINT
+        if self._unheard > 2:
+            raise KeyboardInterrupt
+        super()._handle(number, frame)
+
+    async def deliver(self, act: Callable[[int], None]) -> None:
+        """See `Signals`."""
+
+        def heard(number: int) -> None:
+            self._unheard = 0
+            act(number)
+
+        await super().deliver(heard)
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def readable(text: str) -> str:
+    """`text`, with a mark in place of each byte that was not UTF-8. Python keeps such a byte as half of a surrogate
+    pair, which not every reader of JSON takes."""
+    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").removesuffix("\r")

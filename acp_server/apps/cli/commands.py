@@ -1,0 +1,357 @@
+"""The overview of the commands, `serve` and `schema` among them, and what commands have in common: options that a TOML
+file gives as well.
+
+The overview knows the names of the other commands, and imports one of them when it is called. What their options mean
+is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import Field, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import click
+
+import acp_server
+from acp_server.apps.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch
+from acp_server.apps.cli.output import written
+from acp_server.errors import UsageError
+from acp_server.safe_text import meant
+
+_COMMANDS: Final = {
+    "serve": "Serve an agent to an editor over standard input and output.",
+    "chat": "Talk to an agent at the terminal.",
+    "new": "Make a folder with an agent, a test of it, and the settings for editors.",
+    "doctor": "Say what would go wrong with an agent in an editor or in the ACP registry.",
+    "package": "Write an agent's entry for the ACP registry.",
+    "demo": "Show a session with the built-in agent, cancel and partial result included.",
+    "gateway": "Serve the Coze v3 chat API over an agent.",
+    "record": "Start an agent, and record what it and its editor say to each other.",
+    "trace": "Show a recorded conversation.",
+    "schema": "Write the protocol's types as JSON Schema.",
+}
+_DEFAULT: Final = "serve"
+_HELP: Final = ("--help", "-h")
+"""What shows the help, of each command as well."""
+
+log_file_option: Final = click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the log goes; without it, to standard error.",
+)
+"""Adds `--log-file`, of several commands."""
+record_option: Final = click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Record both directions in this file; `acp-server trace` shows it.",
+)
+"""Adds `--record`, of several commands."""
+
+
+class _Commands(click.Group):
+    """Knows the names and imports the rest; without the name of a command it is `serve`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands or cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        return getattr(import_module(f"acp_server.apps.cli.{cmd_name}"), cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            # click knows only the commands that are imported by now.
+            raise click.UsageError(f"There is no command {name!r}; {meant(name, _COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)  # a shell asks what may stand next
+        if not args or (args[0].startswith("-") and args[0] not in (*_HELP, "--version")):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        # The overview is written here, the help of a command in `invoke`.
+        with written():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with written():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Commands, context_settings={"max_content_width": 100, "help_option_names": _HELP})
+@click.version_option(acp_server.__version__, message="%(prog)s %(version)s")
+def commands() -> None:
+    """An Agent Client Protocol runtime. Without a command it serves the built-in agent, for an editor."""
+
+
+@commands.command()
+@click.argument("directories", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(file_okay=False))
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
+def schema(directories: tuple[str, ...], check: bool) -> int:
+    """Write the protocol's types as JSON Schema into each DIRECTORY (`protocol_schemas` without one)."""
+    from acp_server.schema import export
+
+    try:
+        return export.main([*(["--check"] if check else []), *(directories or ("protocol_schemas",))])
+    except OSError as error:
+        if error.filename is None:  # standard output
+            raise
+        raise UsageError(f"cannot {'read' if check else 'write'} {error.filename}: {error.strerror}") from None
+
+
+@commands.command()
+@click.argument("target", required=False)
+@click.option(
+    "--model",
+    "models",
+    metavar="PROVIDER:NAME",
+    multiple=True,
+    help="Have a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment. If it is "
+    "given several times, the user chooses in each session, and begins with the first.",
+)
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Where the model is, if not at its provider: with openai:NAME any server that is compatible.",
+)
+@click.option(
+    "--pass-env",
+    metavar="NAME",
+    multiple=True,
+    help="Leave this variable in the environment of commands that the model has run. What the model's provider reads, "
+    "such as its key, is taken out of it.",
+)
+@click.option(
+    "--trust-mcp",
+    metavar="NAME",
+    multiple=True,
+    help="Believe the MCP server of this name when a tool says that it only reads: the user is not asked about it.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default=DEFAULT_LEVEL,
+    show_default=True,
+    help="What is worth a line in the log.",
+)
+@log_file_option
+@record_option
+@click.option(
+    "--store",
+    metavar="memory|FILE",
+    help="Where sessions are kept: in memory, or in this file. By default the built-in agent has a file in your state "
+    "directory, and others do as they are written.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    help="The event loop: asyncio, unless the target itself asks for another.",
+)
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Start the agent anew when its Python files change; sessions go on. For its author, at work.",
+)
+@click.option("--memory-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+def serve(
+    target: str | None,
+    models: tuple[str, ...],
+    base_url: str | None,
+    pass_env: tuple[str, ...],
+    trust_mcp: tuple[str, ...],
+    log_level: str,
+    log_file: Path | None,
+    record: Path | None,
+    store: str | None,
+    backend: str | None,
+    reload: bool,
+    memory_file: Path | None,
+) -> int:
+    """Serve an agent to an editor over standard input and output.
+
+    TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
+    without an attribute it is the agent that the file itself runs, or else `agent`. It may be a function that makes the
+    agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
+    """
+    if reload:
+        from acp_server.agent.serve import say_if_terminal
+        from acp_server.apps.cli.reload import serve_reloading
+
+        if models or base_url is not None or pass_env or trust_mcp:
+            raise UsageError("--model and its options are for the built-in agent, and --reload is for one of your own")
+        configure_log(log_level, log_file)
+        say_if_terminal(0)
+        said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
+        return serve_reloading(target, [f"--{name}={value}" for name, value in said.items() if value is not None])
+    return launch(
+        target,
+        models=models,
+        model_options={"base_url": base_url, "pass_env": pass_env, "mcp_trusted": trust_mcp},
+        log_level=log_level,
+        log_file=log_file,
+        record=record,
+        backend=backend,
+        store=store,
+        memory_file=memory_file,
+    )
+
+
+ARGUMENTS: Final = "acp_server.arguments"
+"""The key in `ctx.meta` of the words that the command was given."""
+_CONFIG: Final = "config"
+_LIMIT: Final = "limits"
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ConfiguredCommand(click.Command):
+    """A command with `--config FILE`. What the command line says goes before what the file says.
+
+    The file has a key for each option, a table `limits` with those of `limit_options`, and a table for each option that
+    is NAME=VALUE.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click.Command. Raises UsageError."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click.Command."""
+        shown = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        for title, limits in (("Options", False), ("Limits", True)):
+            with formatter.section(title):
+                formatter.write_dl([record for param, record in shown if isinstance(param, _Limit) is limits])
+
+
+class _Limit(click.Option):
+    """An option that stands in the table `limits` of the file."""
+
+
+class _Number(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
+    """A finite number, from `least` on."""
+
+    def __init__(self, kind: type[int] | type[float], least: float) -> None:
+        self.name = kind.__name__
+        self._kind = kind
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """See click.ParamType."""
+        try:
+            number = self._kind(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a {'whole number' if self._kind is int else 'number'}", param, ctx)
+        if not math.isfinite(number) or number < self._least:
+            self.fail(f"{value} is not at least {self._least:g}, or not finite", param, ctx)
+        return number
+
+
+def config_option(function: _F) -> _F:
+    """Add `--config`."""
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_eager=True,
+        callback=_read,
+        help="A TOML file with a key for each of these options, and the tables bots and limits.",
+    )(function)
+
+
+def limit_options(table: type[Any]) -> Callable[[_F], _F]:
+    """Add an option for each field of a dataclass of limits: numbers with `unit` and `help` in their metadata."""
+
+    def add(function: _F) -> _F:
+        for each in reversed(fields(table)):
+            function = _limit_option(each)(function)
+        return function
+
+    return add
+
+
+def _limit_option(each: Field[Any]) -> Callable[[_F], _F]:
+    kind = int if isinstance(each.default, int) else float
+    return click.option(
+        f"--{each.name.replace('_', '-')}",
+        each.name,
+        cls=_Limit,
+        type=_Number(kind, each.metadata["least"]),
+        metavar=each.metadata["unit"],
+        default=each.default,
+        show_default=True,
+        help=each.metadata["help"],
+    )
+
+
+def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    import tomllib  # Not at the top: every start of an agent passes here, and none of them reads a file of options.
+
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
+    tables: dict[str, Any] = {_LIMIT: document.pop(_LIMIT, {})}
+    if not isinstance(tables[_LIMIT], dict):
+        raise UsageError(f"{path}: limits has to be a table")
+    named = {_key(param): param for param in ctx.command.params if param.name not in (_CONFIG, "check")}
+    values: dict[str, Any] = {}
+    for key, value in [*document.items(), *((f"{_LIMIT}.{key}", value) for key, value in tables[_LIMIT].items())]:
+        param = named.get(key)
+        if param is None:
+            raise UsageError(f"{path}: {key!r} is not an option")
+        try:
+            values[str(param.name)] = _value(ctx, param, value)
+        except (click.BadParameter, TypeError) as error:
+            raise UsageError(f"{path}: {key}: {error}") from None
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+    return path
+
+
+def _key(param: click.Parameter) -> str:
+    name = str(param.name).replace("_", "-")
+    return f"{_LIMIT}.{name}" if isinstance(param, _Limit) else name
+
+
+def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        if "=" not in str(param.metavar):
+            raise TypeError("it is not a table")
+        value = [f"{key}={_text(each, f'{key}: ')}" for key, each in table.items()]
+    elif param.multiple:
+        if not isinstance(value, list):
+            raise TypeError("it has to be a list")
+        value = [_text(each) for each in cast("list[Any]", value)]
+    elif isinstance(param.type, (_Number, click.IntRange)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError("it has to be a number")
+    else:
+        value = _text(value)
+    param.type_cast_value(ctx, value)
+    return value
+
+
+def _text(value: Any, where: str = "") -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{where}it has to be a text")
+    return value

@@ -1,0 +1,64 @@
+"""`acp-server serve --reload`: a new process of the agent whenever its code changes, behind one connection.
+
+conversation    what has passed between client and agent, as far as a new process needs it
+relay           passes it on between the client and one process after the other
+
+Here: which files are watched, and how the processes are started.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from acp_server.agent.process import StandardIO
+from acp_server.apps.cli.reload.relay import Relay
+from acp_server.apps.cli.target import COMMAND, place_of
+from acp_server.errors import UsageError
+
+
+def serve_reloading(target: str | None, options: Sequence[str]) -> int:
+    """Serve `target` with these options of `acp-server serve`, each time its code changes by a new process; the exit
+    code. What would be kept in memory goes into a file that is there as long as this runs. Raises UsageError."""
+    if target is None:
+        raise UsageError("--reload is for an agent of your own: name its file or module")
+    folder = _watched(target)
+    try:
+        import watchfiles
+    except ImportError:
+        raise UsageError("--reload needs watchfiles: pip install 'acp-server[reload]'") from None
+
+    async def watch(relay: Relay, stop: anyio.Event) -> None:
+        only = watchfiles.PythonFilter()
+        async for each in watchfiles.awatch(folder, watch_filter=only, stop_event=stop, ignore_permission_denied=True):
+            relay.change(sorted(file for _, file in each))
+
+    async def serve() -> int:
+        with tempfile.TemporaryDirectory(prefix="acp-server-") as private:
+            command = [*COMMAND, target, *options, "--memory-file", str(Path(private, "sessions.db"))]
+            relay, stop = Relay(standard_io.stream(), command), anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watch, relay, stop)
+                # With its first step it watches, so that no change after the start of a process is missed.
+                await anyio.lowlevel.checkpoint()
+                await relay.run()
+                stop.set()
+            return relay.code
+
+    standard_io = StandardIO()
+    try:
+        return anyio.run(serve)
+    finally:
+        standard_io.close()
+
+
+def _watched(target: str) -> Path:
+    """The folder of the agent's file, or the present one, where its module is."""
+    place = place_of(target)
+    folder = Path.cwd() if place is None else place.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
+    return folder

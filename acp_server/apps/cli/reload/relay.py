@@ -1,0 +1,341 @@
+"""Passes on what client and agent say to each other, and replaces the agent's process when its code has changed.
+
+A process is replaced while it owes the client no answer. The client then waits: its requests are kept for the new
+process, which first hears what the old one knew. What the new one answers to that stays here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from typing import Any, Final, Literal, cast
+
+import anyio
+
+from acp_server.agent.log import standard_error
+from acp_server.agent.record import LONGEST_LINE
+from acp_server.apps.cli.reload.conversation import Conversation
+from acp_server.errors import INTERNAL_ERROR
+from acp_server.peer.stream import Stream
+from acp_server.processes.child import ChildProcess
+from acp_server.wire import codec
+from acp_server.wire.framing import Line, LineFramer, TooLong
+from acp_server.wire.messages import Notification, Request, RequestId, Response, classify
+
+logger = logging.getLogger("acp_server.apps.cli")
+
+_MOST_HELD: Final = 16 * 1024 * 1024
+"""Bytes of the client's that wait for a new process. Beyond that its input is not read."""
+_END: Final = 15.0
+"""Seconds in which an agent's last words are passed on, once its input has ended. By then `Limits` has ended it."""
+_LAST_WRITE: Final = 5.0
+"""Seconds that the client has to take what a process has said, at the end of all."""
+_REFUSAL: Final = "The agent has ended. It starts again when its code changes. Its log says why."
+_LOST: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class Relay:
+    """One client, and one process after the other that `command` starts."""
+
+    def __init__(self, client: Stream, command: Sequence[str]) -> None:
+        self._client = client
+        self._writing = anyio.Lock()
+        self._command = command
+        self._conversation = Conversation()
+        self._news = anyio.Event()
+        self._state: Literal["starting", "running", "ended"] = "starting"
+        self._held: deque[tuple[Line, Any]] = deque()
+        self._held_bytes = 0
+        self._changed: Sequence[str] = ()
+        """Files that have changed since the last process was started."""
+        self._over = False
+        """The client is gone, or a signal says that this is the end."""
+        self._agent: ChildProcess | None = None
+        self._gone = False
+        """The agent's output has ended."""
+        self._signals: set[int] = set()
+        self.code = 0
+        """The exit code of the last process, as a shell has it."""
+        self._ids = count(1)
+        self._waiting: dict[RequestId, tuple[anyio.Event, list[Response]]] = {}
+        """What this relay itself has asked the process."""
+        self._reopened: str | None = None
+        """The session that is being opened again: what is said of it, the client knows."""
+
+    async def run(self) -> None:
+        """Serve until the client is gone, or a signal ends it."""
+        async with anyio.create_task_group() as tasks:
+            if sys.platform != "win32":
+                tasks.start_soon(self._pass_signals_on)
+            tasks.start_soon(self._listen)
+            while not self._over:
+                await self._serve_with_one_process()
+            tasks.cancel_scope.cancel()
+
+    def change(self, files: Sequence[str]) -> None:
+        """The code has changed: from the next quiet moment on a new process serves."""
+        self._changed = files
+        when = "" if self._conversation.is_quiet else " when it has answered"
+        logger.warning("%s changed: the agent starts again%s", _names(files), when)
+        self._tell()
+
+    # -- what happens
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._news.wait()
+
+    def _serves(self, state: Literal["running", "ended"]) -> None:
+        self._state = state
+        self._tell()
+
+    def _end(self) -> None:
+        self._over = True
+        self._tell()
+
+    async def _pass_signals_on(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as numbers:
+            async for number in numbers:
+                self._signals.add(number)
+                if self._agent is not None and self._agent.exit_code is None:
+                    with suppress(ProcessLookupError):  # it has just ended
+                        os.kill(self._agent.pid, number)
+                if number != signal.SIGINT or self._state == "ended":
+                    self.code = 128 + number
+                    self._end()
+
+    # -- one process
+
+    async def _serve_with_one_process(self) -> None:
+        self._changed, self._gone = (), False
+        self._state = "starting"
+        agent = self._agent = await ChildProcess.start(self._command, on_stderr=standard_error().write)
+        hearing, starting = anyio.CancelScope(), anyio.CancelScope()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hear, agent, hearing)
+            tasks.start_soon(self._bring_up, agent, starting)
+            await self._until(lambda: self._gone or self._over or bool(self._changed and self._conversation.is_quiet))
+            if not self._over:
+                self._state = "starting"
+            starting.cancel()
+            await agent.stream.aclose()
+            with anyio.move_on_after(_END):
+                await self._until(lambda: self._gone)
+            if not self._gone:
+                agent.kill()
+            # What it has said is for the client, however slow that is, as long as there is to be another process.
+            await self._until(lambda: self._gone or self._over)
+            with anyio.move_on_after(_LAST_WRITE):
+                await self._until(lambda: self._gone)
+            hearing.cancel()
+        await agent.aclose()
+        self._agent = None
+        await self._finish_with_client()
+        self.code = code = _as_shell(agent.exit_code)
+        if any(code == 128 + number for number in self._signals):
+            self._end()
+        if not self._over and not self._changed:
+            logger.error("the agent has ended with exit code %d; it starts again when its code changes", code)
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        self._serves("ended")
+        async with self._patience():
+            while self._held:
+                await self._refuse(self._held.popleft()[1])
+        self._held_bytes = 0
+        await self._until(lambda: self._over or bool(self._changed))
+
+    async def _bring_up(self, agent: ChildProcess, scope: anyio.CancelScope) -> None:
+        with scope:
+            await self._replay(agent)
+            # If it is to end already, what is left waits for the next one.
+            while self._held and not scope.cancel_called:
+                line, value = self._held.popleft()
+                self._held_bytes -= len(line)
+                await self._to_agent(line, value)
+            if not scope.cancel_called:
+                self._serves("running")
+
+    async def _replay(self, agent: ChildProcess) -> None:
+        """Tell a new process what the one before it knew."""
+        talk = self._conversation
+        if talk.initialize is None:
+            return
+        offered = (await self._ask(agent, talk.initialize.method, talk.initialize.params)).result
+        if not isinstance(offered, dict):
+            logger.warning("the new process refuses to be initialized")
+            return
+        offered = cast("dict[str, Any]", offered)
+        if offered != talk.offered:
+            logger.warning("the agent offers something else than before, which a client learns when it connects again")
+            talk.offered = offered
+        if talk.login is not None:
+            await self._ask(agent, talk.login.method, talk.login.params)
+        method, kept = talk.reopening(offered), 0
+        if method is not None:
+            for session, params in list(talk.sessions.items()):
+                self._reopened = session
+                kept += (await self._ask(agent, method, params)).error is None
+        logger.warning("started again; %d of %d sessions go on", kept, len(talk.sessions))
+
+    async def _ask(self, agent: ChildProcess, method: str, params: Any) -> Response:
+        """An answer of the process to this relay. Without one, the end of the process cancels this."""
+        id = f"reload-{next(self._ids)}"
+        answered, answers = self._waiting[id] = anyio.Event(), []
+        request = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        try:
+            await _send_to(agent, codec.encode(request))
+            await answered.wait()
+        finally:
+            del self._waiting[id]
+        (answer,) = answers
+        if answer.error is not None:
+            logger.warning("%s fails in the new process: %s", method, answer.error.get("message"))
+        return answer
+
+    async def _finish_with_client(self) -> None:
+        """Answer what the process has left open, and withdraw what it has asked."""
+        left, asked = self._conversation.forget_process()
+        async with self._patience():
+            for id in left:
+                await self._to_client(codec.encode(_refusal(id)))
+            for id in asked:
+                withdrawal = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}}
+                await self._to_client(codec.encode(withdrawal))
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncGenerator[None]:
+        """For what the client is told, however slow it is. Once this is the end it has `_LAST_WRITE` to take that."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hurry, tasks.cancel_scope)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _hurry(self, scope: anyio.CancelScope) -> None:
+        await self._until(lambda: self._over)
+        scope.deadline = anyio.current_time() + _LAST_WRITE
+
+    # -- from the client
+
+    async def _listen(self) -> None:
+        framer = LineFramer(LONGEST_LINE)
+        try:
+            while data := await self._client.receive():
+                for line in framer.feed(data):
+                    await self._client_says(line)
+            if (rest := framer.finish()) is not None:
+                await self._client_says(rest)
+        except _LOST as error:
+            logger.warning("reading from the client fails: %s", error)
+        self._end()
+
+    async def _client_says(self, line: Line) -> None:
+        value = _decoded(line)
+        if self._state == "running" or isinstance(classify(value), Response):
+            # A new process may ask something while it learns what it has to know.
+            await self._to_agent(line, value)
+        elif self._state == "starting":
+            self._held.append((line, value))
+            self._held_bytes += len(line)
+            if self._held_bytes > _MOST_HELD:
+                await self._until(lambda: self._state != "starting")
+        else:
+            await self._refuse(value)
+
+    async def _to_agent(self, line: Line, value: Any) -> None:
+        said = self._conversation.from_client(value)
+        if self._agent is None or isinstance(line, TooLong) or (said is None and value is not None):
+            return
+        await _send_to(self._agent, bytes(line) + b"\n" if said is value else codec.encode(said))
+
+    async def _refuse(self, value: Any) -> None:
+        messages = cast("list[Any]", value) if isinstance(value, list) else [value]
+        answers = [_refusal(each.id) for each in map(classify, messages) if isinstance(each, Request)]
+        if answers:
+            await self._to_client(codec.encode(answers if isinstance(value, list) else answers[0]))
+
+    # -- from the agent
+
+    async def _hear(self, agent: ChildProcess, scope: anyio.CancelScope) -> None:
+        framer = LineFramer(LONGEST_LINE)
+        with scope:
+            while data := await agent.stream.receive():
+                await self._to_client(b"".join(map(self._agent_says, framer.feed(data))))
+        self._gone = True
+        self._tell()
+
+    def _agent_says(self, line: Line) -> bytes:
+        """What the client is to get of it."""
+        value = _decoded(line)
+        if self._is_for_us(value) or isinstance(line, TooLong):
+            return b""
+        said = self._conversation.from_agent(value)
+        self._tell()
+        if said is None and value is not None:
+            return b""
+        return bytes(line) + b"\n" if said is value else codec.encode(said)
+
+    def _is_for_us(self, value: Any) -> bool:
+        match classify(value):
+            case Response(id=str() as id) as answer if id in self._waiting:
+                answered, answers = self._waiting[id]
+                answers.append(answer)
+                answered.set()
+                # What comes right behind, such as the commands that there are now, is news.
+                self._reopened = None
+                return True
+            case Notification(method="session/update", params={"sessionId": session}):
+                return session is not None and session == self._reopened
+            case _:
+                return False
+
+    async def _to_client(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            async with self._writing:
+                await self._client.send(data)
+        except _LOST:
+            self._end()
+
+
+async def _send_to(agent: ChildProcess, data: bytes) -> None:
+    try:
+        await agent.stream.send(data)
+    except _LOST:
+        pass  # it has ended, and what it owes is answered when its output has been read
+
+
+def _decoded(line: Line) -> Any:
+    """The value of a line; None if it is not JSON, which is passed on as it is."""
+    if isinstance(line, TooLong):
+        logger.warning("a line of more than %d bytes is lost", LONGEST_LINE)
+        return None
+    try:
+        return codec.decode(line)
+    except codec.DecodeError:
+        return None
+
+
+def _refusal(id: RequestId) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": _REFUSAL}}
+
+
+def _names(files: Sequence[str]) -> str:
+    shown = ", ".join(os.path.relpath(file) for file in files[:3])
+    return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"
+
+
+def _as_shell(code: int | None) -> int:
+    return 1 if code is None else code if code >= 0 else 128 - code

@@ -1,0 +1,292 @@
+"""Shows what an agent says and does as lines of text, with colours where the output is a terminal.
+
+It asks nothing and waits for nothing; `acp_server.apps.cli.chat` and `acp_server.apps.cli.demo` feed it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+import click
+
+from acp_server.apps.cli.output import StandardOutput
+from acp_server.apps.cli.screen_call import Calls, CommandOutput, Line, ShownCall, argument_lines, place_of, text_of
+from acp_server.safe_text import escape, masked
+from acp_server.schema import (
+    AgentThoughtChunk,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    ContentChunk,
+    CurrentModeUpdate,
+    Notice,
+    Plan,
+    PlanEntry,
+    RequestPermissionRequest,
+    SessionUpdate,
+    ToolCall,
+    ToolCallUpdate,
+    UnknownSessionUpdate,
+    UserMessageChunk,
+)
+
+_WIDEST_USAGE: Final = 40
+"""Characters of a command and its arguments up to which what it does stands beside the others'."""
+
+_PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+
+_TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
+
+_MOST_OUTPUTS: Final = 100
+"""Commands whose output is remembered."""
+
+_MOST_COMMANDS: Final = 200
+"""Commands that are shown."""
+
+_LONGEST_DESCRIPTION: Final = 1_000
+"""Characters that are shown of what a command does."""
+_ENDLESS: Final = 1_000_000
+"""More columns than any line has characters."""
+
+_NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
+
+
+def clean(text: str) -> str:
+    """`text` without what would make a terminal do something else than show it."""
+    return masked(text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """`text`, clean, with a mark in place of each newline."""
+    return clean(text).replace("\n", _NEWLINE)
+
+
+def step(entry: PlanEntry) -> str:
+    """A step of a plan with a mark for its state; what it says is the agent's, and not clean yet."""
+    return f"{_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}"
+
+
+def hint_of(command: AvailableCommand) -> str:
+    """What may be typed behind the command's name."""
+    return getattr(command.input, "hint", None) or ""
+
+
+def use_standard_output() -> None:
+    """Make standard output take any text, whatever the terminal's character set."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+def _columns() -> int:
+    """How wide the terminal is; elsewhere each line is as long as it is."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
+
+
+class Screen:
+    """Standard output, written to line by line or as text streams in.
+
+    An agent repeats what it reads in files, and a terminal obeys what it is shown. So `painted` is the only way to a
+    terminal, and it makes clean whatever it paints; `write_out` gets nothing that has not been there.
+    """
+
+    def __init__(self, output: StandardOutput | None = None) -> None:
+        self.output = output or StandardOutput()
+        self._colour = None if "NO_COLOR" not in os.environ else False
+        self._line_start = True
+        self.speaking: type | None = None
+        """The kind of chunk that the text belongs to which is being written."""
+        self._outputs: dict[str, CommandOutput] = {}
+        self.calls: Final = Calls(self._outputs)
+
+    # -- writing
+
+    def say(self, text: str, **style: Any) -> None:
+        """Continue the text that is being written."""
+        if text:
+            self._write(text, **style)
+            self._line_start = text.endswith("\n")
+
+    def line(self, text: str = "", rest: str = "", **style: Any) -> None:
+        """A line of its own, and just one, whatever is in `text`. `rest` is what stands behind it, dim."""
+        self.fresh()
+        self._write(one_line(text), **style)
+        self._write(one_line(rest), dim=True)
+        self._write("\n")
+
+    def error(self, error: Exception) -> None:
+        """What went wrong. It may be several lines; those behind the first are indented."""
+        first, *others = clean(str(error)).split("\n")
+        self.line(first, fg="red")
+        for other in others:
+            self.line(f"    {other}", fg="red")
+
+    def fresh(self) -> None:
+        """Go to the start of a line, if not there."""
+        if not self._line_start:
+            self._write("\n")
+            self._line_start = True
+        self.speaking = None
+
+    def painted(self, text: str, paint: Callable[[str], str] | None = None) -> str:
+        """`text`, clean, with the control sequences that `paint` puts around it."""
+        text = clean(text)
+        if paint is None or self._colour is False:
+            return text
+        # Each line by itself, for what is shown in between has colours of its own.
+        return "\n".join(paint(line) if line else "" for line in text.split("\n"))
+
+    def write_out(self, painted: str) -> None:
+        """Give what was painted to the terminal. A screen that shows it elsewhere has a method of its own."""
+        self.output.write(painted, colour=self._colour)
+
+    def _write(self, text: str, **style: Any) -> None:
+        if text:
+            self.write_out(self.painted(text, partial(click.style, **style) if style else None))
+
+    # -- what an agent shows
+
+    def update(self, update: SessionUpdate | ToolCallUpdate) -> None:
+        """Show one update of a session, or of a tool call that waits for approval."""
+        if isinstance(update, ContentChunk):
+            self._chunk(update)
+        elif isinstance(update, (ToolCall, ToolCallUpdate)):
+            self._call(update)
+        elif isinstance(update, Plan):
+            for entry in update.entries:
+                self.line(f"  {step(entry)}", fg="cyan")
+        elif isinstance(update, CurrentModeUpdate):
+            self.line(f"  mode: {update.current_mode_id}", fg="cyan")
+        elif isinstance(update, AvailableCommandsUpdate):
+            self.commands(update.available_commands)
+        elif isinstance(update, Notice):
+            self.line(f"  {update.title}", f"  {update.description or ''}".rstrip(), fg="yellow")
+        elif isinstance(update, UnknownSessionUpdate) and update.tag in _TERMINAL:
+            self._terminal(update.fields)
+
+    def commands(self, commands: Sequence[AvailableCommand]) -> None:
+        """Show what can be asked for."""
+        if not commands:
+            return  # click wants at least one row
+        rows = [
+            (
+                one_line(f"/{escape(each.name, exact=True)} {hint_of(each)}").rstrip(),
+                one_line(each.description[:_LONGEST_DESCRIPTION]),
+            )
+            for each in commands[:_MOST_COMMANDS]
+        ]
+        columns = _columns()
+        table = click.HelpFormatter(width=columns)
+        with table.indentation():
+            table.write_dl(rows, col_max=min(_WIDEST_USAGE, columns // 3))
+        for line in table.getvalue().splitlines():
+            self.line(line, dim=True)
+        if (more := len(commands) - _MOST_COMMANDS) > 0:
+            self.line(f"  ... {more:,} more commands", dim=True)
+
+    def _chunk(self, chunk: ContentChunk) -> None:
+        if self.speaking is not type(chunk):
+            self.fresh()
+            self.speaking = type(chunk)
+            if isinstance(chunk, UserMessageChunk):
+                self.say("> ")
+        style = {"dim": True} if isinstance(chunk, AgentThoughtChunk) else {}
+        self.text(text_of(chunk.content), **style)
+
+    def text(self, text: str, **style: Any) -> None:
+        """A piece of a message."""
+        self.say(text, **style)
+
+    def _call(self, update: ToolCall | ToolCallUpdate) -> None:
+        call = self.calls.of(update)
+        if call.change(update):
+            where = f"  {place}" if (place := place_of(update.locations)) else ""
+            self.line(f"  * {call.title} [{call.state}]{where}", fg=call.colour)
+        self._write_news(call)
+
+    def command_wrote(self, terminal_id: str, text: str) -> None:
+        """A command that runs here has written something. It is shown with the call that it belongs to."""
+        self._output(terminal_id).feed(text)
+        self._has_written(terminal_id)
+
+    def _terminal(self, update: dict[str, Any]) -> None:
+        """A command that the agent runs by itself has written something (version 2 of the protocol)."""
+        id = str(update.get("terminalId"))
+        if "output" in update:
+            self._outputs.pop(id, None)
+            output: Any = update["output"]
+            update = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
+        try:
+            self._output(id).feed_bytes(b64decode(update.get("data", ""), validate=True))
+        except (ValueError, TypeError):
+            return  # not base64, which counts as absent
+        self._has_written(id)
+
+    def _output(self, terminal_id: str) -> CommandOutput:
+        if terminal_id not in self._outputs and len(self._outputs) >= _MOST_OUTPUTS:
+            del self._outputs[next(iter(self._outputs))]
+        return self._outputs.setdefault(terminal_id, CommandOutput())
+
+    def _has_written(self, terminal_id: str) -> None:
+        for call in self.calls:
+            if call.shows(terminal_id):
+                self.call_wrote(call)
+
+    def call_wrote(self, call: ShownCall) -> None:
+        """There may be more of a running call's output to show."""
+        self._write_news(call)
+
+    def _write_news(self, call: ShownCall) -> None:
+        self._lines(call.news(call.contents))
+
+    def _lines(self, lines: Iterable[Line]) -> bool:
+        """Write them; whether there is more than they show."""
+        is_cut = False
+        for text, style, is_cut_here in lines:
+            self.line(f"    {text}", **style)
+            is_cut |= is_cut_here
+        return is_cut
+
+    def turn_over(self) -> None:
+        """The turn is over: nothing of it will change any more."""
+        self.fresh()
+
+    # -- questions
+
+    def question(self, request: RequestPermissionRequest) -> Callable[[], None] | None:
+        """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers. If
+        that is too much, the beginning and the end of it, and returned is what shows all."""
+        self.update(request.tool_call)
+        call = self.calls.of(request.tool_call)
+        self.show_call(call)
+        is_cut = self._lines(call.unseen()) | call.is_cut
+        is_cut |= self._lines(() if call.has_shown_arguments else argument_lines(call.arguments))
+        self._asked(call, request)
+        if not is_cut:
+            return None
+
+        def show_all() -> None:
+            self._lines(call.whole())
+            self._asked(call, request)
+
+        return show_all
+
+    def _asked(self, call: ShownCall, request: RequestPermissionRequest) -> None:
+        self.line(f"  ? {call.title}", fg="magenta", bold=True)
+        self.answers([option.name for option in request.options])
+
+    def show_call(self, call: ShownCall) -> None:
+        """What there is to know of a call before the user decides about it; here it has been shown as it came."""
+
+    def at_line_start(self) -> None:
+        """What is written next is at the start of a line: the user will have pressed Enter."""
+        self._line_start = True
+
+    def answers(self, answers: Sequence[str]) -> None:
+        """The answers that there are to a question, with the number of each."""
+        for number, answer in enumerate(answers, 1):
+            self.line(f"    {number}) {answer}")

@@ -1,0 +1,256 @@
+"""The built-in agent with a model: the tools of the workspace, driven by what a model makes of a user's message.
+
+Which model there is and how it is talked to is the matter of `acp_server.integrations`. For a model the engines give
+what they find as text of bounded length. What is said of it to users is shown with the call; `report` has the tools for
+users who ask for themselves. Those that change files are the same for both, in `change`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+from anyio import to_thread
+
+from acp_server import __version__
+from acp_server.agent.app import Agent
+from acp_server.apps.coder import change, report
+from acp_server.apps.coder.batches import Batches
+from acp_server.apps.coder.read import Passage, Reading, Skipped, read_text
+from acp_server.apps.coder.roots import Refusal, Roots, open_roots
+from acp_server.apps.coder.run import MOST_TOLD, Ended, always_run, ask_run, end_of, execute, run_title
+from acp_server.apps.coder.search import Hit, Search
+from acp_server.apps.coder.walk import files_below
+from acp_server.integrations.messages import cut
+from acp_server.integrations.model import find_model
+from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
+from acp_server.session.turn import Turn
+from acp_server.session.typed import EMPTY, entitle, is_empty
+from acp_server.tools.context import ToolContext
+from acp_server.tools.output import Output
+
+logger = logging.getLogger("acp_server.apps.coder")
+
+INSTRUCTIONS: Final = "AGENTS.md"
+"""The file in a session's directory that says how to work on the project."""
+
+MOST_REQUESTS: Final = 200
+"""To the model, for one message of the user."""
+
+_BASICS: Final = """\
+You work on the user's project, with tools that look into its files, change them and run commands. The user sees each \
+call of a tool, and is asked before a file is changed or a command is run; what the user does not allow is not done, \
+so do not try it again in another way. Look before you change: read what you edit, and keep to the style that is \
+there. Change what was asked for and nothing else. Check what you have done, by the project's tests if there are some. \
+Answer shortly, in Markdown, and say what you have not done or could not check.
+
+The project's directory: {cwd}
+{more}The system: {system}
+"""
+
+
+def model_agent(
+    *models: str, base_url: str | None = None, pass_env: Sequence[str] = (), mcp_trusted: Sequence[str] = ()
+) -> Agent:
+    """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. Of several the user
+    chooses one in each session, and begins with the first. `base_url`: of another server than the provider's own.
+    Commands get the environment without what the providers read of it, such as keys, but for the names in `pass_env`.
+    Sessions have the tools of their MCP servers where the extra `mcp` is installed; `mcp_trusted`: see `Agent`. Raises
+    UsageError, see `find_model`."""
+    reads: set[str] = set()
+    found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
+    assistant = import_module("pydantic_ai").Agent(found[models[0]], instructions=_instructions)
+    limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
+    choice = found if len(found) > 1 else {}
+    answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
+    agent = Agent(
+        "acp-server-model",
+        version=__version__,
+        title=f"acp-server with {' or '.join(found)}",
+        accepts=["image", "embedded_context"],
+        mcp=find_spec("mcp") is not None,
+        mcp_trusted=mcp_trusted,
+    )
+    add_tools(agent, frozenset(reads.difference(pass_env)))
+    offer_models(agent, list(choice))
+    agent.session(open_roots)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await entitle(turn)
+        if is_empty(turn):
+            await turn.say(f"{EMPTY}\n")
+        else:
+            await answer(turn)
+
+    return agent
+
+
+def _turn(turn: Turn) -> Turn:
+    """What the instructions are made from."""
+    return turn
+
+
+async def _instructions(context: Any) -> str:
+    """What the model is told before the conversation, found anew in each turn."""
+    turn: Turn = context.deps
+    roots: Roots = turn.session.data
+    further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
+    basics = _BASICS.format(cwd=roots.cwd, more=further, system=sys.platform)
+    project = await to_thread.run_sync(_of_project, roots)
+    parts = [basics, f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else ""]
+    if turn.session.mcp_servers:
+        parts.append(turn.session.mcp.instructions)
+    return "\n".join(filter(None, parts))
+
+
+def _of_project(roots: Roots) -> str:
+    try:
+        return cut(read_text(roots.place(INSTRUCTIONS)[1], INSTRUCTIONS) or "")
+    except Refusal as refusal:
+        logger.warning("the instructions of the project are not used: %s", refusal)
+        return ""
+
+
+MOST_CHARACTERS: Final = 30_000
+"""Of one result: models pay for each, and again in each further request."""
+
+MOST_HITS: Final = 200
+MOST_FILES: Final = 1_000
+
+
+def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
+    """Have the agent offer them. `without`: the variables that commands do not get."""
+    agent.tool(name="list_files", kind="search", title=list_title)(list_files)
+    agent.tool(name="search", kind="search", title=report.search_title)(search)
+    agent.tool(name="read", kind="read", title=read_title)(read)
+    agent.tool(
+        name="edit",
+        kind="edit",
+        title=change.edit_title,
+        approval=change.ask_edit,
+        approval_key=change.always_changed,
+        auto_approve=True,
+        description="Replace `old`, a text that is in the file `path` exactly once, by `new`. Take some lines around "
+        "what changes, exactly as `read` shows them.",
+    )(change.edit)
+    agent.tool(
+        name="write",
+        kind="edit",
+        title=change.write_title,
+        approval=change.ask_write,
+        approval_key=change.always_changed,
+        auto_approve=True,
+        description="Make the file `path`, or replace all that is in it, by `content`.",
+    )(change.write)
+
+    async def run(command: str, call: ToolContext) -> Output:
+        """Run a command of the shell in the project's directory, and wait for its end: what it prints, and how it ends.
+        It gets no input. What it has started ends with it, except for processes that have left its process group."""
+        return _printed(await execute(command, call, without))
+
+    agent.tool(kind="execute", title=run_title, approval=ask_run, approval_key=always_run, auto_approve=True)(run)
+
+
+def list_title(path: str | None = None) -> str:
+    """What the user sees."""
+    return "List the files" if path is None else f"List the files in {report.quoted(path)}"
+
+
+async def list_files(call: ToolContext, path: str | None = None) -> str:
+    """List the files of the project, or those below the directory `path`, without those that git ignores."""
+    call.verbatim()
+    roots: Roots = call.session.data
+    found: list[str] = []
+    with closing(Batches(_paths(roots, path))) as batches:
+        async for batch in batches:
+            found += map(roots.display, batch)
+            if len(found) >= MOST_FILES:
+                break
+    return _lines(found, MOST_FILES, "files", "name a directory") or "There are no files."
+
+
+def _paths(roots: Roots, path: str | None) -> Generator[str | None]:
+    for item in files_below(roots, path):
+        yield None if isinstance(item, Skipped) else item
+
+
+async def search(pattern: str, call: ToolContext, path: str | None = None) -> str:
+    """Search the files of the project, or those below `path`, for a regular expression. `(?i)` at its beginning ignores
+    case. Each hit is a line: path, number of the line, number of the column, text."""
+    call.verbatim()
+    roots: Roots = call.session.data
+    # To compile the largest patterns takes tens of milliseconds.
+    engine = await to_thread.run_sync(Search, roots, pattern, path)
+    hits: list[Hit] = []
+    with closing(Batches(engine.run())) as batches:
+        async for batch in batches:
+            hits += batch
+            report.locate(call, [(hit.path, hit.line) for hit in batch])
+            if len(hits) >= MOST_HITS:
+                break
+    lines = [f"{roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}" for hit in hits]
+    words = _lines(lines, MOST_HITS, "hits", "look for something more special") or "There are no hits."
+    if engine.gave_up:
+        words += "\n[the pattern is too slow, so not all files were searched]"
+    return words
+
+
+def read_title(path: str, first_line: int | None = None, last_line: int | None = None) -> str:
+    """What the user sees."""
+    return report.read_title(_target(path, first_line, last_line))
+
+
+async def read(path: str, call: ToolContext, first_line: int | None = None, last_line: int | None = None) -> str:
+    """Read a text file, or its lines from `first_line` to `last_line`, counted from 1. Of a long file the first part is
+    shown, and from which line on more can be read."""
+    call.verbatim()
+    reading = Reading(call.session.data, _target(path, first_line, last_line))
+    found = await to_thread.run_sync(reading.find)
+    async for (passage,) in Batches(reading.run(await report.in_editor(call, found))):
+        call.raw_output = {"first": passage.first, "last": passage.last}
+        report.locate(call, [(passage.path, passage.first)])
+        return _read(passage)
+    raise RuntimeError("a reading ended without a passage")
+
+
+def _target(path: str, first_line: int | None, last_line: int | None) -> str:
+    if first_line is None and last_line is None:
+        return path
+    return f"{path}:{1 if first_line is None else first_line}-{'' if last_line is None else last_line}"
+
+
+def _read(passage: Passage) -> str:
+    if not passage.text:
+        return "The file is empty."
+    text = passage.text
+    if len(text) <= MOST_CHARACTERS:
+        return text if passage.left_out is None else f"{text}\n[{passage.left_out}]"
+    end = text.rfind("\n", 0, MOST_CHARACTERS)
+    if end < 0:
+        return f"{text[:MOST_CHARACTERS]}\n[line {passage.first} is cut here]"
+    following = passage.first + text.count("\n", 0, end) + 1
+    return f"{text[:end]}\n[more from line {following} on]"
+
+
+def _printed(ended: Ended) -> Output:
+    printed = end_of(ended.output, MOST_TOLD)
+    # What it has printed is shown by now.
+    told = Output(f"{printed}\n[{ended}]".lstrip("\n"), said=True)
+    told.text = str(ended)
+    return told
+
+
+def _lines(lines: list[str], most: int, what: str, advice: str) -> str:
+    """They, one below the other, as far as there is room."""
+    room = MOST_CHARACTERS
+    for number, line in enumerate(lines):
+        room -= len(line) + 1
+        if number == most or room < 0:
+            return "\n".join([*lines[:number], f"[there are more {what}: {advice}]"])
+    return "\n".join(lines)

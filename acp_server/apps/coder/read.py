@@ -1,0 +1,341 @@
+"""Reads text files: block by block, with bounded memory, whatever they contain; as a whole, to be changed; or some of
+their lines, within bounds that the user is told about.
+
+Regular files only are opened: a pipe or a device never makes it wait. A `Reading` is a plain generator for a worker
+thread. It decides nothing about how the text is shown. Paths are absolute, but for what a user typed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import re
+import stat
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+from acp_server.apps.coder.roots import Refusal, Roots, quoted
+from acp_server.paths import Place, way_to
+
+BLOCK_BYTES = 256 * 1024
+BINARY_PROBE = 8 * 1024
+
+# What a system lacks it does not need: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
+_OPEN_FLAGS: int = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT")
+)
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like the mark of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class BinaryFile(Exception):
+    """The file holds no text: there is a NUL byte in its first 8 KiB."""
+
+
+class Block(NamedTuple):
+    """Whole lines, joined by newlines, without the newline that ends the last of them.
+
+    Where a single line is longer than a block, it comes in pieces: each holds nothing but a part of that line.
+    """
+
+    text: str
+    continues: bool = False  # a piece of the line that the block before left unfinished
+    unfinished: bool = False  # the line goes on in the next block
+
+    @property
+    def newlines(self) -> int:
+        """By how many lines the line number has grown when the next block begins."""
+        return 0 if self.unfinished else self.text.count("\n") + 1
+
+
+def blocks(path: str | Place) -> Generator[Block]:
+    """The text of a file as blocks of about 256 KiB.
+
+    UTF-8, or what a byte order mark says; what cannot be decoded becomes U+FFFD. Lines end with LF, CR LF or
+    CR, as in an editor; all of them arrive as LF.
+
+    Raises:
+        BinaryFile: the file holds no text.
+        OSError: it cannot be read, or it is not a regular file.
+    """
+    descriptor = open_regular(path)
+    try:
+        data = os.read(descriptor, BLOCK_BYTES)
+        mark, encoding = _encoding(data)
+        bytes_to_text = codecs.getincrementaldecoder(encoding)("replace")
+        decoder = io.IncrementalNewlineDecoder(bytes_to_text, translate=True)
+        data = data[len(mark) :]
+        begun, continues = "", False
+        while data:
+            text = begun + decoder.decode(data)
+            data = os.read(descriptor, BLOCK_BYTES)
+            if not data:
+                text += decoder.decode(b"", final=True)
+            if continues and (end := text.find("\n")) >= 0:
+                yield Block(text[:end], continues=True)
+                text, continues = text[end + 1 :], False
+            end = text.rfind("\n")
+            if end >= 0:
+                yield Block(text[:end])
+                text = text[end + 1 :]
+            if len(text) >= BLOCK_BYTES:
+                yield Block(text, continues, unfinished=True)
+                text, continues = "", True
+            begun = text
+        if begun or continues:
+            yield Block(begun, continues)
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(path: str | Place) -> int:
+    """A descriptor for reading a regular file, to be closed by the caller. OSError for anything else than a file; on
+    the way to a `Place` no link is followed."""
+    if isinstance(path, Place):
+        with way_to(path) as way:
+            descriptor = way.open()
+    else:
+        descriptor = os.open(path, _OPEN_FLAGS)
+    return regular(descriptor)
+
+
+def regular(descriptor: int) -> int:
+    """The descriptor itself. What is not a regular file is closed, and raises OSError."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "Not a regular file")
+
+
+class Skipped(NamedTuple):
+    """Something that could not be read.
+
+    Attributes:
+        path: absolute.
+        reason: for the user; it names no path.
+        line: the number of the line that was left out, None if everything was.
+        rules: of an ignore file that was read and does not count: how many it has.
+    """
+
+    path: str
+    reason: str
+    line: int | None = None
+    rules: int | None = None
+
+
+def reason_of(error: OSError) -> str:
+    """What went wrong, without the path that the text of an OSError names."""
+    return error.strerror or type(error).__name__
+
+
+def _encoding(head: bytes) -> tuple[bytes, str]:
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return mark, encoding
+    if b"\0" in head[:BINARY_PROBE]:
+        raise BinaryFile
+    return b"", "utf-8"
+
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""A change is shown with both texts before it is made, in one message."""
+
+
+def read_text(place: Place, name: str) -> str | None:
+    """The text of a file, line breaks and all; None if it does not exist. `name`: how to call it in a message.
+
+    Raises:
+        Refusal: it cannot be read, or holds no text in UTF-8, or too much.
+    """
+    try:
+        data = read_bytes(open_regular(place))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refusal(f"{reason_of(error)}: {name}") from None
+    if len(data) > MOST_BYTES:
+        raise Refusal(f"Larger than {MOST_BYTES // 2**20} MiB: {name}")
+    if b"\0" in data:
+        raise Refusal(f"A binary file: {name}")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Refusal(f"Not a text in UTF-8: {name}") from None
+
+
+def read_bytes(descriptor: int) -> bytes:
+    """All that is in a file, or the first 4 MiB and one byte more. The descriptor is closed."""
+    with open(descriptor, "rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+MOST_LINES = 2_000
+MOST_CHARACTERS = 256 * 1024
+
+
+class Passage(NamedTuple):
+    """What was read.
+
+    Attributes:
+        path: the file, absolute.
+        first: the number of the first line of `text`, counted from 1.
+        last: that of the last one; it is `first - 1` if there are none.
+        text: the lines, joined by newlines, without the newline after the last one.
+        left_out: None, or a sentence that says what of the wanted lines is not in `text`.
+    """
+
+    path: str
+    first: int
+    last: int
+    text: str
+    left_out: str | None
+
+
+class _Found(NamedTuple):
+    """The path, the place to open, what the user typed for it, and which lines of it are wanted."""
+
+    path: str
+    place: Place
+    typed: str
+    first: int
+    last: int | None
+
+
+class Reading:
+    """One reading of `PATH`, `PATH:10`, `PATH:10-20`, `PATH:10-`, or `PATH:10:5`, a place as a search prints it.
+
+    A path may hold colons itself: what is the name of an existing file is a path and nothing else.
+
+    Args:
+        roots: where it may look.
+        target: what the user typed.
+    """
+
+    def __init__(self, roots: Roots, target: str) -> None:
+        self._roots = roots
+        self._target = target
+        self._found: _Found | None = None
+
+    def find(self) -> str:
+        """The absolute path of the file.
+
+        Raises:
+            Refusal: the path leads out of the session's directories, or it is not a file.
+        """
+        self._found = self._find()
+        return self._found.path
+
+    def run(self, text: str | None = None) -> Generator[Passage | None]:
+        """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
+
+        Args:
+            text: what is in the file, if it is not to be read.
+
+        Raises:
+            Refusal: as `find`; the file holds no text or cannot be read, or the wanted lines are not in it.
+        """
+        path, place, typed, first, last = self._found or self._find()
+        taker = _Taker(first, last)
+        try:
+            for block in blocks(place) if text is None else _blocks_of(text):
+                if not taker.take(block):
+                    break
+                yield None
+        except BinaryFile:
+            raise Refusal(f"A binary file: {quoted(typed)}") from None
+        except OSError as error:
+            raise Refusal(f"{reason_of(error)}: {quoted(typed)}") from None
+        if not taker.lines and taker.first > 1:
+            raise Refusal(f"{quoted(typed)} has no line {taker.first}: it has {taker.number - 1}")
+        yield Passage(path, taker.first, taker.next - 1, "\n".join(taker.lines), taker.left_out)
+
+    def _find(self) -> _Found:
+        problem: Refusal | None = None
+        for typed, first, last in _meanings(self._target):
+            try:
+                path, place = self._roots.place(typed)
+            except Refusal as error:
+                problem = error
+                continue
+            if os.path.isdir(path):
+                raise Refusal(f"A directory: {quoted(typed)}")
+            if os.path.exists(path):
+                if first < 1 or (last is not None and last < first):
+                    raise Refusal(f"No range of lines: {quoted(self._target[len(typed) + 1 :])}")
+                return _Found(path, place, typed, first, last)
+            problem = Refusal(f"No such file: {quoted(typed)}")
+        assert problem is not None
+        raise problem
+
+
+_LINES = re.compile(r"(?P<path>.+):(?P<first>[0-9]{1,18})(?:(?P<open>-)(?P<last>[0-9]{1,18})?)?", re.DOTALL)
+_PLACE = re.compile(r"(?P<path>.+):(?P<first>[0-9]{1,18}):[0-9]{1,18}:?", re.DOTALL)
+
+
+def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
+    """What may be meant: a path, the first line and the last one. What leaves most to the path comes first."""
+    yield target, 1, None
+    if found := _LINES.fullmatch(target):
+        first = int(found["first"])
+        last = int(found["last"]) if found["last"] else None if found["open"] else first
+        yield found["path"], first, last
+    if found := _PLACE.fullmatch(target):
+        yield found["path"], int(found["first"]), int(found["first"])
+
+
+def _blocks_of(text: str) -> Iterator[Block]:
+    """A text as the file of it would be read."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    if text:
+        yield Block(lines)
+
+
+class _Taker:
+    """Takes the wanted lines out of blocks, until there are enough of them."""
+
+    def __init__(self, first: int, last: int | None) -> None:
+        self.first = first
+        self.last = last
+        self.number = 1  # of the line with which the next block begins
+        self.lines: list[str] = []
+        self.left_out: str | None = None
+        self._room = MOST_CHARACTERS
+
+    @property
+    def next(self) -> int:
+        """The number of the first wanted line that was not taken."""
+        return self.first + len(self.lines)
+
+    def take(self, block: Block) -> bool:
+        """Take what is wanted of a block; False if nothing is wanted any more."""
+        begin = self.number
+        self.number += block.newlines
+        if self.last is not None and begin > self.last:
+            return False
+        if max(begin, self.number - 1) < self.first:
+            return True
+        if block.continues and begin < self.next:
+            # The piece before it was as long as a passage may be.
+            if block.text:
+                self.left_out = f"Line {begin} is cut"
+            return not block.text
+        lines = block.text.split("\n")
+        for line in lines[max(0, self.first - begin) : None if self.last is None else self.last - begin + 1]:
+            if len(self.lines) == MOST_LINES or (len(line) > self._room and self.lines):
+                self.left_out = f"From line {self.next} on nothing is shown: that would be too much at once"
+                return False
+            if len(line) > self._room:
+                self.left_out = f"Line {self.next} is cut after {self._room:,} characters"
+                self.lines.append(line[: self._room])
+                return False
+            self.lines.append(line)
+            self._room -= len(line) + 1
+        return self.last is None or self.next <= self.last

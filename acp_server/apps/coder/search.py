@@ -1,0 +1,325 @@
+"""Searches files for a regular expression, and counts what it went through, right at every moment.
+
+A user's expression is compiled or refused (`compile_pattern`), and the lines that match it are found in bounded time
+(`Matcher`). A `Search` is a plain generator for a worker thread. It decides nothing about how hits are shown.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import time
+from collections.abc import Generator
+from typing import NamedTuple
+
+import regex
+
+from acp_server.apps.coder.read import BinaryFile, Block, Skipped, blocks, reason_of
+from acp_server.apps.coder.roots import Refusal, Roots, printable, quoted
+from acp_server.apps.coder.walk import files_below
+from acp_server.tools.patterns import unrolled_length
+
+LONGEST_PATTERN = 10_000
+# Repeats are written out when an expression is compiled: this many characters take some 30 MB.
+LARGEST_PATTERN = 100_000
+
+
+# It may take memory without end, faster than any time limit.
+_RECURSION = re.compile(r"\(\?(?:R|[0-9]|&|P>)")
+
+
+class Sight(enum.Enum):
+    """What becomes of an expression that is meant for single lines when it is tried on several at once."""
+
+    SAME = "it finds the same: no part of it can match a newline"
+    FARTHER = "it misses no line, but may match across a newline: then the line has to be tried by itself"
+    UNKNOWN = "each line has to be tried by itself"
+
+
+def compile_pattern(source: str) -> regex.Pattern[str]:
+    """The expression in the syntax of Python's `re` with the additions of the `regex` library; `^` and `$` mean lines.
+
+    Raises:
+        Refusal: it is not valid, too large to be compiled, or recursive.
+    """
+    if len(source) > LONGEST_PATTERN:
+        raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
+    if unrolled_length(source) > LARGEST_PATTERN:
+        raise Refusal(f"The pattern repeats too much: {quoted(source)}")
+    if _RECURSION.search(source):
+        raise Refusal(f"A pattern that contains itself is not supported: {quoted(source)}")
+    try:
+        # Not cached: what one user searched for has no reason to stay in memory.
+        return regex.compile(source, regex.MULTILINE, cache_pattern=False)
+    except (regex.error, ValueError) as error:
+        raise Refusal(f"Not a valid regular expression: {error} in {quoted(source)}") from None
+    except RecursionError:
+        raise Refusal("The pattern is nested too deeply") from None
+
+
+# What these recognise is understood; whatever else there is counts as UNKNOWN or FARTHER, which costs time
+# and no more.
+_HARMLESS_ESCAPE = re.compile(r"\\(?:[^A-Za-z0-9\x00-\x1f]|[wdSbBmM])")
+_MATCHES_NEWLINE = re.compile(r"\\|\[\^|\[:|[\x00-\x1f]")
+_WORD_EDGE_IN_CLASS = re.compile(r"\[[^\[\]]*\\[bBmM]")  # there it is a backspace, and may begin a range
+_WHOLE_TEXT = re.compile(r"\\[AZzGKRX]|\(\*")
+_FUZZY = re.compile(r"\{[^{}]*[idse<]")
+_FLAGS = re.compile(r"\(\?(?![aimux]+[:)]|P)[A-Za-z0-9+-]")
+# Where an attempt that goes too far is not taken back, a shorter match may be missed.
+_NOT_TAKEN_BACK = re.compile(r"\(\?(?!:|P<|<[A-Za-z_]|[aimu]+[:)])|[*+?}]\+")
+
+
+def sight(source: str) -> Sight:
+    """What a valid expression can see beyond the line that it is tried on, judged by its text. It errs downwards."""
+    rest = _HARMLESS_ESCAPE.sub("", source)
+    if _WHOLE_TEXT.search(source) or _FLAGS.search(source) or _FUZZY.search(rest):
+        return Sight.UNKNOWN
+    if not _MATCHES_NEWLINE.search(rest) and not _WORD_EDGE_IN_CLASS.search(source):
+        return Sight.SAME
+    return Sight.UNKNOWN if _NOT_TAKEN_BACK.search(source) else Sight.FARTHER
+
+
+# For a line, for the lines of a block at once, and for a piece of an over-long line. So long may a cancel take.
+TIME_LIMIT = 0.1
+
+# How long it may find nothing before it lets its caller look up.
+_SECONDS_BETWEEN_PULSES = 0.01
+# How much of an over-long line is looked at again with its next piece, for the sake of matches across the
+# cut.
+_OVERLAP = 4096
+# So often may a block take too long, before blocks are given up.
+_SLOW_BLOCKS = 3
+
+
+class Match(NamedTuple):
+    """The first match in a line.
+
+    Attributes:
+        line: how many lines of the block stand before it.
+        column: how many characters of the line stand before it.
+        text: the line; of an over-long line a piece that holds the match.
+        start: where in `text` it begins.
+    """
+
+    line: int
+    column: int
+    text: str
+    start: int
+
+
+class SlowLine(NamedTuple):
+    """A line that was left out because the expression took too long on it.
+
+    Attributes:
+        line: how many lines of the block stand before it.
+    """
+
+    line: int
+
+
+Found = Match | SlowLine | None
+
+
+class Matcher:
+    """One expression, for one search: it is tried on the blocks of one file after the other, in one thread.
+
+    Raises:
+        Refusal: the expression is not valid, or too large.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._regex = compile_pattern(source)
+        self._sight = sight(source)
+        self._slow_blocks = 0
+        self._tail = ""  # of an over-long line: the end of what has been searched of it
+        self._column = 0  # where in the line `_tail` begins
+        self._decided = False  # whether the over-long line has matched or was too slow
+
+    def find(self, block: Block) -> Generator[Found]:
+        """The lines that match and those that are too slow, in order; None now and then, so that a caller can stop."""
+        if block.continues or block.unfinished:
+            found = self._in_piece(block)
+            if found is not None:
+                yield found
+        elif self._sight is Sight.UNKNOWN or self._slow_blocks >= _SLOW_BLOCKS:
+            yield from self._in_lines(block.text, 0, 0)
+        else:
+            yield from self._in_block(block.text)
+
+    def _search(self, text: str, start: int = 0) -> regex.Match[str] | None:
+        """Raises TimeoutError if it takes too much: time, or the memory for all the attempts to be taken back."""
+        try:
+            # Concurrent: other threads run meanwhile, among them the event loop.
+            return self._regex.search(text, start, timeout=TIME_LIMIT, concurrent=True)
+        except MemoryError:
+            raise TimeoutError from None
+
+    def _in_block(self, text: str) -> Generator[Found]:
+        line, begin = 0, 0  # of the line from which on nothing has been searched
+        while begin <= len(text):
+            try:
+                match = self._search(text, begin)
+            except TimeoutError:
+                self._slow_blocks += 1
+                yield None
+                yield from self._in_lines(text, begin, line)
+                return
+            if match is None:
+                return
+            line += text.count("\n", begin, match.start())
+            begin = text.rfind("\n", begin, match.start()) + 1 or begin
+            end = text.find("\n", match.start())
+            if end < 0:
+                end = len(text)
+            if match.end() <= end:
+                yield Match(line, match.start() - begin, text[begin:end], match.start() - begin)
+            else:
+                yield self._in_line(text[begin:end], line)
+            line, begin = line + 1, end + 1
+
+    def _in_lines(self, text: str, begin: int, line: int) -> Generator[Found]:
+        due = time.perf_counter() + _SECONDS_BETWEEN_PULSES
+        for number, one in enumerate(text[begin:].split("\n"), line):
+            found = self._in_line(one, number)
+            if found is not None or time.perf_counter() > due:
+                yield found
+                due = time.perf_counter() + _SECONDS_BETWEEN_PULSES
+
+    def _in_line(self, text: str, line: int) -> Found:
+        try:
+            match = self._search(text)
+        except TimeoutError:
+            return SlowLine(line)
+        return match and Match(line, match.start(), text, match.start())
+
+    def _in_piece(self, block: Block) -> Found:
+        """A piece of an over-long line, together with the end of the piece before it."""
+        if not block.continues:
+            self._tail, self._column, self._decided = "", 0, False
+        if self._decided:
+            return None
+        text = self._tail + block.text
+        try:
+            # The first character of a tail has been tried before; now it only shows that the line does not begin there.
+            match = self._search(text, 1 if self._column else 0)
+        except TimeoutError:
+            self._decided = True
+            return SlowLine(0)
+        tail = max(0, len(text) - _OVERLAP)
+        # A match that ends with the piece may only end there because the piece does: it is tried again with the next.
+        cut = match and block.unfinished and match.end() == len(text)
+        if match and not (cut and (match.start() > tail or self._column + tail == 0)):
+            self._decided = True
+            return Match(0, self._column + match.start(), text, match.start())
+        self._tail, self._column = text[tail:], self._column + tail
+        return None
+
+
+# Hits are read by people: of a longer line they get what stands around the match.
+SHOWN_CHARACTERS = 200
+_SHOWN_BEFORE = 50
+# After so many slow lines the expression is to blame and not the lines.
+MOST_SLOW_LINES = 20
+
+
+class Hit(NamedTuple):
+    """A line that matches; one hit however often it does.
+
+    Attributes:
+        path: the file, absolute, below the session's directories as the client named them.
+        line, column: of the first match, both counted from 1, the column in characters.
+        text: the line, fit to be shown; of a long line at most 200 characters around the match, with `…` for
+            the rest.
+    """
+
+    path: str
+    line: int
+    column: int
+    text: str
+
+
+class Search:
+    """One search. Its counts are right at every moment, also after it was stopped in the middle.
+
+    Args:
+        roots: where it may look.
+        pattern: a regular expression; `(?i)` at its beginning ignores case.
+        path: a file or a directory as the user typed it; without it all of the session's directories are
+            searched. What the user named is searched even if git ignores it.
+
+    Attributes:
+        files: how many files were searched to the end or until they could not be read any further.
+        binary_files: how many were left out because they hold no text.
+        hits: how many hits were yielded.
+        skipped: what could not be read, and lines on which the expression took too long.
+        gave_up: whether the search stopped early because the expression is too slow.
+        complete: whether everything was searched, except for `skipped`.
+
+    Raises:
+        Refusal: the pattern is not valid.
+    """
+
+    def __init__(self, roots: Roots, pattern: str, path: str | None = None) -> None:
+        self._roots = roots
+        self._matcher = Matcher(pattern)
+        self._path = path
+        self._slow_lines = 0
+        self.files = 0
+        self.binary_files = 0
+        self.hits = 0
+        self.skipped: list[Skipped] = []
+        self.gave_up = False
+        self.complete = False
+
+    def run(self) -> Generator[Hit | None]:
+        """The hits, file by file in the order of their paths; None in between, so that a caller can stop.
+
+        Raises:
+            Refusal: the path leads out of the session's directories, or there is nothing there.
+        """
+        for item in files_below(self._roots, self._path):
+            if isinstance(item, str):
+                yield from self._in_file(item)
+                if self._slow_lines >= MOST_SLOW_LINES:
+                    self.gave_up = True
+                    return
+            elif item is not None:
+                self.skipped.append(item)
+            yield None
+        self.complete = True
+
+    def _in_file(self, path: str) -> Generator[Hit | None]:
+        line = 1
+        try:
+            for block in blocks(path):
+                for found in self._matcher.find(block):
+                    if isinstance(found, Match):
+                        self.hits += 1
+                        yield Hit(path, line + found.line, found.column + 1, _excerpt(found))
+                    elif isinstance(found, SlowLine):
+                        self._slow_lines += 1
+                        reason = "the pattern takes too long on this line"
+                        self.skipped.append(Skipped(path, reason, line + found.line))
+                        if self._slow_lines >= MOST_SLOW_LINES:
+                            return
+                        yield None
+                    else:
+                        yield None
+                line += block.newlines
+                yield None
+        except BinaryFile:
+            self.binary_files += 1
+            return
+        except OSError as error:
+            self.skipped.append(Skipped(path, reason_of(error)))
+        self.files += 1
+
+
+def _excerpt(match: Match) -> str:
+    text, start = match.text, match.start
+    if len(text) <= SHOWN_CHARACTERS and match.column == start:
+        return printable(text.rstrip())
+    first = max(0, min(start - _SHOWN_BEFORE, len(text) - SHOWN_CHARACTERS))
+    last = first + SHOWN_CHARACTERS
+    before = "…" if first or match.column > start else ""
+    return before + printable(text[first:last]) + ("…" if last < len(text) else "")

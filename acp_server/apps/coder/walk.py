@@ -1,0 +1,137 @@
+"""The files below a directory, one after the other, without those that git would ignore.
+
+What git ignores is told by `acp_server.apps.coder.ignore`. No symbolic link is followed, and no file is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Collection, Generator, Iterator
+
+from acp_server.apps.coder.ignore import (
+    IgnoreScope,
+    OnProblem,
+    Pulses,
+    Steps,
+    directory_scope,
+    repository_scope,
+    scope_above,
+)
+from acp_server.apps.coder.read import Skipped, reason_of
+from acp_server.apps.coder.roots import Refusal, Roots, quoted
+
+# What version control systems keep for themselves (in a worktree of git it is a file) does not belong
+# to the project.
+_VERSION_CONTROL = frozenset((".git", ".hg", ".jj", ".svn"))
+
+
+# A directory may hold a hundred thousand entries, and to judge one takes some microseconds.
+_ENTRIES_BETWEEN_PULSES = 1000
+
+
+# A file to hand out, or a directory to enter with the rules that count above it.
+_Item = str | tuple[str, IgnoreScope | None]
+
+
+def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None]:
+    """The absolute paths of the regular files below `top`, sorted.
+
+    What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the root of its
+    repository, and by `.git/info/exclude`. A user's own settings do not count, since they do not belong to the project.
+    Inside a nested repository its own rules count and no others. `top` is walked even if it is ignored: it was asked
+    for.
+
+    Args:
+        top: an absolute path of a directory.
+        skip: absolute paths of directories that are not entered.
+
+    Yields:
+        A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory,
+        so that the consumer can stop where there are no files, too.
+    """
+    problems: list[Skipped] = []
+    steps = Steps()
+    waiting: list[_Item] = [(top, (yield from scope_above(top, steps, problems.append)))]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+            continue
+        directory, scope = item
+        try:
+            with os.scandir(directory) as found:
+                entries = list(found)
+        except OSError as error:
+            yield Skipped(directory, reason_of(error))
+            continue
+        names = {entry.name for entry in entries}
+        if ".git" in names and directory != top:
+            scope = yield from repository_scope(directory, steps, problems.append)
+        if ".gitignore" in names:
+            scope = yield from directory_scope(directory, scope, steps, problems.append)
+        kept = yield from _kept(entries, scope, skip, steps, problems.append)
+        yield from problems
+        problems.clear()
+        waiting += reversed(kept)
+        yield None
+
+
+def files_below(roots: Roots, path: str | None) -> Iterator[str | Skipped | None]:
+    """The files that a path stands for: one, or what `walk` yields. Without a path: those of all of the directories.
+
+    Args:
+        path: as the user typed it.
+
+    Raises:
+        Refusal: it leads out of the session's directories, or there is nothing there.
+    """
+    if path is None:
+        for directory in roots.directories:
+            # One inside another is walked by itself: then it counts even where the other one's rules ignore
+            # it.
+            yield from walk(directory, skip=roots.directories)
+        return
+    target = str(roots.resolve(path))
+    if os.path.isdir(target):
+        yield from walk(target)
+    elif os.path.exists(target):
+        yield target
+    else:
+        raise Refusal(f"No such file or directory: {quoted(path)}")
+
+
+def _kept(
+    entries: list[os.DirEntry[str]],
+    scope: IgnoreScope | None,
+    skip: Collection[str],
+    steps: Steps,
+    on_problem: OnProblem,
+) -> Pulses[list[_Item]]:
+    """What to visit, in order: a directory sorts as its name with a slash, so that whole paths come out sorted."""
+    kept: dict[str, _Item] = {}
+    for number, entry in enumerate(entries, 1):
+        if number % _ENTRIES_BETWEEN_PULSES == 0:
+            yield
+        if entry.name in _VERSION_CONTROL:
+            continue
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if is_directory:
+            if _is_junction(entry) or entry.path in skip:
+                continue
+        elif not entry.is_file(follow_symlinks=False):
+            continue
+        if scope is not None and (yield from scope.ignores(entry.path, entry.name, is_directory, steps, on_problem)):
+            continue
+        if is_directory:
+            kept[entry.name + "/"] = (entry.path, scope)
+        else:
+            kept[entry.name] = entry.path
+    return [kept[name] for name in sorted(kept)]
+
+
+def _is_junction(entry: os.DirEntry[str]) -> bool:
+    if sys.platform != "win32":
+        return False
+    return entry.stat(follow_symlinks=False).st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT

@@ -1,0 +1,195 @@
+"""What requests carry. An explicit null counts as a field that is absent, for clients send those.
+
+Limits that have error codes of their own are checked here. Whether a thing is the caller's is checked by its handler.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema
+
+from acp_server.apps.gateway.errors import ApiError, Code
+from acp_server.apps.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
+from acp_server.apps.gateway.records import is_id
+from acp_server.schema.base import first_problem
+
+META_PAIRS: Final = 16
+META_KEY: Final = 64
+META_VALUE: Final = 512
+MESSAGES: Final = 100
+"""Messages that one request may bring."""
+NAME: Final = 100
+PAGE: Final = 50
+"""Messages and conversations that one page may have."""
+_LONGEST: Final = 300
+"""Characters of a place that are told: names that the caller made up may be in it."""
+
+_MESSAGES_IN: Final = ("additional_messages", "messages")
+_Pairs = dict[str, str]
+_Id = Annotated[str, Field(min_length=1)]
+_BotId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return first_problem(handler(source), BaseModel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: value for key, value in cast("dict[str, Any]", data).items() if value is not None}
+        return data
+
+
+class EnterMessage(_Body):
+    """A message that a client brings."""
+
+    role: Literal["user", "assistant"]
+    type: str = Field(default="", max_length=64)
+    content: str = ""
+    content_type: str = Field(default=TEXT, min_length=1, max_length=64)
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+
+    @property
+    def kind(self) -> str:
+        """`type`, by default that of what the role says."""
+        return self.type or (QUESTION if self.role == "user" else ANSWER)
+
+
+class ChatBody(_Body):
+    """`POST /v3/chat`."""
+
+    bot_id: _BotId
+    user_id: str = Field(min_length=1)
+    additional_messages: list[EnterMessage] = Field(default_factory=list[EnterMessage])
+    stream: bool = False
+    auto_save_history: bool = True
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+    custom_variables: dict[str, Any] = Field(default_factory=dict[str, Any])
+    parameters: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class ToolOutput(_Body):
+    """The answer to one tool call."""
+
+    tool_call_id: _Id
+    output: str
+
+
+class SubmitBody(_Body):
+    """`POST /v3/chat/submit_tool_outputs`."""
+
+    tool_outputs: list[ToolOutput] = Field(min_length=1, max_length=MESSAGES)
+    stream: bool = False
+
+
+class CancelBody(_Body):
+    """`POST /v3/chat/cancel`."""
+
+    conversation_id: _Id
+    chat_id: _Id
+
+
+class ConversationBody(_Body):
+    """`POST /v1/conversation/create`."""
+
+    bot_id: _BotId | None = None
+    name: str = Field(default="", max_length=NAME)
+    messages: list[EnterMessage] = Field(default_factory=list[EnterMessage])
+    meta_data: _Pairs = Field(default_factory=_Pairs)
+    connector_id: str = Field(default="1024", max_length=64)
+
+
+class RenameBody(_Body):
+    """`PUT /v1/conversations/{id}`."""
+
+    name: str | None = Field(default=None, max_length=NAME)
+
+
+class ListBody(_Body):
+    """`POST /v1/conversation/message/list`."""
+
+    order: Literal["asc", "desc"] = "desc"
+    chat_id: str = ""
+    before_id: str = ""
+    after_id: str = ""
+    limit: int = Field(default=PAGE, ge=1, le=PAGE)
+
+
+class ModifyBody(_Body):
+    """`POST /v1/conversation/message/modify`."""
+
+    content: str | None = None
+    content_type: str | None = Field(default=None, min_length=1, max_length=64)
+    meta_data: _Pairs | None = None
+
+
+_B = TypeVar("_B", bound=_Body)
+
+
+def read(kind: type[_B], data: Any) -> _B:
+    """`data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
+    for name in _MESSAGES_IN:
+        # Before each of them is read, for a body has room for a hundred thousand.
+        if isinstance(data, dict) and isinstance(messages := cast("dict[str, Any]", data).get(name), list):
+            _check_number(cast("list[Any]", messages))
+    try:
+        body = kind.model_validate({} if data is None else data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"])[:_LONGEST]
+        # Its message would name a class of ours.
+        what = "has to be an object" if first["type"] == "model_type" else first["msg"]
+        raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {what}") from None
+    meta_data = getattr(body, "meta_data", None)
+    if meta_data:
+        _check_meta_data(meta_data)
+    for name in _MESSAGES_IN:
+        _check_messages(getattr(body, name, []))
+    if isinstance(body, EnterMessage):
+        _check_messages([body])
+        if body.kind not in (QUESTION, ANSWER):
+            raise ApiError(Code.BAD_MESSAGE, "a message that is inserted is of the type question or answer")
+        check_said(body.content)
+    if isinstance(body, ChatBody) and body.additional_messages:
+        check_said(body.additional_messages[-1].content)
+    return body
+
+
+def _check_number(messages: list[Any]) -> None:
+    """Raise ApiError for too many messages."""
+    if len(messages) > MESSAGES:
+        raise ApiError(Code.TOO_MANY_MESSAGES, f"more than {MESSAGES} messages")
+
+
+def _check_messages(messages: list[EnterMessage]) -> None:
+    """Raise ApiError for a message that cannot be read."""
+    for message in messages:
+        _check_meta_data(message.meta_data)
+        check_content(message.content, message.content_type)
+
+
+def _check_meta_data(meta_data: dict[str, str]) -> None:
+    """Raise ApiError 4003 for more pairs, or longer ones, than the API allows."""
+    if len(meta_data) > META_PAIRS:
+        raise ApiError(Code.BAD_META_DATA, f"meta_data has more than {META_PAIRS} pairs")
+    for key, value in meta_data.items():
+        if not 1 <= len(key) <= META_KEY:
+            raise ApiError(Code.BAD_META_DATA, f"a key of meta_data has to have 1 to {META_KEY} characters")
+        if not 1 <= len(value) <= META_VALUE:
+            raise ApiError(Code.BAD_META_DATA, f"a value of meta_data has to have 1 to {META_VALUE} characters")
+
+
+def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:
+    """An id from a request. Raises ApiError 4000 if it is missing, and `code` for what cannot be one."""
+    if not text:
+        raise ApiError(Code.BAD_PARAMETER, f"{missing} is missing")
+    if not is_id(text):
+        raise ApiError(code, unknown)
+    return text

@@ -1,0 +1,248 @@
+"""Conversations and the messages in them: whose they are, their sections, and which agent's session knows them.
+
+A conversation is read from its row whenever it is needed, so there is never a stale one to be kept. Everything here
+happens in the transaction of its caller (`acp_server.apps.gateway.store`), so what is looked at does not change before
+what follows from it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from acp_server.apps.gateway.auth import Caller
+from acp_server.apps.gateway.bodies import NAME, ConversationBody, EnterMessage, ListBody, ModifyBody, known_id
+from acp_server.apps.gateway.errors import ApiError, Code
+from acp_server.apps.gateway.limits import GatewayLimits
+from acp_server.apps.gateway.messages import ChatMessage, check_content, check_links, check_said
+from acp_server.apps.gateway.records import Conversation, Ids, KnownSession, is_id
+from acp_server.apps.gateway.rows import Rows
+
+_UNKNOWN = "the conversation does not exist"
+_UNKNOWN_MESSAGE = "the message does not exist"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedSession:
+    """An agent's session that a chat has to itself, and what the conversation was like when it took it."""
+
+    conversation_id: str
+    section_id: str
+    bot: str
+    revision: int
+    known: KnownSession | None
+    """None if the chat has to open one."""
+
+
+class Conversations:
+    """All conversations."""
+
+    def __init__(
+        self,
+        ids: Ids,
+        on_release: Callable[[str, KnownSession], None],
+        limits: GatewayLimits,
+        file_urls: bool = False,
+    ) -> None:
+        """`on_release` is told of each session that will not be taken up again, after whose it is; it must not wait.
+        `file_urls`: whether messages may link to files by any URL."""
+        self._ids = ids
+        self._on_release = on_release
+        self._limits = limits
+        self._file_urls = file_urls
+
+    def create(self, rows: Rows, caller: Caller, body: ConversationBody) -> Conversation:
+        """A new one, with the messages that it begins with."""
+        now = int(time.time())
+        conversation = Conversation(
+            id=self._ids.new(),
+            owner=caller.name,
+            section_id=self._ids.new(),
+            created_at=now,
+            updated_at=now,
+            bot_id=body.bot_id,
+            name=body.name or next((message.content[:NAME] for message in body.messages), ""),
+            connector_id=body.connector_id,
+            meta_data=body.meta_data,
+        )
+        rows.add_conversation(conversation)
+        for message in body.messages:
+            rows.add_message(self.message(conversation, message))
+        return conversation
+
+    def find(self, rows: Rows, caller: Caller, id: str | None) -> Conversation:
+        """One of the caller's. Raises ApiError 4002, for those of others as well."""
+        conversation = rows.conversation(known_id(id, "conversation_id", Code.BAD_CONVERSATION, _UNKNOWN))
+        if conversation is None or conversation.deleted or conversation.owner != caller.name:
+            raise ApiError(Code.BAD_CONVERSATION, _UNKNOWN)
+        return conversation
+
+    def page(
+        self, rows: Rows, caller: Caller, bot_id: str | None, number: int, size: int
+    ) -> tuple[list[Conversation], bool]:
+        """A page of the caller's, the newest first, and whether there are more."""
+        found = rows.conversations(caller.name, bot_id or None, (number - 1) * size, size + 1)
+        return found[:size], len(found) > size
+
+    def rename(self, rows: Rows, caller: Caller, id: str, name: str | None) -> Conversation:
+        """Give it another name; None keeps the one it has."""
+        return self._change(rows, self.find(rows, caller, id), name=name)
+
+    def clear(self, rows: Rows, caller: Caller, id: str) -> Conversation:
+        """Begin a new section: what was said stays listed, and is not context any more."""
+        conversation = self.find(rows, caller, id)
+        self._said_otherwise(rows, conversation, section_id=self._ids.new())
+        return conversation
+
+    def delete(self, rows: Rows, caller: Caller, id: str) -> None:
+        """It is not found any more. `Rows.purge` removes what is left when no chat of it lives."""
+        conversation = self.find(rows, caller, id)
+        self._release(rows, conversation, conversation.know(None))
+        self._change(rows, conversation, deleted=True)
+
+    # -- messages
+
+    def message(self, conversation: Conversation, entered: EnterMessage) -> ChatMessage:
+        """A message that a client brings; it is not kept yet. Raises ApiError 4005 for links that are not allowed."""
+        self._check_links(entered.content, entered.content_type)
+        return ChatMessage(
+            id=self._ids.new(),
+            conversation_id=conversation.id,
+            section_id=conversation.section_id,
+            role=entered.role,
+            type=entered.kind,
+            content=entered.content,
+            content_type=entered.content_type,
+            meta_data=entered.meta_data,
+            given=True,
+        )
+
+    def add_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, entered: EnterMessage
+    ) -> ChatMessage:
+        """Insert a message."""
+        conversation = self.find(rows, caller, conversation_id)
+        message = self.message(conversation, entered)
+        rows.add_message(message)
+        self._change(rows, conversation)
+        return message
+
+    def find_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
+    ) -> ChatMessage:
+        """One of the messages that are listed. Raises ApiError 4002 and 4005."""
+        conversation = self.find(rows, caller, conversation_id)
+        id = known_id(message_id, "message_id", Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
+        message = rows.message(conversation.id, id)
+        if message is None:
+            raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
+        return message
+
+    def modify_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None, body: ModifyBody
+    ) -> ChatMessage:
+        """Change what a message says."""
+        message = self.find_message(rows, caller, conversation_id, message_id)
+        message.content = message.content if body.content is None else body.content
+        message.content_type = body.content_type or message.content_type
+        message.meta_data = message.meta_data if body.meta_data is None else body.meta_data
+        check_content(message.content, message.content_type)
+        self._check_links(message.content, message.content_type)
+        check_said(message.content)
+        message.updated_at = int(time.time())
+        rows.change_message(message)
+        self._said_otherwise(rows, self.find(rows, caller, conversation_id))
+        return message
+
+    def delete_message(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
+    ) -> ChatMessage:
+        """Remove a message."""
+        message = self.find_message(rows, caller, conversation_id, message_id)
+        self.forget_message(rows, message)
+        return message
+
+    def forget_message(self, rows: Rows, message: ChatMessage) -> None:
+        """Remove a message. No effect if it is removed, or its conversation is."""
+        conversation = rows.conversation(message.conversation_id)
+        if conversation is not None and not conversation.deleted and rows.message(conversation.id, message.id):
+            rows.delete_message(message.id)
+            self._said_otherwise(rows, conversation)
+
+    def list_messages(
+        self, rows: Rows, caller: Caller, conversation_id: str | None, body: ListBody
+    ) -> tuple[list[ChatMessage], bool]:
+        """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
+        conversation = self.find(rows, caller, conversation_id)
+        for id in (body.before_id, body.after_id):
+            # Also of a message that is not listed any more: a client may delete what it has read.
+            if id and not (is_id(id) and rows.has_place(conversation.id, id)):
+                raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
+        return rows.listed(
+            conversation.id,
+            descending=body.order == "desc",
+            chat_id=body.chat_id if body.chat_id.isascii() else "-",
+            before=body.before_id,
+            after=body.after_id,
+            limit=body.limit,
+            most=self._limits.page_bytes,
+        )
+
+    # -- the agent's sessions
+
+    def take_session(self, rows: Rows, conversation: Conversation, bot: str) -> ReservedSession:
+        """Let a chat have the conversation's session to itself. No other chat finds it until it is given back."""
+        known = conversation.know(None)
+        if known is not None:
+            rows.change_conversation(conversation)
+            if known.bot != bot:
+                self._release(rows, conversation, known)
+                known = None
+        return ReservedSession(conversation.id, conversation.section_id, bot, conversation.revision, known)
+
+    def give_back(
+        self, rows: Rows, reserved: ReservedSession, known: KnownSession, heard: Iterable[str], chat_id: str
+    ) -> bool:
+        """The chat was completed, so the session knows what the conversation has become: what of it was `heard`, by
+        the ids of the messages, and all that came of the chat.
+
+        False if it does not: what was said was changed meanwhile. Then the next chat opens a new session, which is told
+        what was said, as after a chat that was cancelled or has failed.
+        """
+        conversation = rows.conversation(reserved.conversation_id)
+        if conversation is None or conversation.deleted or conversation.revision != reserved.revision:
+            return False
+        # The one before is of another chat, which began while this one waited.
+        self._release(rows, conversation, conversation.know(known))
+        rows.change_conversation(conversation)
+        rows.mark_known(known.key, [*heard, *(message.id for message in rows.produced(chat_id))])
+        return True
+
+    def _release(self, rows: Rows, conversation: Conversation, session: KnownSession | None) -> None:
+        """No chat will take up this session again, once this is committed: an agent takes nothing back."""
+        if session is not None:
+            rows.afterwards.append(partial(self._on_release, conversation.owner, session))
+
+    # -- changes
+
+    def _check_links(self, content: str, content_type: str) -> None:
+        if not self._file_urls:
+            check_links(content, content_type)
+
+    def _said_otherwise(self, rows: Rows, conversation: Conversation, section_id: str | None = None) -> None:
+        """No session knows the conversation as it is from now on."""
+        conversation.revision += 1
+        conversation.section_id = section_id or conversation.section_id
+        self._release(rows, conversation, conversation.know(None))
+        self._change(rows, conversation)
+
+    def _change(
+        self, rows: Rows, conversation: Conversation, name: str | None = None, deleted: bool = False
+    ) -> Conversation:
+        conversation.updated_at = int(time.time())
+        conversation.name = conversation.name if name is None else name
+        conversation.deleted = deleted
+        rows.change_conversation(conversation)
+        return conversation

@@ -1,0 +1,246 @@
+"""Server-sent events, in the narrow form that the API's clients read, and the listeners to a chat's events.
+
+A frame is an `event:` line and one `data:` line of ASCII; there are no ids and no comments. After `done` the body ends.
+
+A stream that follows tool outputs may be another node's. Then the request is handed on to that node, and what it
+answers comes back byte by byte. The token of the client goes along, so nodes need no secret of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import h11
+from anyio.abc import SocketStream
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from acp_server.apps.gateway.connection import ABORT
+from acp_server.apps.gateway.errors import ApiError, Code
+
+CREATED: Final = "conversation.chat.created"
+IN_PROGRESS: Final = "conversation.chat.in_progress"
+DELTA: Final = "conversation.message.delta"
+MESSAGE: Final = "conversation.message.completed"
+REQUIRES_ACTION: Final = "conversation.chat.requires_action"
+COMPLETED: Final = "conversation.chat.completed"
+FAILED: Final = "conversation.chat.failed"
+DONE: Final = "done"
+
+FORWARDED: Final = b"x-acp-forwarded"
+"""A header of a request that another node has handed on. It is not handed on again."""
+_OURS: Final = frozenset({b"connection", b"transfer-encoding", b"content-length", b"date", b"x-tt-logid"})
+"""Headers of another node's answer that this node writes itself."""
+_PATIENCE: Final = 10.0
+"""Seconds until another node has to have taken the connection."""
+_SIZE: Final = 65536
+
+
+def frame(name: str, data: Any) -> bytes:
+    """One event as it is written."""
+    # Non-ASCII is escaped: some clients end a line at any of Unicode's line breaks.
+    return f"event:{name}\ndata:{json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
+
+
+class Listener:
+    """What one client has still to be told. Closed by `done`, or cut when the client is too far behind.
+
+    It never holds more than the backlog and one frame.
+    """
+
+    def __init__(self, backlog: int) -> None:
+        self.lost = False
+        """Whether something was not told, for the client was too far behind."""
+        self._backlog = backlog
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._largest = 0
+        """The size of the largest frame since the client was last told everything."""
+        self.closed = False
+        """Whether nothing more will come."""
+        self._changed = anyio.Event()
+
+    def put(self, data: bytes) -> None:
+        """One more frame. Never waits."""
+        if self.closed:
+            return
+        self._frames.append(data)
+        self._size += len(data)
+        self._largest = max(self._largest, len(data))
+        # A frame may be larger than the backlog by itself; a listener that keeps up gets that and the rest.
+        if self._size - self._largest > self._backlog:
+            self.lost = True
+            self._frames.clear()
+            self.close()
+        self._changed.set()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.closed = True
+        self._changed.set()
+
+    async def next(self) -> bytes | None:
+        """The next frame, when it is there; None at the end."""
+        while not self._frames:
+            if self.closed:
+                return None
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        data = self._frames.popleft()
+        self._size -= len(data)
+        if not self._frames:
+            self._largest = 0
+        return data
+
+
+class Feed:
+    """The events of one chat, handed to the client that listens at the moment, if there is one."""
+
+    def __init__(self, backlog: int) -> None:
+        self._backlog = backlog
+        self._listeners: list[Listener] = []
+
+    def listen(self) -> Listener:
+        """Hear everything from now on until `done`."""
+        listener = Listener(self._backlog)
+        self._listeners.append(listener)
+        return listener
+
+    def emit(self, name: str, data: Any) -> None:
+        """Tell the listeners. Never waits."""
+        self._listeners = [listener for listener in self._listeners if not listener.closed]
+        if self._listeners:
+            data = frame(name, data)
+            for listener in self._listeners:
+                listener.put(data)
+
+    def done(self) -> None:
+        """The end of the stream, for now or for good."""
+        self.emit(DONE, "[DONE]")
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+
+class EventStream(Response):
+    """An answer that lasts as long as there are events. The client may leave; the chat does not notice."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
+        # A stream has no length.
+        del self.headers["content-length"]
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        try:
+            await _while_connected(receive, partial(self._write, scope, send))
+        finally:
+            self._listener.close()
+
+    async def _write(self, scope: Scope, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while (data := await self._listener.next()) is not None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            if not self._listener.lost:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            # Broken off, so that the client does not take it for a whole one. It is then seen to have left.
+            scope["state"][ABORT]()
+            await anyio.sleep_forever()
+        except OSError:
+            pass  # The client has left.
+
+
+class Forwarded(Response):
+    """What another node answers. Raises ApiError if it cannot be reached."""
+
+    def __init__(self, url: str, target: str, authorization: str, body: bytes, running: set[Forwarded]) -> None:
+        """It is in `running` while it is handed on."""
+        super().__init__()
+        parts = urlsplit(url)
+        self._place = parts.hostname or "", parts.port or 80
+        self._request = h11.Request(
+            method="POST",
+            target=target,
+            headers=[
+                (b"host", parts.netloc.encode()),
+                (b"authorization", authorization.encode("latin-1")),
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(body)),
+                (FORWARDED, b"1"),
+                (b"connection", b"close"),
+            ],
+        )
+        self._body = body
+        self._running = running
+        self._stream: SocketStream | None = None
+
+    async def connect(self) -> Forwarded:
+        """Reach the node before anything is answered. Raises ApiError."""
+        try:
+            with anyio.fail_after(_PATIENCE):
+                self._stream = await anyio.connect_tcp(*self._place)
+        except (OSError, TimeoutError):
+            raise ApiError(Code.BUSY, "the gateway that has the chat cannot be reached; try again later") from None
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        assert self._stream is not None
+        self._running.add(self)
+        try:
+            async with self._stream:
+                await _while_connected(receive, partial(self._hand_on, self._stream, scope, send))
+        finally:
+            self._running.remove(self)
+
+    async def _hand_on(self, stream: SocketStream, scope: Scope, send: Send) -> None:
+        try:
+            await self._pass_on(stream, send)
+        except (OSError, anyio.BrokenResourceError, h11.RemoteProtocolError):
+            # One of the two has left. Broken off, so that the client does not take it for a whole answer.
+            scope["state"][ABORT]()
+
+    async def _pass_on(self, stream: SocketStream, send: Send) -> None:
+        connection = h11.Connection(h11.CLIENT)
+        for event in (self._request, h11.Data(data=self._body), h11.EndOfMessage()):
+            await stream.send(connection.send(event) or b"")
+        while True:
+            event = connection.next_event()
+            if event is h11.NEED_DATA:
+                try:
+                    connection.receive_data(await stream.receive(_SIZE))
+                except anyio.EndOfStream:
+                    connection.receive_data(b"")
+            elif isinstance(event, h11.Response):
+                headers = [(name, value) for name, value in event.headers if name not in _OURS]
+                await send({"type": "http.response.start", "status": event.status_code, "headers": headers})
+            elif isinstance(event, h11.Data):
+                await send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
+            else:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+
+
+async def _while_connected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do this until it is done, or the client has left."""
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()

@@ -1,0 +1,190 @@
+"""The nodes: gateways that share a store. Each has a row, and with it a lease, which it renews.
+
+The number of the row is what fences: a chat's row has the number of the node that works for it, and a node changes a
+chat only where it finds its own number. When a lease is over any other node removes the row, and with it the number
+from the chats, once and for good. A node that was only slow finds its row gone. Then it stops its agents and joins
+again, with another number. The store's clock alone decides when a lease is over.
+
+Without a store to share, there is one node, and nothing to renew.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+import anyio
+
+from acp_server.apps.gateway.errors import Code, log_fault
+from acp_server.apps.gateway.records import SLOTS, Failure, Ids, KnownSession
+from acp_server.apps.gateway.rows import Rows
+from acp_server.apps.gateway.store import Store
+
+logger = logging.getLogger("acp_server.apps.gateway")
+
+ENDED: Final = Failure(Code.INTERNAL, "the gateway ended before the chat did")
+_LONGEST: Final = 1e9
+"""Seconds of a lease that is not looked at."""
+_PARTS: Final = 4
+"""How often a lease is renewed in its time."""
+
+
+class Node:
+    """This gateway among those that share its store."""
+
+    def __init__(
+        self, store: Store, ids: Ids, *, shared: bool, url: str, lease_seconds: float, shared_sessions: bool = False
+    ) -> None:
+        """`url`: where other nodes reach it. `shared_sessions`: whether an agent's session can be taken up by the agent
+        of another node."""
+        self._is_apart = shared and not shared_sessions
+        self.channel = f"acp_{secrets.token_hex(8)}"
+        """Where it hears what other nodes tell it."""
+        self.id = 0
+        """The number of its row. Another one after a lease was lost, and no number twice."""
+        self._store = store
+        self._ids = ids
+        self._shared = shared
+        self._url = url
+        self._lease = lease_seconds if shared else math.inf
+        self._renewed = -math.inf
+
+    def join(self, rows: Rows) -> tuple[int, int]:
+        """Get a row: its number, and the slot of the node's ids. Before, those are removed whose leases are over; all
+        of them without others to share with."""
+        over = f"ends < {rows.clock}" if self._shared else "TRUE"
+        for id in _ids(rows, f"SELECT id FROM nodes WHERE {over} OR id = ?", self.id):
+            _remove(rows, id)
+        for chat in rows.chats_without_node():
+            rows.overwrite_chat(chat.failed(ENDED))
+        _purge_deleted(rows)
+        taken = set(_ids(rows, "SELECT slot FROM nodes"))
+        slot = next(slot for slot in range(SLOTS) if slot not in taken)
+        sql = f"INSERT INTO nodes (slot, url, channel, ends) VALUES (?, ?, ?, {rows.clock} + ?) RETURNING id"
+        (id,) = rows.execute(sql, (slot, self._url, self.channel, min(self._lease, _LONGEST))).fetchone()
+        return id, slot
+
+    def joined(self, id: int, slot: int) -> None:
+        """What `join` has returned is committed."""
+        self.id, self._ids.slot = id, slot
+
+    def home(self, bot: str) -> str:
+        """How the conversations name a bot of this node. An agent's sessions are nothing to other nodes, unless their
+        agents keep them in one place."""
+        return f"{bot}@{self.id}" if self._is_apart else bot
+
+    def own(self, known: KnownSession) -> KnownSession | None:
+        """A session as the bots of this node know it; None if it is another node's."""
+        if not self._is_apart:
+            return known
+        bot, _, node = known.bot.rpartition("@")
+        return replace(known, bot=bot) if node == str(self.id) else None
+
+    async def run(
+        self,
+        stop_work: Callable[[], None],
+        work_stopped: Callable[[], Awaitable[None]],
+        on_tick: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Renew the lease, and remove nodes that did not renew theirs. Begins anew when the lease is lost.
+
+        `stop_work` is called when the lease is lost, and must not wait; `work_stopped` waits until what was begun
+        before has ended. `on_tick` is awaited each time the lease is renewed.
+        """
+        if not self._shared:
+            return
+        while True:
+            self._renewed = anyio.current_time()
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch, stop_work)
+                await self._renew(on_tick)
+                group.cancel_scope.cancel()
+            logger.error("node %d: its lease is lost, so its chats are stopped", self.id)
+            stop_work()
+            await work_stopped()
+            await self._join_again()
+
+    async def leave(self) -> None:
+        """Give up the row. What still has it ends as if the lease were over."""
+        try:
+            await self._store.do(_remove, self.id)
+        except Exception as error:
+            logger.warning("node %d: its row stays until its lease is over: %s", self.id, error)
+
+    async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
+        """Returns when the row is gone."""
+        while True:
+            began = anyio.current_time()
+            try:
+                if not await self._store.do(_renew, self.id, self._lease):
+                    return
+                self._renewed = began
+                for other in await self._store.do(_over):
+                    await self._store.do(_remove_if_over, other)
+                await on_tick()
+            except Exception as error:
+                log_fault(error, "node %d: its lease could not be renewed", self.id)
+            await anyio.sleep(self._lease / _PARTS)
+
+    async def _watch(self, stop_work: Callable[[], None]) -> None:
+        """Stop the work also when the store cannot be asked whether the lease is lost."""
+        while True:
+            renewed = self._renewed
+            await anyio.sleep_until(renewed + self._lease)
+            if self._renewed == renewed:
+                stop_work()
+            while self._renewed == renewed:  # noqa: ASYNC110 - the one thing that is waited for has a clock of its own
+                await anyio.sleep(self._lease / _PARTS)
+
+    async def _join_again(self) -> None:
+        while True:
+            try:
+                self.joined(*await self._store.do(self.join))
+                logger.info("this is node %d now", self.id)
+                return
+            except Exception as error:
+                log_fault(error, "node %d: it cannot join again", self.id)
+            await anyio.sleep(self._lease / _PARTS)
+
+
+def url_of(rows: Rows, node: int) -> str | None:
+    """Where a node is reached; None if there is no such node."""
+    row = rows.execute("SELECT url FROM nodes WHERE id = ?", (node,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _ids(rows: Rows, sql: str, *values: int) -> list[int]:
+    return [id for (id,) in rows.execute(sql, values)]
+
+
+def _renew(rows: Rows, node: int, seconds: float) -> bool:
+    sql = f"UPDATE nodes SET ends = {rows.clock} + ? WHERE id = ? RETURNING id"
+    return rows.execute(sql, (seconds, node)).fetchone() is not None
+
+
+def _over(rows: Rows) -> list[int]:
+    return _ids(rows, f"SELECT id FROM nodes WHERE ends < {rows.clock}")
+
+
+def _remove_if_over(rows: Rows, node: int) -> None:
+    # The update keeps the node from renewing meanwhile.
+    sql = f"UPDATE nodes SET ends = 0 WHERE id = ? AND ends < {rows.clock} RETURNING id"
+    if rows.execute(sql, (node,)).fetchone():
+        logger.warning("node %d: its lease is over, so its chats are given up", node)
+        _remove(rows, node)
+        _purge_deleted(rows)
+
+
+def _purge_deleted(rows: Rows) -> None:
+    for conversation in rows.deleted_conversations():
+        rows.purge(conversation.id)
+
+
+def _remove(rows: Rows, node: int) -> None:
+    rows.leave_chats(node, ENDED)
+    rows.execute("DELETE FROM commands WHERE node = ? OR asker = ?", (node, node))
+    rows.execute("DELETE FROM nodes WHERE id = ?", (node,))

@@ -1,0 +1,309 @@
+"""An agent's questions as tool calls, and what a client submits for them as answers.
+
+When a question is shown and when it is answered is decided in `acp_server.apps.gateway.live_chat`. An answer to a form
+is checked against every kind of field that the protocol has (ACP, Elicitation, Form mode). What this version does not
+know is left to the agent, which is to check all of it again anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any, Final, Literal, cast
+
+import anyio
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError, SchemaError, SchemaValidator, core_schema
+from pydantic_core.core_schema import CoreSchema
+
+from acp_server.apps.gateway.errors import ApiError, Code
+from acp_server.apps.gateway.messages import TooDeep, whole_json
+from acp_server.schema import (
+    BooleanPropertySchema,
+    CreateElicitationResponse,
+    ElicitationAcceptAction,
+    ElicitationCancelAction,
+    ElicitationDeclineAction,
+    ElicitationFormMode,
+    ElicitationPropertySchema,
+    ElicitationSchema,
+    ElicitationUrlMode,
+    IntegerPropertySchema,
+    MultiSelectItems,
+    MultiSelectPropertySchema,
+    NumberPropertySchema,
+    PermissionOption,
+    RequestPermissionRequest,
+    StringMultiSelectItems,
+    StringPropertySchema,
+    TitledMultiSelectItems,
+)
+from acp_server.schema.base import check_of
+from acp_server.wire.codec import DecodeError, decode
+
+_INT64: Final = 2**63
+"""What an answer can carry is smaller."""
+_LONGEST: Final = 300
+"""Characters of an explanation: some list all the choices that there are."""
+
+
+def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
+    """Why `content` does not fit, in words that repeat no value of it; None if it fits."""
+    required = set(form.required or ())
+    fields = {
+        name: core_schema.typed_dict_field(_field(field), required=name in required)
+        for name, field in form.properties.items()
+    }
+    # A field that is wanted and not described can be anything.
+    fields |= {name: core_schema.typed_dict_field(core_schema.any_schema()) for name in required - fields.keys()}
+    if len(content) > len(fields):
+        # Each of the others would make an error of its own.
+        return f"{next(iter(content.keys() - fields.keys()))[:_LONGEST]}: Extra inputs are not permitted"
+    try:
+        validator = check_of(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
+    except SchemaError:
+        return None  # There are names or choices in it that cannot be written: let the agent see to it.
+    try:
+        validator.validate_python(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        return f"{where[:_LONGEST]}: {first['msg'][:_LONGEST]}"
+    return None
+
+
+def _field(field: ElicitationPropertySchema) -> CoreSchema:
+    match field:
+        case StringPropertySchema():
+            return _text(field)
+        case BooleanPropertySchema():
+            return core_schema.bool_schema(strict=True)
+        case IntegerPropertySchema(minimum=least, maximum=most):
+            least, most = -_INT64 if least is None else least, _INT64 - 1 if most is None else most
+            return core_schema.int_schema(strict=True, ge=least, le=most)
+        case NumberPropertySchema(minimum=least, maximum=most):
+            return core_schema.float_schema(strict=True, ge=least, le=most, allow_inf_nan=False)
+        case MultiSelectPropertySchema(items=items, min_items=fewest, max_items=most):
+            return core_schema.list_schema(_choice(items), strict=True, min_length=fewest, max_length=most)
+        case _:
+            return core_schema.any_schema()
+
+
+def _text(field: StringPropertySchema) -> CoreSchema:
+    if choices := field.enum or [option.const for option in field.one_of or ()]:
+        return core_schema.literal_schema(choices)
+    text = core_schema.str_schema(
+        strict=True, min_length=field.min_length, max_length=field.max_length, pattern=_readable(field.pattern)
+    )
+    check = _FORMATS.get(field.format or "")
+    return text if check is None else core_schema.no_info_after_validator_function(check, text)
+
+
+def _choice(items: MultiSelectItems) -> CoreSchema:
+    match items:
+        case StringMultiSelectItems(enum=[_, *_] as choices):
+            return core_schema.literal_schema(choices)
+        case TitledMultiSelectItems(any_of=[_, *_] as options):
+            return core_schema.literal_schema([option.const for option in options])
+        case _:
+            return core_schema.str_schema(strict=True)
+
+
+def _readable(pattern: str | None) -> str | None:
+    """A pattern that can be checked in a time that grows with the text alone; None for others, such as those with
+    references to what was matched."""
+    try:
+        SchemaValidator(core_schema.str_schema(pattern=pattern))
+    except SchemaError:
+        return None
+    return pattern
+
+
+# -- formats
+
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_URI: Final = SchemaValidator(core_schema.url_schema())
+
+
+def _format(name: str, fits: Callable[[str], Any]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        try:
+            if fits(text):
+                return text
+        except ValueError:
+            pass  # The same, from a library.
+        raise PydanticCustomError("format", "Input should be of the format {name}", {"name": name})
+
+    return check
+
+
+_FORMATS: Final = {
+    "email": _format("email", _EMAIL.fullmatch),
+    "uri": _format("uri", _URI.validate_python),
+    "date": _format("date", lambda text: _DATE.fullmatch(text) and date.fromisoformat(text)),
+    # A second may be a leap second, and a fraction longer than a clock of ours knows.
+    "date-time": _format("date-time", lambda text: _DATE_TIME.fullmatch(text) and datetime.fromisoformat(text[:10])),
+}
+
+
+PERMISSION: Final = "request_permission"
+FORM: Final = "elicit_form"
+URL: Final = "elicit_url"
+
+CallType = Literal["function", "reply_message"]
+"""What a tool call is in the API: a function to be executed, or a message of which the user chooses the reply."""
+
+_DISMISSED: Final = ("cancel", "cancelled", "canceled")
+_DECLINED: Final = ("decline", "declined")
+
+
+class Question(ABC):
+    """One question. `id` is the tool call's; `name` and `arguments` are what the client sees of it."""
+
+    name: str
+    arguments: dict[str, Any]
+    elicits = True
+    """Whether it asks the user for something to know, and not for leave."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.answer: Any = None
+        """What was chosen, once `answered` is set; None if the question was dismissed."""
+        self.answered = anyio.Event()
+        self.withdrawn = False
+        """Whether the agent does not want to know it any more."""
+
+    @abstractmethod
+    def read(self, output: str) -> Any:
+        """What a tool output means. Raises ApiError 4000 if it does not answer this."""
+
+    def resolve(self, answer: Any) -> None:
+        """The answer is there; None to dismiss the question."""
+        self.answer = answer
+        self.answered.set()
+
+    def to_wire(self, elicitation: CallType = "function") -> dict[str, Any]:
+        """As a tool call of `required_action`; `elicitation` is the type of an elicitation."""
+        function = {"name": self.name, "arguments": json.dumps(self.arguments)}
+        return {"id": self.id, "type": elicitation if self.elicits else "function", "function": function}
+
+
+class PermissionQuestion(Question):
+    """May a tool run? Answered by an option's id, kind or name, as text, as JSON with `option_id`, or in the way of the
+    protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
+
+    name = PERMISSION
+    elicits = False
+
+    def __init__(self, id: str, request: RequestPermissionRequest) -> None:
+        super().__init__(id)
+        self._options = request.options
+        call = request.tool_call
+        self.arguments = {
+            "title": call.title or call.tool_call_id,
+            "tool_call": call.to_wire(),
+            "options": [
+                {"option_id": option.option_id, "name": option.name, "kind": option.kind} for option in request.options
+            ],
+        }
+
+    def read(self, output: str) -> PermissionOption | None:
+        """The option that was chosen; None if none was."""
+        stripped = output.strip()
+        # As it is, first: nothing forbids an id with blanks around it, or an id that reads like one of the other forms.
+        if (option := self._find(output) or self._find(stripped)) is not None:
+            return option
+        if stripped.lower() in _DISMISSED:
+            return None
+        match _object(output):
+            case {"option_id": str(text)} | {"optionId": str(text)}:
+                option = self._find(text)
+            case {"outcome": {"outcome": "selected", "optionId": str(text)}}:
+                option = self._find(text)
+            case {"outcome": {"outcome": "cancelled"}}:
+                return None
+            case _:
+                pass
+        if option is not None:
+            return option
+        choices = ", ".join(option.option_id for option in self._options)
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} must be one of the options ({choices}) or cancel")
+
+    def _find(self, text: str) -> PermissionOption | None:
+        for attribute in ("option_id", "kind", "name"):
+            for option in self._options:
+                if text == getattr(option, attribute):
+                    return option
+        return None
+
+
+class FormQuestion(Question):
+    """Fill in a form: JSON with the fields, or `decline`, or `cancel`; plain text for a form of one text field."""
+
+    name = FORM
+
+    def __init__(self, id: str, request: ElicitationFormMode) -> None:
+        super().__init__(id)
+        self._form = request.requested_schema
+        self.arguments = {"message": request.message, "schema": request.requested_schema.to_wire()}
+
+    def read(self, output: str) -> CreateElicitationResponse:
+        """The form's content, or that there is none."""
+        if (refusal := _refusal(output)) is not None:
+            return refusal
+        content = _object(output)
+        if content is None:
+            content = self._only_field(output)
+        why = misfit(self._form, content)
+        if why is None:
+            try:
+                return ElicitationAcceptAction(content=content)
+            except ValidationError:
+                # Of a field that only the agent knows.
+                why = "a field has a value that no form can have"
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} does not fit the form: {why}")
+
+    def _only_field(self, text: str) -> dict[str, Any]:
+        fields = self._form.properties
+        if len(fields) == 1 and all(isinstance(field, StringPropertySchema) for field in fields.values()):
+            return dict.fromkeys(fields, text)
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} has to be a JSON object with the form's fields")
+
+
+class UrlQuestion(Question):
+    """Go to a URL: `accept`, `decline` or `cancel`."""
+
+    name = URL
+
+    def __init__(self, id: str, request: ElicitationUrlMode) -> None:
+        super().__init__(id)
+        self.arguments = {"message": request.message, "url": str(request.url)}
+
+    def read(self, output: str) -> CreateElicitationResponse:
+        """Whether the user went there."""
+        if (refusal := _refusal(output)) is not None:
+            return refusal
+        if output.strip().lower() in ("accept", "accepted"):
+            return ElicitationAcceptAction()
+        raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} must be accept, decline or cancel")
+
+
+def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction | None:
+    text = output.strip().lower()
+    if text in _DECLINED:
+        return ElicitationDeclineAction()
+    return ElicitationCancelAction() if text in _DISMISSED else None
+
+
+def _object(output: str) -> dict[str, Any] | None:
+    """`output` as a JSON object; None if it is something else."""
+    try:
+        value = whole_json(decode(output.encode()))
+    except (DecodeError, TooDeep):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -1,0 +1,171 @@
+"""What an agent says and asks while its chat waits for tool outputs: held back in order, and merged.
+
+When it goes on is decided in `acp_server.apps.gateway.live_chat`; how much may be held in
+`acp_server.apps.gateway.prompt_turn`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from io import StringIO
+from typing import Any, Final, TypeAlias, cast
+
+from acp_server.apps.gateway.questions import Question
+from acp_server.apps.gateway.reply import text_of
+from acp_server.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+    ToolCallProgress,
+)
+from acp_server.schema.base import Record
+
+Item: TypeAlias = SessionUpdate | Question
+
+_Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
+_ToolUpdate: TypeAlias = ToolCall | ToolCallProgress
+
+_PIECE: Final = 64 * 1024
+"""Characters of text that are held as one, and handed out as one."""
+_VALUE: Final = 64
+"""What each value in an update counts for besides its text, in characters: about what it takes to keep it."""
+
+
+class _Tool:
+    """What became of one tool meanwhile: kept as one until it has ended, for no client sees what lies between."""
+
+    def __init__(self, update: _ToolUpdate) -> None:
+        self.item = update
+        self.size = _weight(update)
+
+    def add(self, update: _ToolUpdate) -> None:
+        item = self.item
+        changes = {
+            "name": update.name or item.name,
+            "title": item.title or update.title,
+            "status": update.status or item.status,
+            "content": update.content or item.content,
+            "raw_input": item.raw_input if update.raw_input is None else update.raw_input,
+            "raw_output": item.raw_output if update.raw_output is None else update.raw_output,
+        }
+        self.item = item.model_copy(update=changes)
+        self.size = _weight(self.item)
+
+
+class _Text:
+    """Pieces of one message or thought that came one after the other: kept as one, for there may be very many."""
+
+    def __init__(self, chunk: _Chunk, text: str) -> None:
+        self._kind = type(chunk)
+        self._message_id = chunk.message_id
+        self._text = StringIO()
+        self._text.write(text)
+        self.size = _VALUE + len(text)
+
+    def takes(self, chunk: _Chunk, text: str) -> bool:
+        """Whether this is the next piece of it, and there is room."""
+        same = (type(chunk), chunk.message_id) == (self._kind, self._message_id)
+        return same and self.size + len(text) <= _PIECE
+
+    def add(self, text: str) -> None:
+        self._text.write(text)
+        self.size += len(text)
+
+    @property
+    def item(self) -> SessionUpdate:
+        return self._kind(content=TextContent(text=self._text.getvalue()), message_id=self._message_id)
+
+
+class UpdateQueue:
+    """Updates and questions, in order. What no client sees apart is merged, so it grows with what was said only."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """What is held, in characters, about."""
+        self._held: deque[_Text | _Tool | Question] = deque()
+        self._running: dict[str, _Tool] = {}
+        """Tools that are held and have not ended, by the ids of their calls."""
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def put(self, item: Item) -> None:
+        """Hold it behind the rest. What has no text, and is neither a tool nor a question, is left out."""
+        if isinstance(item, AgentMessageChunk | AgentThoughtChunk):
+            self._hold_text(item)
+        elif isinstance(item, Question):
+            self._held.append(item)
+        elif isinstance(item, ToolCall | ToolCallProgress):
+            self._hold_tool(item)
+
+    def pop(self) -> SessionUpdate | list[Question]:
+        """The first update, or all the questions that come before the next one. There has to be one."""
+        questions: list[Question] = []
+        while self._held and isinstance(held := self._held[0], Question):
+            questions.append(held)
+            self._held.popleft()
+        if questions:
+            return questions
+        held = cast("_Text | _Tool", self._held.popleft())
+        self.size -= held.size
+        if isinstance(held, _Tool) and self._running.get(held.item.tool_call_id) is held:
+            del self._running[held.item.tool_call_id]
+        return held.item
+
+    @property
+    def questions(self) -> list[Question]:
+        """The questions that are held."""
+        return [held for held in self._held if isinstance(held, Question)]
+
+    def remove(self, question: Question) -> None:
+        """Hold this question no longer. No effect if it is not held."""
+        self._held = deque(held for held in self._held if held is not question)
+
+    # -- parts
+
+    def _hold_text(self, chunk: _Chunk) -> None:
+        text = text_of(chunk.content)
+        last = self._held[-1] if self._held else None
+        if isinstance(last, _Text) and last.takes(chunk, text):
+            last.add(text)
+            self.size += len(text)
+        elif text:
+            self._hold(_Text(chunk, text))
+
+    def _hold_tool(self, update: _ToolUpdate) -> None:
+        id, ends = update.tool_call_id, update.status in ("completed", "failed")
+        running = self._running.get(id)
+        if running is not None and not ends:
+            self.size -= running.size
+            running.add(update)
+            self.size += running.size
+            return
+        self._hold(used := _Tool(update))
+        if ends:
+            self._running.pop(id, None)
+        else:
+            self._running[id] = used
+
+    def _hold(self, held: _Text | _Tool) -> None:
+        self._held.append(held)
+        self.size += held.size
+
+
+def _weight(update: _ToolUpdate) -> int:
+    """Without recursion, for an agent may nest as deep as it likes."""
+    weight = 0
+    values: list[Any] = [update]
+    while values:
+        value = values.pop()
+        weight += _VALUE
+        if isinstance(value, str):
+            weight += len(value)
+        elif isinstance(value, Record):
+            values += [*vars(value).values(), *(value.model_extra or {}).values()]
+        elif isinstance(value, dict):
+            values += [*cast("dict[str, Any]", value).keys(), *cast("dict[str, Any]", value).values()]
+        elif isinstance(value, list):
+            values += cast("list[Any]", value)
+    return weight

@@ -1,0 +1,344 @@
+"""One connection: how long it may be silent or take nothing, and what is told to somebody who does not speak HTTP.
+
+uvicorn runs on asyncio alone.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+import uvicorn
+from anyio.abc import SocketStream
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from acp_server.apps.gateway.connection import HttpConnection
+from acp_server.apps.gateway.limits import GatewayLimits
+from acp_server.apps.gateway.listener import Places
+
+from .serving import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+Connect = Callable[[], Awaitable[SocketStream]]
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class App:
+    """Answers when it is let to, with as much as it is told."""
+
+    def __init__(self) -> None:
+        self.may_answer = anyio.Event()
+        self.asked = anyio.Event()
+        self.left = anyio.Event()
+        self.size = 2
+        self.piece = 65536
+        self.scope: Scope = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.asked.set()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, receive, group.cancel_scope)
+            await self.may_answer.wait()
+            await send(
+                {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % self.size)]}
+            )
+            for begin in range(0, self.size, self.piece):
+                body = b"ok" * (min(self.piece, self.size - begin) // 2)
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            group.cancel_scope.cancel()
+
+    async def _watch(self, receive: Receive, scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left.set()
+        scope.cancel()
+
+
+@asynccontextmanager
+async def serve(app: App, state: ServerState | None = None, **limits: float) -> AsyncIterator[Connect]:
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=60)
+    state = state or ServerState()
+    places = Places(1000)
+
+    def make() -> HttpConnection:
+        places.reserve()
+        return HttpConnection(
+            GatewayLimits(**limits),  # pyright: ignore[reportArgumentType]
+            places=places,
+            config=config,
+            server_state=state,
+            app_state={},
+            _loop=loop,
+        )
+
+    # As the gateway's own: asyncio knows nothing of its protocol.
+    server = await loop.create_server(make, sock=socket.create_server(("127.0.0.1", 0)))
+    port: int = server.sockets[0].getsockname()[1]
+
+    async def connect() -> SocketStream:
+        return await anyio.connect_tcp("127.0.0.1", port)
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            yield connect
+            app.may_answer.set()
+            while state.connections or state.tasks:
+                for connection in list(state.connections):
+                    connection.transport.abort()
+                await anyio.lowlevel.checkpoint()
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def all_of(stream: SocketStream) -> bytes:
+    """What comes until the connection ends."""
+    received = b""
+    try:
+        async for piece in stream:
+            received += piece
+    except anyio.BrokenResourceError:
+        pass
+    return received
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "line", "head"])
+async def test_a_request_whose_head_does_not_arrive_is_waited_for_only_so_long(begun: bytes) -> None:
+    async with serve(app := App(), idle_seconds=0.05) as connect, await connect() as stream:
+        if begun:
+            await stream.send(begun)
+        assert await all_of(stream) == b""
+        assert not app.asked.is_set()
+
+
+async def test_a_head_that_drips_is_waited_for_no_longer() -> None:
+    async with serve(App(), idle_seconds=0.05) as connect, await connect() as stream:
+        with pytest.raises(anyio.BrokenResourceError):  # noqa: PT012
+            while True:
+                await stream.send(b"x")
+                await anyio.sleep(0.005)
+
+
+async def test_a_connection_without_a_further_request_is_ended_and_one_that_is_answered_is_not() -> None:
+    async with serve(app := App(), idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        await app.asked.wait()
+        await anyio.sleep(0.1)  # longer than it may be without a request
+        assert not app.left.is_set()
+        app.may_answer.set()
+        received = await all_of(stream)
+        assert received.count(b"HTTP/1.1 200") == 1
+        assert received.endswith(b"ok")
+
+
+async def test_a_client_that_takes_nothing_is_cut_off() -> None:
+    app = App()
+    app.size = 1 << 30
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        await app.left.wait()
+        assert len(await all_of(stream)) < app.size
+
+
+async def test_a_client_that_is_slow_and_takes_all_of_it_is_not() -> None:
+    app = App()
+    app.size = 8 << 20
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.5, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        assert len(await all_of(stream)) > app.size
+
+
+async def test_a_client_that_takes_an_answer_in_one_piece_slowly_is_not() -> None:
+    app = App()
+    app.size = app.piece = 64 << 20
+    app.may_answer.set()
+    async with serve(app, send_seconds=0.2, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET)
+        taken = pauses = 0
+        async for piece in stream:
+            taken += len(piece)
+            if taken >> 20 > pauses:
+                pauses += 1
+                await anyio.sleep(0.02)  # in all, several times as long as it may take nothing
+        assert taken > app.size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"x: y\r\n" * 20_000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+async def test_what_is_not_http_is_told_so_in_the_envelope_of_the_api(
+    text: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "acp_server.apps.gateway.access")
+    async with serve(App()) as connect, await connect() as stream:
+        await stream.send(text)
+        head, _, body = (await all_of(stream)).partition(b"\r\n\r\n")
+    answer: dict[str, Any] = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/json" in head
+    assert answer["code"] == 4000
+    logid = answer["detail"]["logid"]
+    assert f"x-tt-logid: {logid}".encode() in head
+    assert [f"logid {logid}" in record.getMessage() for record in caplog.records if "access" in record.name] == [True]
+
+
+async def test_garbage_in_a_body_whose_request_is_answered_already_just_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        received = b""
+        while not received.endswith(b"ok"):
+            received += await stream.receive()
+        await stream.send(b"no chunk\r\n")
+        assert await all_of(stream) == b""
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:
+    app = App()
+    app.may_answer.set()
+    more = b"Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    async with serve(app, idle_seconds=0.05) as connect, await connect() as stream:
+        await stream.send(GET[:-2] + more)
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"/v3/chat?a=b", "/v3/chat", b"a=b"),
+        (b"http://127.0.0.1:8000/v3/chat?a=http://x/y", "/v3/chat", b"a=http://x/y"),
+        (b"HTTPS://example.org/v1/a%20b//c", "/v1/a b//c", b""),
+        (b"http://example.org", "/", b""),
+        (b"http://example.org?a=b", "/", b"a=b"),
+        (b"/http://x/y", "/http://x/y", b""),
+        (b"*", "*", b""),
+    ],
+)
+async def test_a_request_may_name_the_path_or_the_whole_url(target: bytes, path: str, query: bytes) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+    assert (app.scope["path"], app.scope["query_string"]) == (path, query)
+    assert app.scope["raw_path"].startswith(b"/") or target == b"*"
+
+
+async def test_the_second_part_of_an_answer_does_not_wait_for_the_client_to_confirm_the_first() -> None:
+    async with serve(App(), state := ServerState()) as connect, await connect() as stream:
+        await stream.send(b"GET")
+        while not state.connections:
+            await anyio.lowlevel.checkpoint()
+        (connection,) = state.connections
+        ours = connection.transport.get_extra_info("socket")
+        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POST + b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        POST + b"Content-Length: 2, 2\r\n\r\n{}",
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n\tc\r\n\r\n",
+    ],
+    ids=["both", "both, small", "repeated", "list", "1.0", "LF", "one LF", "last LF", "folded", "folded, tab"],
+)
+@pytest.mark.parametrize("pieces", ["whole", "bytes"])
+async def test_a_request_that_can_be_read_in_two_ways_is_refused_and_nothing_is_read_behind_it(
+    text: bytes, pieces: str
+) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        try:
+            for piece in [text + SMUGGLED] if pieces == "whole" else [bytes([byte]) for byte in text + SMUGGLED]:
+                await stream.send(piece)
+        except anyio.BrokenResourceError:
+            assert pieces == "bytes"  # It was refused in the middle.
+        received = await all_of(stream)
+    assert not app.asked.is_set()
+    if pieces == "whole":
+        assert received.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert received.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("end", [b"0\r\n\r\n", b"0\r\n\n", b"0\r\nA: b\n\n", b"0\r\nA: b\r\n c\r\n\r\n"])
+async def test_nothing_is_read_behind_a_body_whose_end_is_in_its_encoding(end: bytes) -> None:
+    app = App()
+    app.may_answer.set()
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n" + end + SMUGGLED)
+        received = await all_of(stream)
+    assert received.count(b"HTTP/1.1 200") == 1
+    assert b"connection: close" in received
+    assert app.scope["path"] == "/"
+
+
+async def test_requests_one_behind_the_other_are_answered_one_after_the_other() -> None:
+    app = App()
+    app.may_answer.set()
+    second = b"GET /second HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with serve(app) as connect, await connect() as stream:
+        await stream.send(POST + b"Content-Length: 4\r\n\r\n\n\n\r\n" + second)
+        assert (await all_of(stream)).count(b"HTTP/1.1 200") == 2
+    assert app.scope["path"] == "/second"
+
+
+async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk of one byte costs as much as a large one, and all that is taken at once is parsed at once."""
+    portions: list[int] = []
+    take = HttpConnection.data_received
+
+    def noted(self: HttpConnection, data: bytes) -> None:
+        portions.append(len(data))
+        take(self, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    app = App()
+    async with serve(app) as connect, await connect() as stream:
+        body = b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n"
+        await stream.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+        app.may_answer.set()
+        assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
+    assert max(portions) <= 16 * 1024
