@@ -19,6 +19,7 @@ The map of the package; imports go one way, from the bottom up:
     store        what is kept of sessions: records, in memory, in a SQLite file
     peer         one live connection: read loop, dispatch, requests both ways, the writer
     processes    programs that we start, and how they end
+    http         ASGI applications on sockets: strict HTTP/1.1, bounded connections, server-sent events
     wire         pure: bytes, messages, who owes whom an answer
     tasks        pure: scopes, why they were cancelled, time for cleanup
     schema       the types of ACP v1

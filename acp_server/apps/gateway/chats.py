@@ -20,7 +20,6 @@ from acp_server.apps.gateway.bodies import ChatBody, SubmitBody, known_id
 from acp_server.apps.gateway.bots import Bots
 from acp_server.apps.gateway.conversations import Conversations
 from acp_server.apps.gateway.errors import ApiError, Code, log_fault, outline
-from acp_server.apps.gateway.events import Listener
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.apps.gateway.live_chat import LiveChat
 from acp_server.apps.gateway.messages import ChatMessage
@@ -32,13 +31,14 @@ from acp_server.apps.gateway.records import RUNNING, Chat, Ids, Status, TokenUsa
 from acp_server.apps.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.apps.gateway.steps import Steps, Taken
 from acp_server.apps.gateway.store import Store
+from acp_server.http.events import EventQueue
 
 logger = logging.getLogger("acp_server.apps.gateway")
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""
 
-Begun = tuple[dict[str, Any], Listener | None]
+Begun = tuple[dict[str, Any], EventQueue | None]
 """The chat as a request left it, and its events if the client wants them."""
 
 _UNKNOWN = "the chat does not exist"

@@ -13,6 +13,7 @@ import anyio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import ASGIApp
 
 from acp_server.apps.gateway import errors
 from acp_server.apps.gateway.auth import Caller
@@ -30,11 +31,12 @@ from acp_server.apps.gateway.bodies import (
 )
 from acp_server.apps.gateway.chats import Begun, Elsewhere
 from acp_server.apps.gateway.errors import ApiError, Code
-from acp_server.apps.gateway.events import FORWARDED, EventStream, Forwarded, Listener
+from acp_server.apps.gateway.events import FORWARDED, Forwarded
 from acp_server.apps.gateway.gateway import Gateway
 from acp_server.apps.gateway.messages import TooDeep, whole_json
 from acp_server.apps.gateway.nodes import url_of
 from acp_server.apps.gateway.rows import Rows
+from acp_server.http.events import EventQueue, EventStream
 from acp_server.wire.codec import DecodeError, decode
 
 _B = TypeVar("_B", bound=Any)
@@ -51,7 +53,7 @@ class Answer:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-Handler = Callable[["ApiCall"], Awaitable["Answer | Listener | Response"]]
+Handler = Callable[["ApiCall"], Awaitable["Answer | EventQueue | Response"]]
 
 
 class ApiCall:
@@ -113,12 +115,10 @@ class ApiCall:
         raise ApiError(Code.BAD_PARAMETER, f"the body did not arrive within {limits.body_seconds:g} s")
 
 
-def endpoint(
-    gateway: Gateway, path: str, permission: str, handler: Handler
-) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(gateway: Gateway, path: str, permission: str, handler: Handler) -> Callable[[Request], Awaitable[ASGIApp]]:
     """What starlette calls for a route."""
 
-    async def respond(request: Request) -> Response:
+    async def respond(request: Request) -> ASGIApp:
         state = request.scope["state"]
         state["route"] = path
         logid: str = state["logid"]
@@ -140,7 +140,7 @@ def endpoint(
             state["code"] = Code.INTERNAL.value
             return _json(errors.failure(ApiError(Code.INTERNAL, "internal error"), logid))
         state["code"] = 0
-        if isinstance(result, Listener):
+        if isinstance(result, EventQueue):
             return EventStream(result)
         if isinstance(result, Response):
             return result
@@ -181,7 +181,7 @@ async def _read(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-async def create_chat(call: ApiCall) -> Answer | Listener:
+async def create_chat(call: ApiCall) -> Answer | EventQueue:
     """Begin a chat."""
     body = await call.body(ChatBody)
     return _begun(await call.gateway.chats.create(call.caller, call.query("conversation_id"), body))
@@ -199,7 +199,7 @@ async def list_chat_messages(call: ApiCall) -> Answer:
     return Answer([message.to_wire() for message in found])
 
 
-async def submit_tool_outputs(call: ApiCall) -> Answer | Listener | Response:
+async def submit_tool_outputs(call: ApiCall) -> Answer | EventQueue | Response:
     """Answer what a chat waits for."""
     body = await call.body(SubmitBody)
     cluster = call.gateway.cluster
@@ -217,7 +217,7 @@ async def cancel_chat(call: ApiCall) -> Answer:
     return Answer(await call.gateway.cluster.cancel(call.caller, body.conversation_id, body.chat_id))
 
 
-def _begun(begun: Begun) -> Answer | Listener:
+def _begun(begun: Begun) -> Answer | EventQueue:
     chat, listener = begun
     return Answer(chat) if listener is None else listener
 

@@ -9,8 +9,6 @@ answers comes back byte by byte. The token of the client goes along, so nodes ne
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,8 +19,9 @@ from anyio.abc import SocketStream
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from acp_server.apps.gateway.connection import ABORT
 from acp_server.apps.gateway.errors import ApiError, Code
+from acp_server.http.connection import ABORT
+from acp_server.http.events import EventQueue, while_connected
 
 CREATED: Final = "conversation.chat.created"
 IN_PROGRESS: Final = "conversation.chat.in_progress"
@@ -48,67 +47,16 @@ def frame(name: str, data: Any) -> bytes:
     return f"event:{name}\ndata:{json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
 
 
-class Listener:
-    """What one client has still to be told. Closed by `done`, or cut when the client is too far behind.
-
-    It never holds more than the backlog and one frame.
-    """
-
-    def __init__(self, backlog: int) -> None:
-        self.lost = False
-        """Whether something was not told, for the client was too far behind."""
-        self._backlog = backlog
-        self._frames: deque[bytes] = deque()
-        self._size = 0
-        self._largest = 0
-        """The size of the largest frame since the client was last told everything."""
-        self.closed = False
-        """Whether nothing more will come."""
-        self._changed = anyio.Event()
-
-    def put(self, data: bytes) -> None:
-        """One more frame. Never waits."""
-        if self.closed:
-            return
-        self._frames.append(data)
-        self._size += len(data)
-        self._largest = max(self._largest, len(data))
-        # A frame may be larger than the backlog by itself; a listener that keeps up gets that and the rest.
-        if self._size - self._largest > self._backlog:
-            self.lost = True
-            self._frames.clear()
-            self.close()
-        self._changed.set()
-
-    def close(self) -> None:
-        """Nothing more will come."""
-        self.closed = True
-        self._changed.set()
-
-    async def next(self) -> bytes | None:
-        """The next frame, when it is there; None at the end."""
-        while not self._frames:
-            if self.closed:
-                return None
-            self._changed = anyio.Event()
-            await self._changed.wait()
-        data = self._frames.popleft()
-        self._size -= len(data)
-        if not self._frames:
-            self._largest = 0
-        return data
-
-
 class Feed:
     """The events of one chat, handed to the client that listens at the moment, if there is one."""
 
     def __init__(self, backlog: int) -> None:
         self._backlog = backlog
-        self._listeners: list[Listener] = []
+        self._listeners: list[EventQueue] = []
 
-    def listen(self) -> Listener:
+    def listen(self) -> EventQueue:
         """Hear everything from now on until `done`."""
-        listener = Listener(self._backlog)
+        listener = EventQueue(self._backlog)
         self._listeners.append(listener)
         return listener
 
@@ -126,39 +74,6 @@ class Feed:
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
-
-
-class EventStream(Response):
-    """An answer that lasts as long as there are events. The client may leave; the chat does not notice."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, listener: Listener) -> None:
-        super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
-        # A stream has no length.
-        del self.headers["content-length"]
-        self._listener = listener
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        try:
-            await _while_connected(receive, partial(self._write, scope, send))
-        finally:
-            self._listener.close()
-
-    async def _write(self, scope: Scope, send: Send) -> None:
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while (data := await self._listener.next()) is not None:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-            if not self._listener.lost:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-                return
-            # Broken off, so that the client does not take it for a whole one. It is then seen to have left.
-            scope["state"][ABORT]()
-            await anyio.sleep_forever()
-        except OSError:
-            pass  # The client has left.
 
 
 class Forwarded(Response):
@@ -200,7 +115,7 @@ class Forwarded(Response):
         self._running.add(self)
         try:
             async with self._stream:
-                await _while_connected(receive, partial(self._hand_on, self._stream, scope, send))
+                await while_connected(receive, partial(self._hand_on, self._stream, scope, send))
         finally:
             self._running.remove(self)
 
@@ -230,17 +145,3 @@ class Forwarded(Response):
             else:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-
-
-async def _while_connected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Do this until it is done, or the client has left."""
-    async with anyio.create_task_group() as group:
-
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
-
-        group.start_soon(watch)
-        await work()
-        group.cancel_scope.cancel()

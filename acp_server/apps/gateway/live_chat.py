@@ -17,7 +17,7 @@ import anyio
 from acp_server.apps.gateway import events
 from acp_server.apps.gateway.bodies import ToolOutput
 from acp_server.apps.gateway.errors import OCCUPIED, ApiError, Code, log_fault, not_cancellable, not_waiting
-from acp_server.apps.gateway.events import Feed, Listener
+from acp_server.apps.gateway.events import Feed
 from acp_server.apps.gateway.messages import ChatMessage
 from acp_server.apps.gateway.nodes import ENDED
 from acp_server.apps.gateway.questions import CallType, Question
@@ -25,6 +25,7 @@ from acp_server.apps.gateway.records import Chat, Failure, Ids, Status, TokenUsa
 from acp_server.apps.gateway.reply import Delta, Pieces, Reply
 from acp_server.apps.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.apps.gateway.update_queue import Item, UpdateQueue
+from acp_server.http.events import EventQueue
 from acp_server.schema import SessionUpdate
 
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
@@ -84,7 +85,7 @@ class LiveChat:
 
     # -- what clients want
 
-    def begin(self, running: Chat, responses: Sequence[ChatMessage] = (), stream: bool = False) -> Listener | None:
+    def begin(self, running: Chat, responses: Sequence[ChatMessage] = (), stream: bool = False) -> EventQueue | None:
         """The chat is kept as it is in `running`, and its agent is about to work: what follows if `stream`.
         `responses`: what was answered, if it goes on with that. Never waits."""
         listener = self.feed.listen() if stream else None
@@ -113,7 +114,7 @@ class LiveChat:
             self.over = True
             await self._keep(Step(self.chat, self.chat, [], done=True))
 
-    async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+    async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], EventQueue | None]:
         """Answer what is asked: the chat as it is right then, and what follows if `stream`.
 
         All of it has to be answered at once, or ApiError 4000 is raised and nothing has changed.
@@ -272,7 +273,7 @@ class LiveChat:
         await self._go_on([])
         return True
 
-    async def _go_on(self, responses: list[ChatMessage], stream: bool = False) -> Listener | None:
+    async def _go_on(self, responses: list[ChatMessage], stream: bool = False) -> EventQueue | None:
         moved = self.chat.moved(Status.IN_PROGRESS)
         assert moved is not None
         await self._keep(Step(self.chat, moved, responses))

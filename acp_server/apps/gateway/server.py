@@ -9,33 +9,34 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import math
 import os
 import signal
 import socket
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 import anyio
-import anyio.lowlevel
-import uvicorn
 
 from acp_server.apps.gateway.app import make_app
-from acp_server.apps.gateway.connection import HttpConnection
+from acp_server.apps.gateway.errors import LOGID, ApiError, Code, failure, new_logid
 from acp_server.apps.gateway.gateway import Gateway
-from acp_server.apps.gateway.listener import Listener, Places, number_of_places
+from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.errors import UsageError
+from acp_server.http.connection import Headers, HttpLimits
+from acp_server.http.listener import Places, raise_descriptors
+from acp_server.http.server import Server
 
 logger = logging.getLogger("acp_server.apps.gateway")
 
-_LAST_ANSWERS: Final = 5
-"""Seconds that open connections get for their last answers at the end."""
 _BACKLOG: Final = 512
+_TICK: Final = 0.1
+"""Seconds between two looks at whether the gateway has drained."""
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 """None on Windows."""
+_OF_AN_AGENT: Final = 4
+"""Descriptors: three pipes, and what its process is waited for with."""
+_OF_THE_GATEWAY: Final = 64
+"""Descriptors: the store, the log, the loop, what is opened for a moment."""
 
 
 def is_loopback(host: str) -> bool:
@@ -67,112 +68,67 @@ def serve(
 
     Raises KeyboardInterrupt at Ctrl-C; at SIGTERM, and when its terminal is gone, the process is.
     """
-    config = uvicorn.Config(
-        make_app(gateway),
-        http="h11",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        lifespan="on",
-        server_header=False,
-        # Longer than clients keep connections for, so that none is closed in the moment in which it is used again.
-        timeout_keep_alive=math.ceil(gateway.limits.idle_seconds),
-        timeout_graceful_shutdown=_LAST_ANSWERS,
-    )
-    _Server(config, gateway, on_started, reload).run([listening])
+    running = _Running(gateway, reload)
+    anyio.run(running.run, listening, on_started)
+    if running.first_signal is not None:
+        # Its handler is what it was: Ctrl-C raises, and the others end the process as a shell expects.
+        signal.raise_signal(running.first_signal)
 
 
-class _Server(uvicorn.Server):
-    def __init__(
-        self, config: uvicorn.Config, gateway: Gateway, on_started: Callable[[], None], reload: Callable[[], None]
-    ) -> None:
-        super().__init__(config)
+class _Running:
+    def __init__(self, gateway: Gateway, reload: Callable[[], None]) -> None:
         self._gateway = gateway
-        self._on_started = on_started
         self._reload = reload
-        self._loop: Any = None
-        self._todo: list[Callable[[], None]] = []
-        """What signals want done, by the task of this server."""
-        self._terminal = _has_terminal()
+        self._has_terminal = _has_terminal()
+        limits = gateway.limits
+        self._server = Server(
+            make_app(gateway),
+            Places(number_of_places(limits)),
+            HttpLimits(idle_seconds=limits.idle_seconds, send_seconds=limits.send_seconds),
+            refusal=_not_http,
+        )
+        self.first_signal: int | None = None
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = cast("Any", anyio.lowlevel.current_token().native_token)
-        # uvicorn itself would take connections as long as there are descriptors, and fail at each one behind them.
-        await super().startup([])
-        limits = self._gateway.limits
-        places = Places(number_of_places(limits))
+    async def run(self, listening: socket.socket, on_started: Callable[[], None]) -> None:
+        signals = [signal.SIGINT, signal.SIGTERM]
+        # Where it is ignored, as by `nohup`, it stays so.
+        if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
+            signals.append(signal.Signals(_HANGUP))
+        with anyio.open_signal_receiver(*signals) as received:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._obey, received)
+                group.start_soon(self._watch)
+                await self._server.run([listening], on_started)
+                group.cancel_scope.cancel()
 
-        def connection() -> HttpConnection:
-            return HttpConnection(
-                limits,
-                places=places,
-                config=self.config,
-                server_state=self.server_state,
-                app_state=self.lifespan.state,
-                _loop=self._loop,
-            )
+    async def _obey(self, received: AsyncIterator[signal.Signals]) -> None:
+        async for number in received:
+            if number != _HANGUP or (self._has_terminal and not _has_terminal()):
+                # A terminal that was closed takes with it what was started from it.
+                self._end(number)
+            else:
+                self._read_again()
 
-        listeners = [Listener(listening, places, connection) for listening in sockets or ()]
-        self.servers = cast("Any", listeners)
-        for listener in listeners:
-            listener.open()
-        self._on_started()
+    def _end(self, number: int) -> None:
+        if self.first_signal is not None:
+            self._gateway.hurry()
+            self._server.hurry()
+            return
+        self.first_signal = number
+        if number == signal.SIGTERM:
+            self._gateway.drain()
+        else:
+            self._stop()
 
-    async def on_tick(self, counter: int) -> bool:
-        while self._todo:
-            self._todo.pop(0)()
-        if self._gateway.has_drained():
-            self.should_exit = True
-        return await super().on_tick(counter)
+    async def _watch(self) -> None:
+        while not self._gateway.has_drained():  # noqa: ASYNC110 - it is over at a time, not by an event
+            await anyio.sleep(_TICK)
+        self._stop()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # First, since uvicorn waits for the streams to end.
+    def _stop(self) -> None:
+        # First, since the server waits for the streams to end.
         self._gateway.stop()
-        await super().shutdown(sockets)
-        if self.force_exit and not self.lifespan.shutdown_event.is_set():
-            # Otherwise the agents would not be ended.
-            await self.lifespan.shutdown()
-
-    # -- signals
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        with super().capture_signals():
-            # Where it is ignored, as by `nohup`, it stays so.
-            if _HANGUP is None or not _in_main_thread() or signal.getsignal(_HANGUP) is signal.SIG_IGN:
-                yield
-                return
-            before = signal.signal(_HANGUP, self._hang_up)
-            try:
-                yield
-            finally:
-                signal.signal(_HANGUP, before)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._loop is None:
-            super().handle_exit(sig, frame)
-        elif self.should_exit or self._captured_signals:
-            self._captured_signals.append(sig)
-            self.should_exit = self.force_exit = True
-            # Of all that the event loop can do, the only thing that a signal handler may.
-            self._loop.call_soon_threadsafe(self._hurry)
-        elif sig == signal.SIGTERM:
-            self._captured_signals.append(sig)
-            self._todo.append(self._gateway.drain)
-        else:
-            super().handle_exit(sig, frame)
-
-    def _hurry(self) -> None:
-        self._gateway.hurry()
-        for connection in list(self.server_state.connections):
-            cast("Any", connection).transport.abort()
-
-    def _hang_up(self, sig: int, frame: FrameType | None) -> None:
-        if self._terminal and not _has_terminal():
-            # It was closed, and with it goes what was started from it.
-            super().handle_exit(sig, frame)
-        else:
-            self._todo.append(self._read_again)
+        self._server.end()
 
     def _read_again(self) -> None:
         try:
@@ -181,8 +137,24 @@ class _Server(uvicorn.Server):
             logger.error("not reloaded, everything stays as it was: %s", error)
 
 
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+def _not_http() -> tuple[Headers, bytes]:
+    """The API's envelope."""
+    logid = new_logid()
+    logger.getChild("access").info("a request that is not HTTP: HTTP 400, code %s, logid %s", Code.BAD_PARAMETER, logid)
+    body = failure(ApiError(Code.BAD_PARAMETER, "the request is not HTTP"), logid)
+    return [(b"content-type", b"application/json"), (LOGID, logid.encode())], body
+
+
+def number_of_places(limits: GatewayLimits) -> int:
+    """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
+
+    Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.
+    """
+    others = _OF_THE_GATEWAY + _OF_AN_AGENT * limits.chats
+    allowed = raise_descriptors(limits.connections + others)
+    if allowed is None:
+        return limits.connections
+    return max(1, min(limits.connections, allowed - min(others, allowed // 4)))
 
 
 def _has_terminal() -> bool:

@@ -31,9 +31,6 @@ _IMPORTED = (
     "acp_server.apps.gateway.server",
     "acp_server.apps.gateway.postgres_engine",
     *RUNTIME,
-    "uvicorn.loops.auto",
-    "uvicorn.protocols.http.auto",
-    "uvicorn.lifespan.on",
 )
 PATIENCE = 20.0
 """Seconds after which a test that waits has failed. None ever waits that long."""

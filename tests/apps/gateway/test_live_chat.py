@@ -18,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from acp_server.apps.gateway.bodies import ToolOutput
 from acp_server.apps.gateway.conversations import ReservedSession
 from acp_server.apps.gateway.errors import ApiError, Code
-from acp_server.apps.gateway.events import Listener
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.apps.gateway.live_chat import LiveChat, Step
 from acp_server.apps.gateway.messages import ChatMessage, whole
@@ -27,6 +26,7 @@ from acp_server.apps.gateway.questions import Question
 from acp_server.apps.gateway.records import MOVES, RUNNING, Chat, Failure, Ids, Status, TokenUsage
 from acp_server.apps.gateway.steps import Taken
 from acp_server.apps.gateway.update_queue import Item
+from acp_server.http.events import EventQueue
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -82,7 +82,7 @@ class Choice(Question):
 class Stream:
     """What one client hears."""
 
-    def __init__(self, listener: Listener, first: bool) -> None:
+    def __init__(self, listener: EventQueue, first: bool) -> None:
         self.listener = listener
         self.first = first
         self.left = False
@@ -163,7 +163,7 @@ class Lives(RuleBasedStateMachine):
         if self.chat.status is Status.REQUIRES_ACTION or not held:
             self.loop.run(self.life.step())
 
-    def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], Listener | None]:
+    def _submits(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], EventQueue | None]:
         return self.loop.run(self.life.submit(outputs, stream))
 
     def _finishes(self, usage: TokenUsage, failure: Failure | None) -> None:

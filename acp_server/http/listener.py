@@ -1,7 +1,7 @@
 """Accepting connections: no more than there are places, whatever the descriptors of the process do.
 
-A client that only sits there never keeps another one out. Where all places are taken, the connection that has shown no
-token for longest is closed, then the one without a request for longest. Who is answered what is not decided here.
+A client that only sits there never keeps another one out. Where all places are taken, the connection that has not shown
+whose it is for longest is closed, then the one without a request for longest.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
 
-from acp_server.apps.gateway.limits import GatewayLimits
-
-logger = logging.getLogger("acp_server.apps.gateway")
+logger = logging.getLogger("acp_server.http")
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE: Final = 1.0
@@ -26,10 +24,6 @@ _AT_ONCE: Final = 64
 """Connections that are taken before others have their turn on the loop."""
 _QUIET: Final = 60.0
 """Seconds between two lines of the log about the same thing."""
-_OF_AN_AGENT: Final = 4
-"""Descriptors: three pipes, and what its process is waited for with."""
-_OF_THE_GATEWAY: Final = 64
-"""Descriptors: the store, the log, the loop, what is opened for a moment."""
 
 
 class Closable(Protocol):
@@ -37,7 +31,7 @@ class Closable(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether a request on it has shown a token."""
+        """Whether a request on it has shown whose it is."""
         ...
 
     @property
@@ -60,36 +54,25 @@ class Places:
         # In the order in which they came; whether one is known is looked at when room is needed.
         self._unknown: dict[Closable, None] = {}
         self._known: dict[Closable, None] = {}
-        self._reserved = 0
         self._changed = anyio.Event()
 
     def __len__(self) -> int:
         return len(self._unknown) + len(self._known)
 
-    def reserve(self) -> None:
-        """Keep a place for a connection that is about to be added."""
-        self._reserved += 1
-
-    def give_up(self) -> None:
-        """A connection that a place was kept for is not added."""
-        self._reserved -= 1
-        self._wake()
-
     def add(self, connection: Closable) -> None:
-        """A connection that a place was kept for is there."""
-        self._reserved -= 1
+        """A connection was opened."""
         self._unknown[connection] = None
-        self._wake()
 
     def remove(self, connection: Closable) -> None:
         """It is closed."""
         self._unknown.pop(connection, None)
         self._known.pop(connection, None)
-        self._wake()
+        self._changed.set()
+        self._changed = anyio.Event()
 
     async def wait_for_room(self) -> None:
         """Wait until there is a place. Where that helps, a connection is closed for it."""
-        while len(self) + self._reserved >= self.most and not self.close_one():
+        while len(self) >= self.most and not self.close_one():
             await self._changed.wait()
 
     def close_one(self) -> bool:
@@ -101,10 +84,7 @@ class Places:
                 break
             self._known[connection] = None
         else:
-            # Those that arrive have shown no token, so they are missed less than all that are here.
-            connection = (
-                None if self._reserved else next((connection for connection in self._known if connection.is_idle), None)
-            )
+            connection = next((connection for connection in self._known if connection.is_idle), None)
             if connection is None:
                 return False
             del self._known[connection]
@@ -112,61 +92,40 @@ class Places:
         connection.abort()
         return True
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
-
 
 class Listener:
-    """Takes connections from a socket that listens. Has what uvicorn wants of a server of asyncio's."""
+    """Accepts connections from a socket that listens. `enter` gets each; it takes its place at once and never waits."""
 
-    def __init__(self, listening: socket.socket, places: Places, make: Callable[[], Any]) -> None:
+    def __init__(self, listening: socket.socket, places: Places, enter: Callable[[socket.socket], None]) -> None:
+        listening.setblocking(False)
         self._listening = listening
         self._places = places
-        self._make = make
-        self._tasks: set[Any] = set()
+        self._enter = enter
         self._said = -_QUIET
         self._counted = 0
 
-    def open(self) -> None:
-        """Begin. Only inside an event loop of asyncio's kind, which is what uvicorn runs on."""
-        self._listening.setblocking(False)
-        self._start(self._run())
-
-    def close(self) -> None:
-        """Take no more."""
-        for task in self._tasks:
-            task.cancel()
-
-    async def wait_closed(self) -> None:
-        """There is nothing to wait for."""
-
-    async def _run(self) -> None:
-        loop = _loop()
+    async def run(self) -> None:
+        """Accept until it is cancelled."""
         taken = 0
         while True:
             await self._places.wait_for_room()
             self._report()
             try:
-                accepted, _ = await loop.sock_accept(self._listening)
+                accepted, _ = self._listening.accept()
+            except BlockingIOError:
+                await anyio.wait_readable(self._listening)
+                continue
             except OSError as error:
                 await self._failed(error)
                 continue
-            self._places.reserve()
-            self._start(self._enter(accepted)).add_done_callback(self._arrived)
+            self._enter(accepted)
             taken += 1
             if taken % _AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
 
-    async def _enter(self, accepted: socket.socket) -> None:
-        await _loop().connect_accepted_socket(self._make, accepted)
-
-    def _arrived(self, task: Any) -> None:
-        if task.cancelled() or task.exception() is not None:
-            self._places.give_up()
-
     async def _failed(self, error: OSError) -> None:
         if error.errno not in _EXHAUSTED:
+            await anyio.lowlevel.checkpoint()
             return  # The client has left before it was taken (accept(2)).
         if self._may_say():
             logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._places))
@@ -185,26 +144,8 @@ class Listener:
         self._said = now
         return True
 
-    def _start(self, work: Any) -> Any:
-        task = _loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
-
-def number_of_places(limits: GatewayLimits) -> int:
-    """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
-
-    Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.
-    """
-    others = _OF_THE_GATEWAY + _OF_AN_AGENT * limits.chats
-    allowed = _raise_descriptors(limits.connections + others)
-    if allowed is None:
-        return limits.connections
-    return max(1, min(limits.connections, allowed - min(others, allowed // 4)))
-
-
-def _raise_descriptors(wanted: int) -> int | None:
+def raise_descriptors(wanted: int) -> int | None:
     """How many descriptors the process may have, `wanted` if that can be; None if there is no such limit."""
     try:
         import resource
@@ -221,7 +162,3 @@ def _raise_descriptors(wanted: int) -> int | None:
         except (OSError, ValueError) as error:
             logger.info("at most %d descriptors: %s", soft, error)
     return soft
-
-
-def _loop() -> Any:
-    return cast("Any", anyio.lowlevel.current_token().native_token)

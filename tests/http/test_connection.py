@@ -1,10 +1,5 @@
-"""One connection: how long it may be silent or take nothing, and what is told to somebody who does not speak HTTP.
+"""One connection: how long it may be silent or take nothing, and the answer to what is not HTTP."""
 
-uvicorn runs on asyncio alone.
-"""
-
-import asyncio
-import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,26 +9,19 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-import uvicorn
 from anyio.abc import SocketStream
-from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 
-from acp_server.apps.gateway.connection import HttpConnection
-from acp_server.apps.gateway.limits import GatewayLimits
-from acp_server.apps.gateway.listener import Places
+from acp_server.http.connection import HttpConnection, HttpLimits
+from acp_server.http.listener import Places
+from acp_server.http.server import Server
+from acp_server.http.sockets import SocketStream as OurStream
 
-from .serving import PATIENCE
+PATIENCE = 20.0
 
 pytestmark = pytest.mark.anyio
 
 Connect = Callable[[], Awaitable[SocketStream]]
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class App:
@@ -45,11 +33,19 @@ class App:
         self.left = anyio.Event()
         self.size = 2
         self.piece = 65536
-        self.scope: Scope = {}
+        self.scope: dict[str, Any] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
         self.scope = scope
         self.asked.set()
+        try:
+            await self._answer(receive, send)
+        finally:
+            self.left.set()
+
+    async def _answer(self, receive: Any, send: Any) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, receive, group.cancel_scope)
             await self.may_answer.wait()
@@ -62,49 +58,27 @@ class App:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             group.cancel_scope.cancel()
 
-    async def _watch(self, receive: Receive, scope: anyio.CancelScope) -> None:
+    async def _watch(self, receive: Any, scope: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self.left.set()
         scope.cancel()
 
 
 @asynccontextmanager
-async def serve(app: App, state: ServerState | None = None, **limits: float) -> AsyncIterator[Connect]:
-    loop = asyncio.get_running_loop()
-    config = uvicorn.Config(app, log_config=None, ws="none", timeout_keep_alive=60)
-    state = state or ServerState()
-    places = Places(1000)
-
-    def make() -> HttpConnection:
-        places.reserve()
-        return HttpConnection(
-            GatewayLimits(**limits),  # pyright: ignore[reportArgumentType]
-            places=places,
-            config=config,
-            server_state=state,
-            app_state={},
-            _loop=loop,
-        )
-
-    # As the gateway's own: asyncio knows nothing of its protocol.
-    server = await loop.create_server(make, sock=socket.create_server(("127.0.0.1", 0)))
-    port: int = server.sockets[0].getsockname()[1]
+async def serve(app: App, places: Places | None = None, **limits: float) -> AsyncIterator[Connect]:
+    server = Server(app, places or Places(1000), HttpLimits(**limits))
+    listening = socket.create_server(("127.0.0.1", 0))
+    port: int = listening.getsockname()[1]
 
     async def connect() -> SocketStream:
         return await anyio.connect_tcp("127.0.0.1", port)
 
-    try:
-        with anyio.fail_after(PATIENCE):
+    with listening, anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.run, [listening])
             yield connect
             app.may_answer.set()
-            while state.connections or state.tasks:
-                for connection in list(state.connections):
-                    connection.transport.abort()
-                await anyio.lowlevel.checkpoint()
-    finally:
-        server.close()
-        await server.wait_closed()
+            server.hurry()
 
 
 async def all_of(stream: SocketStream) -> bytes:
@@ -192,20 +166,12 @@ async def test_a_client_that_takes_an_answer_in_one_piece_slowly_is_not() -> Non
     ],
     ids=lambda text: repr(text[:12]),
 )
-async def test_what_is_not_http_is_told_so_in_the_envelope_of_the_api(
-    text: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "acp_server.apps.gateway.access")
+async def test_what_is_not_http_is_told_so(text: bytes) -> None:
     async with serve(App()) as connect, await connect() as stream:
         await stream.send(text)
         head, _, body = (await all_of(stream)).partition(b"\r\n\r\n")
-    answer: dict[str, Any] = json.loads(body)
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"content-type: application/json" in head
-    assert answer["code"] == 4000
-    logid = answer["detail"]["logid"]
-    assert f"x-tt-logid: {logid}".encode() in head
-    assert [f"logid {logid}" in record.getMessage() for record in caplog.records if "access" in record.name] == [True]
+    assert body == b"The request is not valid HTTP.\n"
 
 
 async def test_garbage_in_a_body_whose_request_is_answered_already_just_ends_the_connection(
@@ -255,13 +221,11 @@ async def test_a_request_may_name_the_path_or_the_whole_url(target: bytes, path:
 
 
 async def test_the_second_part_of_an_answer_does_not_wait_for_the_client_to_confirm_the_first() -> None:
-    async with serve(App(), state := ServerState()) as connect, await connect() as stream:
-        await stream.send(b"GET")
-        while not state.connections:
-            await anyio.lowlevel.checkpoint()
-        (connection,) = state.connections
-        ours = connection.transport.get_extra_info("socket")
-        assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
+        mine, _ = listening.accept()
+    with mine:
+        HttpConnection(App(), mine, HttpLimits())
+        assert mine.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
@@ -328,13 +292,14 @@ async def test_requests_one_behind_the_other_are_answered_one_after_the_other() 
 async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk of one byte costs as much as a large one, and all that is taken at once is parsed at once."""
     portions: list[int] = []
-    take = HttpConnection.data_received
+    take = OurStream.receive
 
-    def noted(self: HttpConnection, data: bytes) -> None:
+    async def noted(self: OurStream) -> bytes:
+        data = await take(self)
         portions.append(len(data))
-        take(self, data)
+        return data
 
-    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    monkeypatch.setattr(OurStream, "receive", noted)
     app = App()
     async with serve(app) as connect, await connect() as stream:
         body = b"1\r\n \r\n" * 10_000 + b"0\r\n\r\n"

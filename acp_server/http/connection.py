@@ -1,0 +1,330 @@
+"""One connection to a client: its requests, one after the other, each answered by the application.
+
+A request whose head does not arrive in time, or that is not HTTP, never reaches the application. Half a head is not a
+request.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from email.utils import formatdate
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import unquote
+
+import anyio
+import h11
+
+from acp_server.http.sockets import Disconnected, SocketStream
+from acp_server.http.strict import CLOSE, StrictParser
+
+logger = logging.getLogger("acp_server.http")
+
+Message: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
+Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
+Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
+Headers: TypeAlias = "list[tuple[bytes, bytes]]"
+
+ABORT: Final = "abort"
+"""The key in `scope["state"]` of a function that breaks the connection off at once."""
+CALLER: Final = "caller"
+"""The key in `scope["state"]` where the application notes who has sent a request, once that is proved."""
+
+_LAST_SECONDS: Final = 1.0
+"""How long a client may take to read the last answer of a connection before it is closed."""
+_READ_AHEAD: Final = 16 * 1024
+"""Bytes of further requests that are read while one is answered, to see whether its client has left."""
+_REST: Final = 64 * 1024
+"""Bytes of a body that the application did not want and are read, so that the connection can be used again."""
+_PLAIN: Final[Headers] = [(b"content-type", b"text/plain; charset=utf-8")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """How long a client may be silent, in seconds."""
+
+    idle_seconds: float = 75.0
+    """Until the head of the next request has arrived. Longer than clients keep connections for, so that none is closed
+    in the moment in which it is used again."""
+    send_seconds: float = 60.0
+    """In which it takes nothing of an answer."""
+
+
+def not_http() -> tuple[Headers, bytes]:
+    """Headers and body of the answer, with status 400, to what is not HTTP."""
+    return _PLAIN, b"The request is not valid HTTP.\n"
+
+
+class HttpConnection:
+    """One connection. `state` is copied into the scope of each request; `refusal` makes the answer to what is not
+    HTTP."""
+
+    def __init__(
+        self,
+        app: Application,
+        connected: socket.socket,
+        limits: HttpLimits,
+        *,
+        state: Mapping[str, Any] | None = None,
+        refusal: Callable[[], tuple[Headers, bytes]] = not_http,
+    ) -> None:
+        if connected.family != getattr(socket, "AF_UNIX", None):
+            # An answer is written in pieces; the kernel would keep the second until the client has confirmed the first.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = SocketStream(connected, limits.send_seconds)
+        self._ends = {"client": _address(connected.getpeername), "server": _address(connected.getsockname)}
+        self._app = app
+        self._limits = limits
+        self._state = {**(state or {}), ABORT: self.abort}
+        self._refusal = refusal
+        self._parser = StrictParser()
+        self._exchange: Exchange | None = None
+        """The request that is answered now."""
+        self._is_known = False
+        self._is_ending = False
+
+    async def serve(self) -> None:
+        """Answer requests until one of both ends the connection. Raises nothing but a cancel."""
+        try:
+            while await self._serve_one():
+                pass
+            await self._stream.finish(_LAST_SECONDS)
+        except Disconnected as error:
+            logger.debug("a connection has ended: %s", error)
+        finally:
+            self._stream.abort()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a request has shown whose it is, be it this one or one before."""
+        return self._is_known or (self._exchange is not None and CALLER in self._exchange.state)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self._exchange is None
+
+    def abort(self) -> None:
+        """Break off at once: for the application, the client has left."""
+        self._stream.abort()
+
+    def end(self) -> None:
+        """End it when the request that is answered has its answer, or at once if there is none."""
+        self._is_ending = True
+        if self._exchange is None:
+            self.abort()
+        else:
+            self._exchange.is_last = True
+
+    async def _serve_one(self) -> bool:
+        """Answer one request; whether another one may follow."""
+        request: h11.Request | None = None
+        try:
+            with anyio.move_on_after(self._limits.idle_seconds):
+                request = await self._next_request()
+        except h11.RemoteProtocolError:
+            await self._refuse()
+            return False
+        if request is None:
+            raise Disconnected("it sent no further request")
+        is_last = self._is_ending or CLOSE in request.headers
+        self._exchange = exchange = Exchange(self._parser, self._stream, request, self._state, self._refuse, is_last)
+        try:
+            await exchange.run(self._app, self._ends)
+            with anyio.move_on_after(self._limits.idle_seconds):
+                await exchange.discard()
+        except h11.RemoteProtocolError:
+            return False
+        finally:
+            self._is_known = self.is_known
+            self._exchange = None
+        if self._parser.our_state is not h11.DONE or self._parser.their_state is not h11.DONE:
+            return False
+        self._parser.start_next_cycle()
+        return not exchange.is_last
+
+    async def _next_request(self) -> h11.Request | None:
+        while (event := self._parser.next_event()) is h11.NEED_DATA:
+            self._parser.receive_data(await self._stream.receive())
+        return event if isinstance(event, h11.Request) else None
+
+    async def _refuse(self) -> None:
+        headers, body = self._refusal()
+        headers = [*headers, (b"content-length", b"%d" % len(body)), CLOSE]
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        await self._stream.send(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + body)
+
+
+class Exchange:
+    """One request and its answer, as ASGI has them."""
+
+    def __init__(
+        self,
+        parser: StrictParser,
+        stream: SocketStream,
+        request: h11.Request,
+        state: Mapping[str, Any],
+        refuse: Callable[[], Awaitable[None]],
+        is_last: bool,
+    ) -> None:
+        self._parser = parser
+        self._stream = stream
+        self._request = request
+        self._refuse = refuse
+        self.state = dict(state)
+        self.is_last = is_last
+        self.has_begun = False
+        """Whether the answer has."""
+        self._head = b""
+        """Kept until the first piece of the body, which is written with it."""
+        self._has_ended = False
+        self._has_left = False
+        self._is_refused = False
+        """Whether its body is not HTTP, and the client was told."""
+        self._reading: anyio.CancelScope | None = None
+
+    async def run(self, app: Application, ends: Mapping[str, Any]) -> None:
+        """Have it answered. Raises Disconnected if the client has left or the answer is broken off."""
+        try:
+            await app(self._scope(ends), self._receive, self._send)
+        except Disconnected:
+            raise
+        except Exception as error:
+            if _is_disconnected(error):
+                raise Disconnected("the client has left") from None
+            logger.exception("the application failed")
+            if self.has_begun:
+                raise Disconnected("broken off, so that the client does not take it for a whole answer") from None
+        if self._is_refused:
+            raise Disconnected("the request was refused")
+        if not self.has_begun:
+            await self._send({"type": "http.response.start", "status": 500, "headers": _PLAIN})
+            await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
+        elif not self._has_ended:
+            raise Disconnected("the application left its answer unfinished")
+
+    def _scope(self, ends: Mapping[str, Any]) -> dict[str, Any]:
+        path, _, query = self._request.target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": self._request.http_version.decode("ascii"),
+            "method": self._request.method.decode("ascii"),
+            "scheme": "http",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": list(self._request.headers),
+            "state": self.state,
+            **ends,
+        }
+
+    async def _receive(self) -> Message:
+        if self._has_ended or self._has_left:
+            return {"type": "http.disconnect"}
+        with anyio.CancelScope() as self._reading:
+            try:
+                if self._parser.their_state is h11.SEND_BODY:
+                    return await self._next()
+                await self._watch()
+            except Disconnected:
+                self._has_left = True
+            except h11.RemoteProtocolError:
+                self._has_left = True
+                if not self.has_begun:
+                    self._is_refused = True
+                    await self._refuse()
+        return {"type": "http.disconnect"}
+
+    async def _next(self) -> Message:
+        """The next piece of the body."""
+        while (event := self._parser.next_event()) is h11.NEED_DATA:
+            if self._parser.they_are_waiting_for_100_continue:
+                going_on = h11.InformationalResponse(status_code=100, headers=[])
+                await self._stream.send(self._parser.send(going_on) or b"")
+            self._parser.receive_data(await self._stream.receive())
+        is_data = isinstance(event, h11.Data)
+        return {"type": "http.request", "body": bytes(event.data) if is_data else b"", "more_body": is_data}
+
+    async def _watch(self) -> None:
+        """Return when the client has left. What it sends meanwhile is its next request."""
+        while len(self._parser.trailing_data[0]) < _READ_AHEAD:
+            data = await self._stream.receive()
+            if not data:
+                self._has_left = True
+                return
+            self._parser.receive_data(data)
+        await anyio.sleep_forever()
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._begin(message["status"], message.get("headers", ()))
+            return
+        if not self.has_begun or self._has_ended:
+            raise RuntimeError(f"{message['type']} is not expected now")
+        data, self._head = self._head, b""
+        body = message.get("body", b"")
+        if body and self._request.method != b"HEAD":
+            data += self._parser.send(h11.Data(data=body)) or b""
+        if not message.get("more_body", False):
+            data += self._parser.send(h11.EndOfMessage()) or b""
+            self._has_ended = True
+        if data:
+            await self._stream.send(data)
+        if self._has_ended and self._reading is not None:
+            self._reading.cancel()
+
+    async def _begin(self, status: int, headers: Any) -> None:
+        if self._is_refused:
+            raise Disconnected("the request was refused")
+        if self.has_begun:
+            raise RuntimeError("the answer has begun")
+        self.has_begun = True
+        pairs = [(bytes(name).lower(), bytes(value)) for name, value in headers]
+        pairs.append((b"date", _date(int(time.time()))))
+        if self.is_last:
+            pairs.append(CLOSE)
+        self._head = self._parser.send(h11.Response(status_code=status, headers=pairs)) or b""
+        if all(name != b"content-length" for name, _ in pairs):
+            # The first piece of a stream may come much later.
+            head, self._head = self._head, b""
+            await self._stream.send(head)
+
+    async def discard(self) -> None:
+        """Read what is left of a body that the application did not want, if it is little."""
+        if self._parser.they_are_waiting_for_100_continue:
+            return
+        read = 0
+        while self._parser.their_state is h11.SEND_BODY and read < _REST:
+            event = self._parser.next_event()
+            if event is h11.NEED_DATA:
+                data = await self._stream.receive()
+                read += len(data)
+                self._parser.receive_data(data)
+
+
+def _is_disconnected(error: Exception) -> bool:
+    """Whether this is what task groups of an application make of Disconnected."""
+    if isinstance(error, ExceptionGroup):
+        return all(map(_is_disconnected, cast("ExceptionGroup[Exception]", error).exceptions))
+    return isinstance(error, Disconnected)
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode("ascii")
+
+
+def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
+    """The host and port of one end; None where there is none."""
+    try:
+        host, port, *_ = of()
+    except (OSError, ValueError):
+        return None
+    return str(host), int(port)

@@ -1,0 +1,114 @@
+"""Server-sent events: the queue of one reader, and the answer that writes what is in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import anyio
+
+from acp_server.http.connection import ABORT, Headers, Receive, Send
+
+_HEADERS: Final[Headers] = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class EventQueue:
+    """Frames that one client has still to get. Closed at the end, or cut when the client is too far behind.
+
+    It never holds more than `backlog` bytes and one frame.
+    """
+
+    def __init__(self, backlog: int) -> None:
+        self.lost = False
+        """Whether a frame was dropped, for the client was too far behind."""
+        self._backlog = backlog
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._largest = 0
+        """The size of the largest frame since the queue was last empty."""
+        self.closed = False
+        """Whether nothing more will come."""
+        self._changed = anyio.Event()
+
+    def put(self, data: bytes) -> None:
+        """Add a frame. Never waits."""
+        if self.closed:
+            return
+        self._frames.append(data)
+        self._size += len(data)
+        self._largest = max(self._largest, len(data))
+        # A frame may be larger than the backlog by itself; a client that keeps up gets that and the rest.
+        if self._size - self._largest > self._backlog:
+            self.lost = True
+            self._frames.clear()
+            self.close()
+        self._changed.set()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.closed = True
+        self._changed.set()
+
+    async def next(self) -> bytes | None:
+        """The next frame, when it is there; None at the end."""
+        while not self._frames:
+            if self.closed:
+                return None
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        data = self._frames.popleft()
+        self._size -= len(data)
+        if not self._frames:
+            self._largest = 0
+        return data
+
+
+class EventStream:
+    """An answer, as an ASGI application, that lasts until its queue is closed or its client leaves.
+
+    Where the queue has lost frames, the connection is broken off, so that the client does not take it for a whole
+    answer.
+    """
+
+    def __init__(self, queue: EventQueue) -> None:
+        self._queue = queue
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        try:
+            await while_connected(receive, lambda: self._write(scope, send))
+        finally:
+            self._queue.close()
+
+    async def _write(self, scope: Any, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
+            while (data := await self._queue.next()) is not None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            if not self._queue.lost:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            scope["state"][ABORT]()
+            # Until it is seen that the client has left.
+            await anyio.sleep_forever()
+        except OSError:
+            pass  # The client has left.
+
+
+async def while_connected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
+    """Do this until it is done, or the client has left."""
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()
