@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -15,8 +16,9 @@ from . import clock
 from .figures import WORKLOADS, Figure, Workload
 from .workloads import Command, Costs, Counts
 
-OURS, OFFICIAL, NEWEST, TYPESCRIPT, FLOOR = "ours", "official", "newest", "typescript", "floor"
-"""`newest` is the official Python SDK too, in its newest version, in the environment that `make bench` makes for it."""
+OURS, UVLOOP, OFFICIAL, NEWEST, TYPESCRIPT, FLOOR = "ours", "uvloop", "official", "newest", "typescript", "floor"
+"""`uvloop` is ours on that event loop; `newest` the official Python SDK in its newest version, in the environment
+that `make bench` makes for it."""
 _AGENTS = Path(__file__).parent / "agents"
 _NEWEST = Path(sys.prefix, "newest-sdk", "bin", "python")
 _SDK = Path(__file__).parents[1] / "tests/interop/node/node_modules/@agentclientprotocol/sdk"
@@ -25,8 +27,10 @@ _SDK = Path(__file__).parents[1] / "tests/interop/node/node_modules/@agentclient
 def available() -> list[str]:
     """The agents that can run here: the TypeScript one needs node and what the interop tests install."""
     has_newest = _NEWEST.is_file()
+    has_uvloop = find_spec("uvloop") is not None
     has_typescript = shutil.which("node") is not None and _SDK.is_dir()
-    return [OURS, OFFICIAL, *([NEWEST] if has_newest else []), *([TYPESCRIPT] if has_typescript else []), FLOOR]
+    there = {UVLOOP: has_uvloop, NEWEST: has_newest, TYPESCRIPT: has_typescript}
+    return [name for name in (OURS, UVLOOP, OFFICIAL, NEWEST, TYPESCRIPT, FLOOR) if there.get(name, True)]
 
 
 def commands(names: Iterable[str]) -> dict[str, Command]:
@@ -37,6 +41,8 @@ def commands(names: Iterable[str]) -> dict[str, Command]:
 def _command(name: str) -> Command:
     if name == TYPESCRIPT:
         return ("node", str(_AGENTS / "typescript.mjs"))
+    if name == UVLOOP:
+        return (sys.executable, str(_AGENTS / f"{OURS}.py"), UVLOOP)
     if name == NEWEST:
         return (str(_NEWEST), str(_AGENTS / f"{OFFICIAL}.py"))
     return (sys.executable, str(_AGENTS / f"{name}.py"))

@@ -443,20 +443,21 @@ class Agent:
         self,
         *,
         backend: Literal["asyncio", "trio"] | None = None,
+        loop: Literal["uvloop"] | None = None,
         limits: Limits | None = None,
         record: Path | None = None,
         wrap: Callable[[Stream], Stream] | None = None,
     ) -> None:
         """Serve one client over standard input and output until it is gone, then exit the process.
 
-        `backend`: the event loop, asyncio if none is named. `record`: a file for both directions of the conversation,
-        one JSON object a line. `wrap`: makes another stream of that of the connection, to observe what passes. Raises
-        SystemExit; UsageError if this process serves by them already. In a file that `acp-server serve` loads, it is
-        that which serves.
+        `backend`: asyncio if none is named. `loop`: `"uvloop"` replaces asyncio's own event loop. `record`: a file for
+        both directions of the conversation, one JSON object a line. `wrap`: makes another stream of that of the
+        connection, to observe what passes. Raises SystemExit; UsageError if this process serves by them already. In a
+        file that `acp-server serve` loads, it is that which serves.
         """
         from acp_server.agent.serve import run
 
-        raise SystemExit(run(self, backend=backend, limits=limits, record=record, wrap=wrap))
+        raise SystemExit(run(self, backend=backend, loop=loop, limits=limits, record=record, wrap=wrap))
 
     def find_session(self, connection: Peer, session_id: str) -> Session:
         """An open session of a connection, for methods of your own that have to do with one:

@@ -105,6 +105,7 @@ def run(
     agent: Servable,
     *,
     backend: str | None = None,
+    loop: str | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
     wrap: Wrap | None = None,
@@ -112,9 +113,10 @@ def run(
 ) -> int:
     """Serve one client over standard input and output as this program's only purpose; the code to exit with.
 
-    As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio), and standard
-    output and the signals are not given back. If handlers, the loop or threads do not end, the process is ended here,
-    for it may not outlive its client. The processes that it has started end with it (see `acp_server.agent.ending`).
+    As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio; `loop`:
+    `uvloop` instead of asyncio's own), and standard output and the signals are not given back. If handlers, the loop
+    or threads do not end, the process is ended here, for it may not outlive its client. The processes that it has
+    started end with it (see `acp_server.agent.ending`).
 
     An end by signal is an exit code (128 + its number, as a shell reports it), and the process does not die by that
     signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
@@ -124,12 +126,9 @@ def run(
     """
     limits = None if limits is None else limits_of(limits)
     if (load := _captured.get()) is not None:
-        load.stop(agent, backend=backend, limits=limits, record=record, wrap=wrap)
+        load.stop(agent, backend=backend, loop=loop, limits=limits, record=record, wrap=wrap)
     backend = backend or "asyncio"
-    if backend not in ("asyncio", "trio"):
-        raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
-    if backend == "trio" and importlib.util.find_spec("trio") is None:
-        raise UsageError("the backend trio is not installed: pip install 'acp-server[trio]'")
+    _check_loop(backend, loop)
     _check_no_loop()
     standard_io = standard_io or StandardIO()
     say_if_terminal(standard_io.input)
@@ -160,7 +159,7 @@ def run(
     signals.take()
     atexit.register(signals.ignore)
     try:
-        anyio.run(main, backend=backend)
+        anyio.run(main, backend=backend, backend_options=None if loop is None else {"use_uvloop": True})
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BaseException as error:
@@ -183,6 +182,18 @@ def say_if_terminal(descriptor: int) -> None:
     """Say what is going on to a user who has started the agent in a shell, where nothing else would be seen."""
     if os.isatty(descriptor):
         sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
+
+
+def _check_loop(backend: str, loop: str | None) -> None:
+    if backend not in ("asyncio", "trio"):
+        raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
+    if loop not in (None, "uvloop"):
+        raise UsageError(f"there is no loop {loop!r}: uvloop, or none for that of the backend")
+    if loop is not None and backend == "trio":
+        raise UsageError("uvloop is a loop for the backend asyncio, and not for trio")
+    for name in (backend, loop):
+        if name in ("trio", "uvloop") and importlib.util.find_spec(name) is None:
+            raise UsageError(f"{name} is not installed: pip install 'acp-server[{name}]'")
 
 
 def _check_no_loop() -> None:
@@ -305,7 +316,7 @@ class CapturedRun:
     agent: Servable | None = None
     """The first agent that it called `run` for, if it did."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """`backend`, `limits`, `record` and `wrap`, as far as it named them."""
+    """`backend`, `loop`, `limits`, `record` and `wrap`, as far as it named them."""
 
     def stop(self, agent: Servable, **options: Any) -> NoReturn:
         """Note it, and end the program here: where it serves, nothing that stands behind `run` is executed either."""

@@ -88,4 +88,4 @@ if __name__ == "__main__":
     if "roomy" in sys.argv:
         agent.tool(count)
         limits = Limits(sessions=100_000, requests=1 << 30, unread=1 << 30, notifications=1 << 30)
-    agent.run(limits=limits)
+    agent.run(loop="uvloop" if "uvloop" in sys.argv else None, limits=limits)

@@ -353,6 +353,16 @@ def test_an_unknown_or_missing_backend_is_a_usage_error_before_anything_is_touch
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"acp-server\[trio\]"):
         run(Plain(), backend="trio")
+    with pytest.raises(UsageError, match=r"acp-server\[uvloop\]"):
+        run(Plain(), loop="uvloop")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"), [({"loop": "rloop"}, "'rloop'"), ({"loop": "uvloop", "backend": "trio"}, "not for trio")]
+)
+def test_an_unknown_loop_or_one_of_another_backend_is_a_usage_error(options: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        run(Plain(), **options)
 
 
 def test_what_can_be_served_is_told_by_its_methods() -> None:

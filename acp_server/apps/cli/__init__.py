@@ -112,6 +112,7 @@ def launch(
     log_file: Path | None = None,
     record: Path | None = None,
     backend: str | None = None,
+    loop: str | None = None,
     store: str | None = None,
     memory_file: Path | None = None,
 ) -> int:
@@ -119,7 +120,7 @@ def launch(
     found, in this order; the exit code. `models`: what drives the latter, and `model_options` how (see
     `acp_server.apps.coder.model_agent`). `store`: where sessions are kept (see `acp_server.apps.cli.store`), if not
     where the agent does of its own accord; `memory_file`: where those are kept that would be kept in memory.
-    `record` and `backend`: if not what the target itself asks for, where it calls `run`. Raises UsageError."""
+    `record`, `backend` and `loop`: if not what the target itself asks for, where it calls `run`. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
     standard_io = StandardIO()
     options: dict[str, Any] = {}
@@ -154,7 +155,7 @@ def launch(
 
     from acp_server.agent.serve import run
 
-    said = {"backend": backend, "record": record}
+    said = {"backend": backend, "loop": loop, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
     return run(agent, **options, standard_io=standard_io)
 

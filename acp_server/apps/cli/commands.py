@@ -164,6 +164,7 @@ def schema(directories: tuple[str, ...], check: bool) -> int:
     type=click.Choice(["asyncio", "trio"]),
     help="The event loop: asyncio, unless the target itself asks for another.",
 )
+@click.option("--loop", type=click.Choice(["uvloop"]), help="Another event loop than asyncio's own (extra: uvloop).")
 @click.option(
     "--reload",
     is_flag=True,
@@ -181,6 +182,7 @@ def serve(
     record: Path | None,
     store: str | None,
     backend: str | None,
+    loop: str | None,
     reload: bool,
     memory_file: Path | None,
 ) -> int:
@@ -199,6 +201,7 @@ def serve(
         configure_log(log_level, log_file)
         say_if_terminal(0)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
+        said["loop"] = loop
         return serve_reloading(target, [f"--{name}={value}" for name, value in said.items() if value is not None])
     return launch(
         target,
@@ -208,6 +211,7 @@ def serve(
         log_file=log_file,
         record=record,
         backend=backend,
+        loop=loop,
         store=store,
         memory_file=memory_file,
     )

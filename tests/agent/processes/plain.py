@@ -1,5 +1,5 @@
 # ruff: noqa: T201, ASYNC221, ASYNC251, S110 - a program that does what it should not
-"""An agent of plain routes, to see what the process around it does: `plain.py BACKEND [RECORD]`.
+"""An agent of plain routes, to see what the process around it does: `plain.py asyncio|uvloop|trio [RECORD]`.
 
 A stand-in for a turn is any request whose method ends in `/turn`.
 """
@@ -139,6 +139,8 @@ if __name__ == "__main__":
     logging.basicConfig(format="%(levelname)s %(message)s")
     print("printed before it began")
     record = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-    code = run(Plain(), backend=sys.argv[1], limits=LIMITS, record=record)
+    loop = "uvloop" if sys.argv[1] == "uvloop" else None
+    backend = "asyncio" if loop else sys.argv[1]
+    code = run(Plain(), backend=backend, loop=loop, limits=LIMITS, record=record)
     print("printed after it ended")
     sys.exit(code)

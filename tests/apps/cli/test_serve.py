@@ -149,7 +149,7 @@ def test_a_backend_that_is_not_installed_is_one_line_and_exit_code_2(tmp_path: P
     env = environment(PYTHONPATH=f"{tmp_path}:{ROOT}")
     done = subprocess.run([*COMMAND, "--backend", "trio"], env=env, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "acp-server: the backend trio is not installed: pip install 'acp-server[trio]'\n"
+    assert done.stderr == "acp-server: trio is not installed: pip install 'acp-server[trio]'\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
