@@ -9,6 +9,7 @@ import termios
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
