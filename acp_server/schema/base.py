@@ -22,6 +22,8 @@ Five rules hold everywhere:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -381,10 +383,37 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
     return copy(schema, True)
 
 
+_building: Final = Lock()
+
+
 def check_of(schema: CoreSchema) -> SchemaValidator:
     """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
-    # A model within it has a validator of its own already, made without that: it is made anew.
-    return SchemaValidator(first_problem(schema), _use_prebuilt=False)
+    # A class within it has a validator of its own already, made without that. It is made anew as long as the class says
+    # that it is not complete, which is what pydantic looks at.
+    with _building:
+        complete = [cls for cls in _classes(schema) if cls.__dict__.get("__pydantic_complete__")]
+        try:
+            for cls in complete:
+                cls.__pydantic_complete__ = False
+            return SchemaValidator(first_problem(schema))
+        finally:
+            for cls in complete:
+                cls.__pydantic_complete__ = True
+
+
+def _classes(schema: Any) -> Iterable[Any]:
+    """The classes within a schema that may have a validator of their own, without those of the protocol."""
+    if isinstance(schema, (list, tuple)):
+        return chain.from_iterable(map(_classes, cast("Sequence[Any]", schema)))
+    if not isinstance(schema, dict):
+        return ()
+    fields = cast("dict[str, Any]", schema)
+    kind = fields.get("type")
+    if not isinstance(kind, str):  # a table of fields or choices, as in `first_problem`
+        return chain.from_iterable(map(_classes, fields.values()))
+    cls = fields.get("cls") if kind in ("model", "dataclass", "typed-dict") else None
+    own = () if cls is None or issubclass(cls, Record) else (cls,)
+    return chain(own, *(_classes(each) for key, each in fields.items() if key not in _NO_SCHEMAS))
 
 
 @dataclass(frozen=True, slots=True)
