@@ -22,8 +22,7 @@ Five rules hold everywhere:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -43,7 +42,6 @@ from pydantic_core import (
     PydanticCustomError,
     PydanticOmit,
     PydanticSerializationError,
-    SchemaValidator,
     core_schema,
 )
 
@@ -198,6 +196,9 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
         return forgiven(kind, validator, data, error)
 
 
+_building: Final = RLock()
+
+
 class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
@@ -259,6 +260,14 @@ class Record(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build what checks and writes the type, which is put off until it is needed. Two threads may need it at once,
+        and pydantic before 2.14 must not do it twice at a time."""
+        with _building:
+            # One frame more: names of types are looked up in that of the caller.
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What there is: most objects have few of their fields."""
@@ -355,7 +364,7 @@ def _instead(cls: type[Record], name: str) -> str:
 _COLLECTIONS: Final = frozenset(
     ("list", "dict", "tuple", "set", "frozenset", "deque", "ordered-dict", "counter", "frozendict")
 )
-_NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
+NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
 """What a schema has beside schemas."""
 
 
@@ -377,43 +386,10 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
             if done is not None and not top and issubclass(fields["cls"], done):
                 return fields
             top = False
-        copied = {key: each if key in _NO_SCHEMAS else copy(each, top) for key, each in fields.items()}
+        copied = {key: each if key in NO_SCHEMAS else copy(each, top) for key, each in fields.items()}
         return {**copied, "fail_fast": True} if kind in _COLLECTIONS else copied
 
     return copy(schema, True)
-
-
-_building: Final = Lock()
-
-
-def check_of(schema: CoreSchema) -> SchemaValidator:
-    """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
-    # A class within it has a validator of its own already, made without that. It is made anew as long as the class says
-    # that it is not complete, which is what pydantic looks at.
-    with _building:
-        complete = [cls for cls in _classes(schema) if cls.__dict__.get("__pydantic_complete__")]
-        try:
-            for cls in complete:
-                cls.__pydantic_complete__ = False
-            return SchemaValidator(first_problem(schema))
-        finally:
-            for cls in complete:
-                cls.__pydantic_complete__ = True
-
-
-def _classes(schema: Any) -> Iterable[Any]:
-    """The classes within a schema that may have a validator of their own, without those of the protocol."""
-    if isinstance(schema, (list, tuple)):
-        return chain.from_iterable(map(_classes, cast("Sequence[Any]", schema)))
-    if not isinstance(schema, dict):
-        return ()
-    fields = cast("dict[str, Any]", schema)
-    kind = fields.get("type")
-    if not isinstance(kind, str):  # a table of fields or choices, as in `first_problem`
-        return chain.from_iterable(map(_classes, fields.values()))
-    cls = fields.get("cls") if kind in ("model", "dataclass", "typed-dict") else None
-    own = () if cls is None or issubclass(cls, Record) else (cls,)
-    return chain(own, *(_classes(each) for key, each in fields.items() if key not in _NO_SCHEMAS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,9 +246,7 @@ class Session:
         for update in self._in_step(config_id):
             await self.update(update)
 
-    async def set_modes(
-        self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None
-    ) -> None:
+    async def set_modes(self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None) -> None:
         """Offer these modes in place of those before. `current`: the id of the current one; without it, the mode that
         was chosen, or the first. `as_option`: see `Agent.modes`; without it, as before. A client learns of modes when
         the session opens, and of the current mode at any time. Raises UsageError as `Agent.modes`, and ValueError for a

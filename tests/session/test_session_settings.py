@@ -143,8 +143,8 @@ async def test_modes_need_not_be_an_option_as_well(of_session: bool) -> None:
         assert opened["modes"]["currentModeId"] == "ask"
         assert "configOptions" not in opened
         id = opened["sessionId"]
-        refused = await editor.refusal("session/set_config_option", {"sessionId": id, "configId": "mode", "value": "code"})
-        # Without any option there is no such method, unless a session handler may offer some.
+        chosen = {"sessionId": id, "configId": "mode", "value": "code"}
+        refused = await editor.refusal("session/set_config_option", chosen)
         assert refused["code"] == INVALID_PARAMS
         await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "code"})
         await sessions[0].set_mode("ask")
@@ -164,6 +164,7 @@ async def test_a_choice_of_what_is_chosen_already_changes_nothing_and_is_not_tol
         await sessions[0].set_modes(*sessions[0].settings.modes, current="ask")
         await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "ask"})
         chosen = {"sessionId": id, "configId": "mode", "value": "ask"}
-        assert shown((await editor.client.result("session/set_config_option", chosen))["configOptions"])["mode"] == "ask"
+        told = await editor.client.result("session/set_config_option", chosen)
+        assert shown(told["configOptions"])["mode"] == "ask"
         await editor.settled()
         assert editor.client.updates(id) == []

@@ -19,7 +19,7 @@ from typing import Any, Final
 from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.schema.base import check_of
+from acp_server.schema.checks import check_of
 from acp_server.signatures import signature_of
 from acp_server.tasks.threads import Threads
 from acp_server.tools.approval import Approval
