@@ -19,12 +19,12 @@ from typing import Any, Final
 from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.schema.checks import check_of
 from acp_server.signatures import signature_of
 from acp_server.tasks.threads import Threads
 from acp_server.tools.approval import Approval
 from acp_server.tools.assistant.manifest import Said
 from acp_server.tools.assistant.manifest_parameter import Part
+from acp_server.tools.checks import check_of
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of
