@@ -138,6 +138,7 @@ else:
             return list[item] | None
 
 
+_building: Final = RLock()
 UNSET: Any = None
 """The default of a field that is a list or None."""
 
@@ -194,9 +195,6 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
         from acp_server.schema.reading import forgiven  # Here, because a well-formed message never needs it.
 
         return forgiven(kind, validator, data, error)
-
-
-_building: Final = RLock()
 
 
 class Record(BaseModel):
@@ -263,8 +261,7 @@ class Record(BaseModel):
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build what checks and writes the type, which is put off until it is needed. Two threads may need it at once,
-        and pydantic before 2.14 must not do it twice at a time."""
+        """Build what checks and writes the type, when it is needed: one thread at a time, for pydantic before 2.14."""
         with _building:
             # One frame more: names of types are looked up in that of the caller.
             return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
@@ -298,6 +295,18 @@ class Record(BaseModel):
                 raise
             mended = _with_whole_keys(self)
             return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
+        except TypeError:
+            # Before it says what is wrong with a member of a union, pydantic before 2.14 wants it built by itself.
+            if not build_all(self):
+                raise
+            return self.to_wire()
+
+
+def build_all(value: Any) -> bool:
+    """Build the types of a record and of the records within it; whether one was not built yet."""
+    if isinstance(value, Record):
+        return any([type(value).model_rebuild() is True, *map(build_all, value.__dict__.values())])
+    return isinstance(value, list) and any([*map(build_all, cast("list[Any]", value))])
 
 
 def _with_whole_keys(value: Any) -> Any:
@@ -390,14 +399,6 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
         return {**copied, "fail_fast": True} if kind in _COLLECTIONS else copied
 
     return copy(schema, True)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstProblem:
-    """A note beside a type that no class contains, such as a union with a name: see `first_problem`."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return first_problem(handler(source), Record)
 
 
 class _MetaOrNothing:

@@ -8,7 +8,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 from acp_server.schema import base
-from acp_server.schema.base import Record
+from acp_server.schema.base import Record, build_all
 
 
 class Watched:
@@ -51,3 +51,16 @@ def test_two_threads_that_need_a_type_build_it_once(monkeypatch: pytest.MonkeyPa
         thread.join(40)
     assert written == [{"name": "a"}] * 2
     assert len(builds) == 1
+
+
+def test_what_a_record_contains_can_be_built_by_itself() -> None:
+    class Inner(Record):
+        name: str
+
+    class Outer(Record):
+        inner: list[Inner]
+
+    outer = Outer.from_wire({"inner": [{"name": "a"}]})
+    assert build_all(outer)
+    assert Inner.__pydantic_complete__
+    assert not build_all(outer)
