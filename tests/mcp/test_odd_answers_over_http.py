@@ -1,4 +1,4 @@
-"""Odd answers of real MCP servers over HTTP, by each of its ways: a call ends, it is told why, and the next one works."""
+"""Odd answers of real MCP servers over HTTP, by each of its ways: a call ends and says why, and the next one works."""
 
 import logging
 from pathlib import Path
