@@ -108,6 +108,8 @@ class Answers:
         values = cast("list[Any]", value)
         if len(values) > _BATCH:
             return self._fail_all(f"it is an array of more than {_BATCH} messages")
+        if not any(isinstance(each, dict) for each in values):
+            return self._fail_all("it is an array without a message")
         return [message for each in values for message in self._message(each, classify(each))]
 
     def _message(self, value: Any, read: Message) -> list[Any]:

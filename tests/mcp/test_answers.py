@@ -29,6 +29,7 @@ ODD: dict[str, tuple[bytes, str]] = {
     "neither": (b'{"jsonrpc":"2.0","id":ID}', "error: neither result nor error"),
     "no version": (b'{"id":ID,"result":' + DONE + b"}", "done"),
     "an array": (b'[{"jsonrpc":"2.0","id":ID,"result":' + DONE + b"}]", "done"),
+    "an empty array": (b"[]", "error: it is an array without a message"),
     "a mark in front": (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":ID,"result":' + DONE + b"}", "done"),
     "half an emoji": (
         b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\\ud83d"}]}}',
