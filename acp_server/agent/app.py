@@ -16,7 +16,7 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
-from acp_server.session.definition import AgentDefinition
+from acp_server.session.definition import SESSIONS, AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
 from acp_server.session.turn import Turn
@@ -48,7 +48,9 @@ class Agent:
     there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
     `mcp_trusted`: with `mcp=True`, the names of the servers that are believed when a tool says that it only reads.
     `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
-    tools are kept; by default they hold until the session is closed. `versions`: of the protocol, of which each client
+    tools are kept; by default they hold until the session is closed. `sessions`: what clients can do with sessions
+    beyond new ones, all by default; what is not there is not announced, and refused. On version 2 only `delete` and
+    `additional_directories` can be left out. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
     runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. `history`: False for an agent that
     has a log of its own; nothing of its turns is kept, and `replay` shows a session that is loaded. Raises UsageError
@@ -69,6 +71,7 @@ class Agent:
         mcp_trusted: Iterable[str] = (),
         store: SessionStore | None = None,
         approvals: Approvals | None = None,
+        sessions: Iterable[Literal["load", "resume", "list", "close", "delete", "additional_directories"]] = SESSIONS,
         versions: Iterable[Literal[1, 2]] = (1, 2),
         second_prompts: Literal["hold", "refuse", "steer"] = "hold",
         history: bool = True,
@@ -85,6 +88,7 @@ class Agent:
             handlers.mcp_host,
             accepts=values.several("accepts", accepts, str),
             mcp=("http", "sse") if mcp is True else values.several("mcp", mcp or (), str),
+            sessions=values.several("sessions", sessions, str),
             versions=tuple(sorted({*values.several("versions", versions, int)})),
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
@@ -335,10 +339,14 @@ class Agent:
 
     # -- what the user can set
 
-    def modes(self, *modes: SessionMode) -> None:
+    def modes(self, *modes: SessionMode, as_option: bool = True) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may offer others in
-        its session (`Session.set_modes`)."""
+        its session (`Session.set_modes`).
+
+        `as_option`: whether version 1 is also told of them as a config option. Clients that know config options show
+        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone."""
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
+        self._definition.modes_as_option = values.switch("as_option", as_option)
 
     @values.bare
     def set_mode(self, function: F) -> F:

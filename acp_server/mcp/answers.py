@@ -43,6 +43,9 @@ _BEGINNING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[?\{"')
 _LAST_ID: Final = re.compile(rb'"id":\s*(-?[0-9]{1,18}|"[ !#-\[\]-~]*")\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*\Z')
 """Some servers write the id behind the result."""
 
+_UNPARSED: Final = re.compile(r"Failed to parse (?:JSON response|SSE message): ")
+"""How the official package answers a request over HTTP whose answer it could not read."""
+
 _MEMBERS: Final = frozenset({"id", "result", "error"})
 
 
@@ -89,6 +92,12 @@ class Answers:
         if not isinstance(message, self._types.JSONRPCResponse | self._types.JSONRPCError):
             return [item]
         value = message.model_dump(by_alias=True, exclude_unset=True)
+        error: Any = value.get("error")
+        if error is not None and error["code"] == self._types.PARSE_ERROR and _UNPARSED.match(error["message"]):
+            # In the words of pydantic, which have pieces of the answer in them.
+            value["error"] = "it is not what MCP says"
+            read = Response(message.id, malformed=value["error"])
+            return [replace(item, message=each) for each in self._message(value, read)]
         return [replace(item, message=read) for read in self._message(value, classify(value))]
 
     # -- messages
@@ -99,6 +108,8 @@ class Answers:
         values = cast("list[Any]", value)
         if len(values) > _BATCH:
             return self._fail_all(f"it is an array of more than {_BATCH} messages")
+        if not any(isinstance(each, dict) for each in values):
+            return self._fail_all("it is an array without a message")
         return [message for each in values for message in self._message(each, classify(each))]
 
     def _message(self, value: Any, read: Message) -> list[Any]:

@@ -145,6 +145,8 @@ _PACE: Final = 0.5
 
 _INSTRUCTIONS: Final = 8_000
 _MESSAGE: Final = 1_000
+_CLOSED: Final = "Connection closed"
+"""The words of the official package for a call whose server has gone."""
 """Characters of what a server says of itself, and of what it says of its progress."""
 
 
@@ -336,9 +338,12 @@ class Server:
 
     def _refusal(self, name: str, error: Exception) -> str:
         if isinstance(error, import_module("mcp").MCPError):
-            if cast("Any", error).code == import_module("mcp_types").CONNECTION_CLOSED:
+            # Servers have errors of their own with that code.
+            is_end = cast("Any", error).code == import_module("mcp_types").CONNECTION_CLOSED
+            if is_end and str(error) == _CLOSED:
                 return f"The MCP server {self.name} has ended. What the call has done by then is not known."
-            return f"The MCP server {self.name} refused: {shortened(str(error), _MESSAGE)}"
+            words = shortened(str(error), _MESSAGE)
+            return f"The MCP server {self.name} refused: {words}" if words else f"The MCP server {self.name} refused."
         logger.warning("a call of %s of the MCP server %r failed: %s", name, self.name, type(error).__name__)
         return f"The answer of the MCP server {self.name} cannot be used."
 

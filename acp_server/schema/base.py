@@ -22,6 +22,7 @@ Five rules hold everywhere:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
@@ -41,7 +42,6 @@ from pydantic_core import (
     PydanticCustomError,
     PydanticOmit,
     PydanticSerializationError,
-    SchemaValidator,
     core_schema,
 )
 
@@ -138,6 +138,7 @@ else:
             return list[item] | None
 
 
+_building: Final = RLock()
 UNSET: Any = None
 """The default of a field that is a list or None."""
 
@@ -258,6 +259,13 @@ class Record(BaseModel):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)
 
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build what checks and writes the type, when it is needed: one thread at a time, for pydantic before 2.14."""
+        with _building:
+            # One frame more: names of types are looked up in that of the caller.
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
+
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What there is: most objects have few of their fields."""
         return [(name, value) for name, value in super().__repr_args__() if value is not None]
@@ -287,6 +295,18 @@ class Record(BaseModel):
                 raise
             mended = _with_whole_keys(self)
             return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
+        except TypeError:
+            # Before it says what is wrong with a member of a union, pydantic before 2.14 wants it built by itself.
+            if not build_all(self):
+                raise
+            return self.to_wire()
+
+
+def build_all(value: Any) -> bool:
+    """Build the types of a record and of the records within it; whether one was not built yet."""
+    if isinstance(value, Record):
+        return any([type(value).model_rebuild() is True, *map(build_all, value.__dict__.values())])
+    return isinstance(value, list) and any([*map(build_all, cast("list[Any]", value))])
 
 
 def _with_whole_keys(value: Any) -> Any:
@@ -353,7 +373,7 @@ def _instead(cls: type[Record], name: str) -> str:
 _COLLECTIONS: Final = frozenset(
     ("list", "dict", "tuple", "set", "frozenset", "deque", "ordered-dict", "counter", "frozendict")
 )
-_NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
+NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
 """What a schema has beside schemas."""
 
 
@@ -375,24 +395,10 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
             if done is not None and not top and issubclass(fields["cls"], done):
                 return fields
             top = False
-        copied = {key: each if key in _NO_SCHEMAS else copy(each, top) for key, each in fields.items()}
+        copied = {key: each if key in NO_SCHEMAS else copy(each, top) for key, each in fields.items()}
         return {**copied, "fail_fast": True} if kind in _COLLECTIONS else copied
 
     return copy(schema, True)
-
-
-def check_of(schema: CoreSchema) -> SchemaValidator:
-    """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
-    # A model within it has a validator of its own already, made without that: it is made anew.
-    return SchemaValidator(first_problem(schema), _use_prebuilt=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstProblem:
-    """A note beside a type that no class contains, such as a union with a name: see `first_problem`."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return first_problem(handler(source), Record)
 
 
 class _MetaOrNothing:

@@ -11,7 +11,6 @@ from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import (
     Expect,
-    FirstProblem,
     Items,
     JsonObject,
     Lenient,
@@ -25,6 +24,7 @@ from acp_server.schema.base import (
 )
 from acp_server.schema.types import (
     Bool,
+    FirstProblem,
     SessionConfigGroupId,
     SessionConfigId,
     SessionConfigValueId,

@@ -12,6 +12,7 @@ Code that raises and catches uses `acp_server.errors`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, StrictBool, StrictStr, WithJsonSchema
@@ -28,7 +29,7 @@ from acp_server.errors import (
     REQUEST_CANCELLED,
     RESOURCE_NOT_FOUND,
 )
-from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes
+from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes, first_problem
 from acp_server.schema.words import literals
 
 Bool = StrictBool
@@ -263,3 +264,11 @@ class ByKey(_Union):
         """The known members."""
         written = handler(schema)
         return {**written, "anyOf": written.pop("oneOf")}
+
+
+@dataclass(frozen=True, slots=True)
+class FirstProblem:
+    """A note beside a type that no class contains, such as a union with a name: see `first_problem`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return first_problem(handler(source), Record)

@@ -7,6 +7,7 @@ them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` con
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from acp_server.tasks.tree import Node
     from acp_server.wire.messages import Request
 
+logger = logging.getLogger("acp_server.session")
+
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType[Any]]"
 """What it yields is shown, see `Turn.show`, or what it returns, if that is not None."""
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
@@ -44,14 +47,19 @@ Origin: TypeAlias = Literal["new", "load", "resume", "fork"]
 """How a session came to be open on its connection."""
 
 
+SESSIONS: Final = ("load", "resume", "list", "close", "delete", "additional_directories")
+"""What clients can do with sessions beyond opening new ones."""
+
+
 async def _no_prompt_handler(call: Call) -> NoReturn:
-    raise MethodNotFound("Method not found: no prompt handler, add @agent.prompt", data={"method": call.method})
+    logger.error("%s: no prompt handler, add @agent.prompt", call.method)
+    raise MethodNotFound(data={"method": call.method})
 
 
 NO_PROMPT_HANDLER: Final[Mapping[str, Route]] = {
     name: Route(_no_prompt_handler, direct=True) for name in ("session/new", "session/prompt")
 }
-"""What an agent has whose author has forgotten its prompt handler: that is to be seen, also from the editor."""
+"""What an agent has whose author has forgotten its prompt handler: the log says so."""
 
 
 @dataclass(slots=True)
@@ -86,6 +94,8 @@ class AgentDefinition:
     takes_unlisted: bool = False
     """Whether that is also called for options and values that a session does not offer."""
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
+    modes_as_option: bool = True
+    """Whether an option stands for the mode, too, on version 1."""
     config_options: list[Option] = field(default_factory=list["Option"])
     auth_methods: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     authenticate: dict[str, AuthHandler] = field(default_factory=dict[str, "AuthHandler"])
@@ -94,6 +104,8 @@ class AgentDefinition:
     logout: Callable[[Call], Awaitable[None]] | None = None
     accepts: tuple[Literal["image", "audio", "embedded_context"], ...] = ()
     """What prompts may have beyond text and links."""
+    sessions: tuple[str, ...] = SESSIONS
+    """What clients can do with sessions, of `SESSIONS`."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
     """Which MCP transports beyond stdio the agent connects to."""
     said_unused_servers: bool = False
@@ -114,6 +126,9 @@ class AgentDefinition:
         unknown = {*self.accepts} - {"image", "audio", "embedded_context"} | {*self.mcp} - {"http", "sse"}
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
+        unknown = {*self.sessions} - {*SESSIONS}
+        if unknown:
+            raise UsageError(f"sessions can have {', '.join(SESSIONS)}, and not {', '.join(sorted(unknown))}")
         if not self.versions or {*self.versions} - {1, 2}:
             raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
         if self.second_prompts not in ("hold", "refuse", "steer"):

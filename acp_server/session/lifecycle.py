@@ -21,7 +21,7 @@ import anyio
 from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.peer import Peer
-from acp_server.schema.reading import absolute, read
+from acp_server.schema.reading import absolute, problem, read
 from acp_server.session import setup
 from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.live_session import LiveSession, log_unsaved
@@ -103,19 +103,23 @@ class Lifecycle:
         directories = self._directories(by, request)
         give = self._definition.session_id
         id = None if give is None or not isinstance(by, Call) else await give(by)
+        cwd, additional = directories
+        place = await place_of(cwd, anew=True)
         if id is None:
-            return await self._made_as(by, await _in_place(SessionRecord(_new_id(), *directories)), request, source)
+            record = _spelled(SessionRecord(_new_id(), place, additional), cwd)
+            return await self._made_as(by, record, request, source)
         if type(id) is not str or not id or len(id) > _LONGEST_ID:
             raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
         # Two at once with one id would both be new.
         async with self._lock(id):
-            if id in self.sessions or await self._is_stored(id, directories[0]):
+            if id in self.sessions or await self._is_stored(id, place):
                 raise UsageError(f"there is a session {id!r} already")
-            return await self._made_as(by, await _in_place(SessionRecord(id, *directories)), request, source)
+            record = _spelled(SessionRecord(id, place, additional), cwd)
+            return await self._made_as(by, record, request, source)
 
-    async def _is_stored(self, session_id: str, cwd: str) -> bool:
+    async def _is_stored(self, session_id: str, place: str) -> bool:
         # A log of the author's own may have been begun by what has given the id.
-        return self._definition.history and await loaded(self._definition.store, session_id, cwd) is not None
+        return self._definition.history and await loaded(self._definition.store, session_id, place) is not None
 
     async def _made_as(
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
@@ -124,7 +128,7 @@ class Lifecycle:
             record.title, record.mode = source.title, source.mode
             record.config, record.chosen = dict(source.config), set(source.chosen)
             record.turns = [turn for turn in source.turns if not turn.is_open]
-            record.begins = source.begins
+            record.begins, record.data = source.begins, source.data
         record.unused = not record.turns
         async with self._opened(by, record, request, "new" if source is None else "fork") as session:
             pass
@@ -168,6 +172,9 @@ class Lifecycle:
 
     def _directories(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
         limits = _connection_of(by).limits
+        is_clients = isinstance(by, Call) and by.method in _OPENING
+        if is_clients and request.additional_directories and "additional_directories" not in self._definition.sessions:
+            raise problem("additionalDirectories", "this agent has one directory for a session")
         return setup.check_directories(request.cwd, request.additional_directories, limits)
 
     def _read_known(self, name: str, call: Call) -> Known:
@@ -194,12 +201,13 @@ class Lifecycle:
     async def _reopened(self, call: Call, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
         cwd, directories = self._directories(call, request)
         async with self._lock(request.session_id):
+            place = await place_of(cwd, anew=True)
             async with self._taken_down(call, request.session_id):
-                record = await loaded(self._definition.store, request.session_id, cwd)
+                record = await loaded(self._definition.store, request.session_id, place)
                 if record is None:
                     raise not_found(request.session_id)
             # A copy: the store's own changes when the session is really there.
-            record = await _in_place(replace(record, cwd=cwd, additional_directories=directories))
+            record = _spelled(replace(record, cwd=place, additional_directories=directories), cwd)
             async with self._opened(call, record, request, origin) as session:
                 yield session
             session.tell_title()
@@ -408,11 +416,9 @@ def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
     return request.named()
 
 
-async def _in_place(record: SessionRecord) -> SessionRecord:
-    """The record, of which `cwd` is as the client spells it, with the one name of that folder."""
-    spelled = record.cwd
-    record.cwd = await place_of(spelled, anew=True)
-    record.spelled = None if record.cwd == spelled else spelled
+def _spelled(record: SessionRecord, cwd: str) -> SessionRecord:
+    """The record, of which `cwd` is the one name of its folder, with what the client calls it."""
+    record.spelled = None if record.cwd == cwd else cwd
     return record
 
 

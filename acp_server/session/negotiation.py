@@ -53,6 +53,8 @@ class ClientProfile:
 
 PROTOCOL_VERSION: Final = 1
 
+_WIRE: Final = {"additional_directories": "additionalDirectories"}
+
 
 class Initialization:
     """One `initialize`, for a function registered by `Agent.initialize`: what the client announces, and what it is told
@@ -149,8 +151,10 @@ class Negotiation:
         definition = self._definition
         capabilities: dict[str, Any] = {}
         if definition.prompt is not None:
-            capabilities["loadSession"] = True
-            supported = ("list", "delete", "additionalDirectories", "resume", "close")
+            if "load" in definition.sessions:
+                capabilities["loadSession"] = True
+            names = ("list", "delete", "additional_directories", "resume", "close")
+            supported = [_WIRE.get(name, name) for name in names if name in definition.sessions]
             capabilities["sessionCapabilities"] = {name: {} for name in supported}
         if definition.accepts:
             names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}

@@ -88,7 +88,8 @@ class AgentSide:
         requests["initialize"] = Route(initialize, register=self._negotiation.register, direct=True)
         if definition.prompt is not None:
             for name in ("new", "load", "resume", "list", "close", "delete"):
-                requests[f"session/{name}"] = self._session_route(name)
+                if name == "new" or name in definition.sessions:
+                    requests[f"session/{name}"] = self._session_route(name)
             requests["session/prompt"] = Route(
                 lambda call: call.follower.serve(), register=lambda call: self._prompting.register(call), direct=True
             )

@@ -94,7 +94,12 @@ class Session:
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self._CLIENT(self, connection, profile)
         self.settings = Settings(
-            record, profile, definition.modes, definition.config_options, auto_approve=definition.auto_approve
+            record,
+            profile,
+            definition.modes,
+            definition.config_options,
+            auto_approve=definition.auto_approve,
+            modes_as_option=definition.modes_as_option,
         )
         self.approvals: dict[str, bool] = {}
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
@@ -217,32 +222,41 @@ class Session:
         await self.update(told)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode from the agent's side and tell the client. Raises ValueError for a mode that was not
-        offered."""
+        """Change the mode from the agent's side and tell the client, if it was another. Raises ValueError for a mode
+        that was not offered."""
         from acp_server.schema.updates import CurrentModeUpdate
 
+        before = self.mode
         await self._change(lambda: self.settings.set_mode(mode_id))
+        if self.mode == before:
+            return
         for update in (*self._in_step(None), CurrentModeUpdate(current_mode_id=mode_id)):
             await self.update(update)
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
-        """Change a config option from the agent's side and tell the client. Raises ValueError for an option or a value
-        that was not offered."""
+        """Change a config option from the agent's side and tell the client, if it was another value. Raises ValueError
+        for an option or a value that was not offered."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
+        before = self.settings.value(config_id)
         await self._change(lambda: self.settings.choose(config_id, value))
+        if self.settings.value(config_id) == before:
+            return
         await self.update(ConfigOptionUpdate(config_options=self.settings.shown()))
         for update in self._in_step(config_id):
             await self.update(update)
 
-    async def set_modes(self, *modes: SessionMode, current: str | None = None) -> None:
+    async def set_modes(self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None) -> None:
         """Offer these modes in place of those before. `current`: the id of the current one; without it, the mode that
-        was chosen, or the first. A client learns of modes when the session opens, and of the current mode at any time.
-        Raises UsageError as `Agent.modes`, and ValueError for a `current` that is not among them."""
+        was chosen, or the first. `as_option`: see `Agent.modes`; without it, as before. A client learns of modes when
+        the session opens, and of the current mode at any time. Raises UsageError as `Agent.modes`, and ValueError for a
+        `current` that is not among them."""
         from acp_server.schema.updates import CurrentModeUpdate
 
         before = self.mode
         self.settings.offer_modes(modes)
+        if as_option is not None:
+            self.settings.modes_as_option = as_option
         if current is not None:
             await self._change(lambda: self.settings.set_mode(current))
         if self.call is None and self.mode is not None and self.mode != before:

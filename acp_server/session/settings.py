@@ -50,6 +50,7 @@ class Settings:
         options: Iterable[Option],
         *,
         auto_approve: bool = False,
+        modes_as_option: bool = True,
     ) -> None:
         self._record = record
         self._profile = profile
@@ -57,6 +58,8 @@ class Settings:
         """The first is where a session starts."""
         self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
+        self.modes_as_option = modes_as_option
+        """Whether an option stands for the mode, too. On version 2 one does in any case."""
 
     def offer_auto_approve(self) -> bool:
         """Offer that tools run without asking. Returns False if it was offered before."""
@@ -181,9 +184,10 @@ class Settings:
         return name
 
     def shown(self) -> list[Option]:
-        """The options with one for the mode, since a client that knows options does not look at modes."""
+        """The options with one for the mode, if there is to be one: a client that knows options does not look at
+        modes."""
         current = self.mode
-        if current is None:
+        if current is None or not self.modes_as_option:
             return self.offered()
         from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
@@ -220,7 +224,8 @@ class Settings:
         from acp_server.schema.updates import ConfigOptionUpdate, CurrentModeUpdate
 
         if changed is None:
-            return [ConfigOptionUpdate(config_options=self.shown())]
+            options = self.shown()
+            return [ConfigOptionUpdate(config_options=options)] if options else []
         of_mode = changed == (self.mode_option if self.modes else AUTO_APPROVE)
         current = self.shown_mode
         return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
@@ -309,7 +314,9 @@ def _check_ids(what: str, ids: Sequence[str]) -> None:
 T = TypeVar("T")
 
 
-async def _tell(session: LiveSession, changed: str | None) -> None:
+async def _tell(session: LiveSession, changed: str | None, before: dict[str, Any]) -> None:
+    if session.settings.state() == before:
+        return
     for update in session.settings.in_step(changed):
         await session.update(update)
 
@@ -328,6 +335,7 @@ class Choosing:
         request = read(SetSessionModeRequest, call.params)
         session = self._find(request.session_id)
         settings = session.settings
+        before = settings.state()
         if not any(mode.id == request.mode_id for mode in settings.shown_modes()):
             raise problem("modeId", "is not one of this session's modes")
         if settings.modes:
@@ -335,7 +343,7 @@ class Choosing:
         else:
             is_on = request.mode_id == AUTO_APPROVE
             await self._choose_value(session, AUTO_APPROVE, is_on, call, settings.choose)
-        await _tell(session, None)
+        await _tell(session, None, before)
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
@@ -345,13 +353,14 @@ class Choosing:
         request = read(SetSessionConfigOptionRequest, call.params)
         session = self._find(request.session_id)
         settings = session.settings
-        if settings.modes and request.config_id == settings.mode_option:
+        before = settings.state()
+        if settings.modes and settings.modes_as_option and request.config_id == settings.mode_option:
             if not (isinstance(request.value, str) and settings.has_mode(request.value)):
                 raise problem("value", "is not one of this option's values")
             await self.choose_mode(session, request.value, call)
         else:
             await self.choose_option(session, request.config_id, request.value, call)
-        await _tell(session, request.config_id)
+        await _tell(session, request.config_id, before)
         return SetSessionConfigOptionResponse(config_options=settings.shown())
 
     async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:

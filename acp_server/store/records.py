@@ -353,6 +353,9 @@ class SessionRecord:
     """Whether it has had no turn, as far as that is known without its turns."""
     begins: str | None = None
     """What its user has typed first, for lists of sessions without a title."""
+    data: Any = field(default=None, repr=False)
+    """What a store of the author's own has read beside it: `load` leaves it here for the session handlers, which find
+    it in `session.record.data`. A fork has that of its source. No store keeps it."""
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
 

@@ -51,13 +51,14 @@ class SessionStore(Protocol):
         ...
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
-        """The session with this id, or None. `cwd`: where the client wants to go on with it. Also called for the id
-        that `Agent.session_id` gives a new session, unless the agent has no history."""
+        """The session with this id, or None. `cwd`: where the client wants to go on with it, by the one name of that
+        folder, as in `SessionRecord.cwd`. Also called for the id that `Agent.session_id` gives a new session, unless
+        the agent has no history. What it leaves in `SessionRecord.data`, the session handlers find there."""
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """Sessions, the one used last first; only those of `cwd` if it is given. Raises InvalidParams for a bad
-        cursor."""
+        """Sessions, the one used last first; only those of `cwd` if it is given, which is the one name of that folder,
+        as in `SessionRecord.cwd`. Raises InvalidParams for a bad cursor."""
         ...
 
     async def delete(self, session_id: str) -> None:

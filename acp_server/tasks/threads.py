@@ -16,7 +16,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final, TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +25,13 @@ import sniffio
 from anyio.lowlevel import RunVar
 
 from acp_server.errors import RequestCancelled, TooManyThreads
+
+try:
+    # Not public: anyio 4.15 to 4.x have it (`tests/tasks/test_from_thread.py`). Without it, `anyio.from_thread` needs
+    # its `token` in these threads.
+    from anyio._core._eventloop import claim_worker_thread
+except ImportError:
+    claim_worker_thread = None
 
 logger = logging.getLogger("acp_server.tasks")
 
@@ -217,13 +225,17 @@ class Worker:
         finally:
             _nested.reset(token)
 
+    def check(self) -> None:
+        """Raises RequestCancelled where `call` would."""
+        # The caller does not wait for it in the loop, which may even be standing still for it.
+        if self._abandoned or self._asked or self.ended.is_set():
+            raise RequestCancelled
+
     def call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """For the thread: see `in_loop`."""
         job: Future[Any] = Future()
         with self._lock:
-            # The caller does not wait for it in the loop, which may even be standing still for it.
-            if self._abandoned or self._asked or self.ended.is_set():
-                raise RequestCancelled
+            self.check()
             self._jobs.append((job, function, args))
         # Not the event of this moment: the loop may have put another in its place when it gets there.
         self._threads.soon(lambda: self._news.set())
@@ -234,7 +246,9 @@ class Worker:
         # Otherwise anyio's functions take this thread for the loop's.
         self._context.run(sniffio.current_async_library_cvar.set, None)
         try:
-            self.value = self._context.run(self._function, *self._args)
+            # In one of `ask` anyio's functions raise RuntimeError, as in any thread that the loop does not wait for.
+            with nullcontext() if self._asked else _claimed(_Loop(self)):
+                self.value = self._context.run(self._function, *self._args)
         except BaseException as error:
             self.error = error
         with self._lock:
@@ -247,6 +261,25 @@ class Worker:
     def _hear(self) -> None:
         self._told = True
         self._news.set()
+
+
+class _Loop:
+    """What `anyio.from_thread` takes for the loop's backend in the thread of a worker: it is as with `in_loop`."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def run_async_from_thread(self, function: Callable[..., Any], args: tuple[Any, ...], **_: Any) -> Any:
+        return self._worker.call(function, args)
+
+    run_sync_from_thread = run_async_from_thread
+
+    def check_cancelled(self) -> None:
+        self._worker.check()
+
+
+def _claimed(loop: _Loop) -> AbstractContextManager[Any]:
+    return nullcontext() if claim_worker_thread is None else claim_worker_thread(cast("Any", loop), None)
 
 
 _worker: contextvars.ContextVar[Worker] = contextvars.ContextVar("acp_server worker")

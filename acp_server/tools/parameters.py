@@ -213,7 +213,7 @@ class Parameters:
 
     @cached_property
     def _validator(self) -> SchemaValidator:
-        from acp_server.schema.base import check_of
+        from acp_server.tools.checks import check_of
 
         return check_of(self._adapter.core_schema)
 

@@ -9,7 +9,7 @@ from tests.agent.processes.driver import started
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_session_with_an_agent_without_a_prompt_handler_is_refused_with_what_to_add(
+def test_without_a_prompt_handler_sessions_are_refused_and_the_log_says_what_to_add(
     version: int, tmp_path: Path
 ) -> None:
     (tmp_path / "bare.py").write_text('from acp_server import Agent\nagent = Agent("bare")\n')
@@ -20,6 +20,8 @@ def test_a_session_with_an_agent_without_a_prompt_handler_is_refused_with_what_t
             error = agent.answer(id)["error"]
             assert (error["code"], error["message"]) == (
                 -32601,
-                "Method not found: no prompt handler, add @agent.prompt",
+                "Method not found",
             )
         assert agent.finish() == 0
+        for method in ("session/new", "session/prompt"):
+            assert f"{method}: no prompt handler, add @agent.prompt" in agent.stderr

@@ -1,9 +1,11 @@
 """The documentation as a whole: pages are in the site, links lead somewhere, public names are documented."""
 
+import asyncio
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ import acp_server.apps.assistant
 import acp_server.client
 import acp_server.testing
 import acp_server.tools.editor
+from acp_server.client import AsyncioStream, connect_agent
 from acp_server.schema import ContentBlock, from_wire
 from acp_server.testing import scripted
 from docs.site_hooks import for_site
@@ -83,6 +86,22 @@ async def test_migration_echo() -> None:
     async with opened("echo", "migration.md") as (editor, session, _):
         assert await editor.ask(session, "a b c") == END_TURN
         assert editor.said() == ["a b c"]
+
+
+def test_migration_streams(tmp_path: Path) -> None:
+    answer = run("migration.md", "streams")["answer"]
+    path = str(tmp_path / "socket")
+
+    async def conversation() -> Any:
+        server = await asyncio.start_unix_server(answer, path)
+        reader, writer = await asyncio.open_unix_connection(path)
+        async with connect_agent(AsyncioStream(reader, writer)) as agent:
+            await agent.initialize()
+            said = await (await agent.new_session("/")).ask("a b c")
+        server.close()
+        return said
+
+    assert asyncio.run(conversation()) == "a b c"
 
 
 def test_migration_types() -> None:

@@ -29,6 +29,7 @@ ODD: dict[str, tuple[bytes, str]] = {
     "neither": (b'{"jsonrpc":"2.0","id":ID}', "error: neither result nor error"),
     "no version": (b'{"id":ID,"result":' + DONE + b"}", "done"),
     "an array": (b'[{"jsonrpc":"2.0","id":ID,"result":' + DONE + b"}]", "done"),
+    "an empty array": (b"[]", "error: it is an array without a message"),
     "a mark in front": (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":ID,"result":' + DONE + b"}", "done"),
     "half an emoji": (
         b'{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"\\ud83d"}]}}',
@@ -96,6 +97,8 @@ async def test_a_call_with_an_odd_answer_ends_and_the_next_one_works(
             if expected.startswith("error: "):
                 assert status == "failed"
                 assert expected.removeprefix("error: ") in (message or "")
+                # Nor is an error of its own taken for its end, whose code is the same.
+                assert "has ended" not in (message or "")
             else:
                 assert (status, message) == ("completed", expected)
         assert [server.state for server in stage.sessions[0].mcp] == ["connected"]

@@ -128,8 +128,13 @@ async def test_a_session_stays_open_if_its_store_does_not_take_part(method: str,
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.behaviour("B18")
 async def test_a_session_stays_open_if_its_ending_is_cancelled_while_its_turn_cleans_up(
-    method: str, is_left_alone: bool
+    method: str, is_left_alone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def at_once(cwd: str, *, anew: bool = False) -> str:
+        return cwd
+
+    # A thread looks at the folder: the cancel could come before the turn is waited for.
+    monkeypatch.setattr("acp_server.session.lifecycle.place_of", at_once)
     store = TestStore()
     agent, sessions = talker(store)
     async with editing(agent) as editor:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from acp_server import Agent, Call, Session, Turn
+from acp_server import Agent, Call, Session, Turn, UsageError
 from acp_server.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 from tests.session.editor import EVERYTHING, editing
+from tests.session.v2.editor import HELLO
 
 pytestmark = pytest.mark.anyio
 
@@ -189,3 +190,51 @@ async def test_a_cancelled_initialize_is_answered_once_and_may_be_tried_again() 
         answer = await editor.answer(request["id"])
         assert answer == {"code": -32800, "message": "Request cancelled"}
         assert (await editor.initialize())["protocolVersion"] == 1
+
+
+ALL = ("load", "resume", "list", "close", "delete", "additional_directories")
+
+
+@pytest.mark.parametrize("left_out", ALL)
+async def test_what_an_author_leaves_out_is_not_announced_and_refused(left_out: str) -> None:
+    agent = Agent("few", sessions=[name for name in ALL if name != left_out])
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent, initialize=False) as editor:
+        told = (await editor.initialize())["agentCapabilities"]
+        announced = {*told["sessionCapabilities"], *(["load"] if "loadSession" in told else ())}
+        wire = "additionalDirectories" if left_out == "additional_directories" else left_out
+        assert announced == {"load", "resume", "list", "close", "delete", "additionalDirectories"} - {wire}
+        session = await editor.open()
+        if wire != left_out:
+            setup = {"cwd": "/a", "mcpServers": [], "additionalDirectories": ["/b"]}
+            for method, params in (("session/new", setup), ("session/resume", {**setup, "sessionId": session})):
+                refused = await editor.refusal(method, params)
+                assert refused["data"]["problems"][0]["path"] == "additionalDirectories"
+        else:
+            params = {"sessionId": session, "cwd": "/a", "mcpServers": []}
+            refused = await editor.refusal(f"session/{left_out}", params)
+            assert refused["code"] == METHOD_NOT_FOUND
+
+
+async def test_version_2_leaves_out_what_it_does_not_require() -> None:
+    agent = Agent("few", sessions=[])
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent, initialize=False) as editor:
+        told = await editor.client.result("initialize", HELLO)
+        assert told["capabilities"]["session"].keys() == {"mcp"}
+        session = await editor.open()
+        assert (await editor.refusal("session/delete", {"sessionId": session}))["code"] == METHOD_NOT_FOUND
+        await editor.client.result("session/resume", {"sessionId": session, "cwd": "/a"})
+        refused = await editor.refusal("session/new", {"cwd": "/a", "additionalDirectories": ["/b"]})
+        assert refused["data"]["problems"][0]["path"] == "additionalDirectories"
+
+
+async def test_sessions_have_no_more_than_what_clients_can_do_with_them() -> None:
+    with pytest.raises(UsageError, match="sessions can have load, resume"):
+        Agent("few", sessions=["fork"])  # pyright: ignore[reportArgumentType]

@@ -347,16 +347,62 @@ async def test_without_history_nothing_is_kept_and_keeping_is_refused() -> None:
         assert await editor.ask(session, "b") == END_TURN
 
 
+@BOTH
 @pytest.mark.anyio
-async def test_a_store_is_told_where_the_client_wants_to_go_on() -> None:
-    asked: list[Any] = []
+async def test_a_store_has_one_name_for_a_folder_whatever_it_is_asked(editing: Editing, tmp_path: Path) -> None:
+    asked: list[tuple[str, str | None]] = []
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
 
     class Store(MemoryStore):
         async def load(self, session_id: str, *, cwd: str | None = None) -> Any:
-            asked.append(cwd)
+            asked.append(("load", cwd))
             return await super().load(session_id, cwd=cwd)
 
-    async with v1.editing(talker(store=Store())) as editor:
-        session = await editor.open()
-        await editor.client.result("session/load", {"sessionId": session, "cwd": "/other", "mcpServers": []})
-    assert asked == ["/other"]
+        async def list(self, cwd: str | None, cursor: str | None) -> Page:
+            asked.append(("list", cwd))
+            return await super().list(cwd, cursor)
+
+    agent = talker(store=Store())
+    spelled: list[str] = []
+    agent.session(lambda session: spelled.append(session.cwd))
+
+    @agent.session_id
+    def named(call: Call) -> str:
+        return "own"
+
+    async with editing(agent) as editor:
+        link = f"{tmp_path}/link"
+        session = await editor.open(link)
+        await editor.client.result("session/resume", {"sessionId": session, "cwd": link, "mcpServers": []})
+        await editor.client.result("session/list", {"cwd": link})
+    place = str((tmp_path / "real").resolve())
+    assert asked == [("load", place), ("load", place), ("list", place)]
+    assert spelled == [link, link]
+
+
+class Log(MemoryStore):
+    """Reads more of a session than is kept."""
+
+    async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
+        if session_id != "logged":
+            return await super().load(session_id)
+        return SessionRecord(session_id, cwd or "/", data=["what was read"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_what_a_store_has_read_is_there_for_the_session_handler(method: str) -> None:
+    agent = talker(store=Log(), history=False)
+    found: list[Any] = []
+    forking(agent)
+
+    @agent.session
+    def opened(session: Session) -> None:
+        found.append((session.origin, session.record.data))
+
+    async with v1.editing(agent) as editor:
+        await editor.open()
+        await editor.client.result(method, {"sessionId": "logged", "cwd": "/other", "mcpServers": []})
+        await editor.client.result("_session/fork", {"sessionId": "logged"})
+    assert found == [("new", None), (method.partition("/")[2], ["what was read"]), ("fork", ["what was read"])]

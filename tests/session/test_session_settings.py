@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from acp_server import InvalidParams, Session, UsageError, schema
+from acp_server import Agent, InvalidParams, Session, Turn, UsageError, schema
+from acp_server.errors import INVALID_PARAMS
 from acp_server.session.settings import Option
 from tests.session.editor import END_TURN, editing
 from tests.session.test_settings import BOOLEAN, GROUPED, SELECT, settable, shown
@@ -119,3 +120,51 @@ async def test_an_option_or_value_that_is_not_listed_is_refused_or_the_agents_ma
 def test_options_are_typed_as_what_can_be_offered() -> None:
     options: list[Option] = [SELECT, GROUPED, BOOLEAN]
     assert [option.type for option in options] == ["select", "select", "boolean"]
+
+
+@pytest.mark.parametrize("of_session", [False, True])
+async def test_modes_need_not_be_an_option_as_well(of_session: bool) -> None:
+    agent = Agent("modal")
+    modes = [schema.SessionMode(id=id, name=id) for id in ("ask", "code")]
+    agent.modes(*modes, as_option=of_session)
+    sessions: list[Session] = []
+
+    @agent.session
+    async def prepare(session: Session) -> None:
+        sessions.append(session)
+        if of_session:
+            await session.set_modes(*modes, as_option=False)
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/a", "mcpServers": []})
+        assert opened["modes"]["currentModeId"] == "ask"
+        assert "configOptions" not in opened
+        id = opened["sessionId"]
+        chosen = {"sessionId": id, "configId": "mode", "value": "code"}
+        refused = await editor.refusal("session/set_config_option", chosen)
+        assert refused["code"] == INVALID_PARAMS
+        await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "code"})
+        await sessions[0].set_mode("ask")
+        await editor.settled()
+        assert editor.client.updates(id) == [{"sessionUpdate": "current_mode_update", "currentModeId": "ask"}]
+    async with editing_v2(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/a"})
+        assert [option["configId"] for option in opened["configOptions"]] == ["mode"]
+
+
+async def test_a_choice_of_what_is_chosen_already_changes_nothing_and_is_not_told() -> None:
+    agent, sessions = settable()
+    async with editing(agent) as editor:
+        id = await editor.open()
+        await sessions[0].set_mode("ask")
+        await sessions[0].set_config("model", "small")
+        await sessions[0].set_modes(*sessions[0].settings.modes, current="ask")
+        await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "ask"})
+        chosen = {"sessionId": id, "configId": "mode", "value": "ask"}
+        told = await editor.client.result("session/set_config_option", chosen)
+        assert shown(told["configOptions"])["mode"] == "ask"
+        await editor.settled()
+        assert editor.client.updates(id) == []

@@ -65,6 +65,9 @@ async def test_it_keeps_no_loop_that_has_ended(anyio_backend_name: str) -> None:
         ended.append(weakref.ref(anyio.lowlevel.current_token().native_token))
 
     await anyio.to_thread.run_sync(lambda: anyio.run(other, backend=anyio_backend_name))
+    for thread in threading.enumerate():
+        if thread.name == "acp_server adding":
+            thread.join()  # it has told the loop that it is done, and may be on its way out
     gc.collect()
     assert ended[0]() is None
 

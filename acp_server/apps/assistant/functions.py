@@ -21,10 +21,10 @@ from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 from acp_server.apps.assistant.manifest import Said
 from acp_server.apps.assistant.manifest_parameter import Part
 from acp_server.errors import InvalidParams, UsageError
-from acp_server.schema.base import check_of
 from acp_server.signatures import signature_of
 from acp_server.tasks.threads import Threads
 from acp_server.tools.approval import Approval
+from acp_server.tools.checks import check_of
 from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of

@@ -41,7 +41,7 @@ from acp_server.schema import (
     StringPropertySchema,
     TitledMultiSelectItems,
 )
-from acp_server.schema.base import check_of
+from acp_server.tools.checks import check_of
 from acp_server.wire.codec import DecodeError, decode
 
 _INT64: Final = 2**63

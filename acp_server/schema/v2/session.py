@@ -10,7 +10,6 @@ from pydantic import Field, Tag
 from typing_extensions import TypeAliasType
 
 from acp_server.schema.base import (
-    FirstProblem,
     Items,
     Lenient,
     LenientItems,
@@ -29,7 +28,7 @@ from acp_server.schema.session import CloseSessionResponse as CloseSessionRespon
 from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
 from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
 from acp_server.schema.session import EnvVariable, HttpHeader, UnknownMcpServer
-from acp_server.schema.types import Bool, Tagged, Uri
+from acp_server.schema.types import Bool, FirstProblem, Tagged, Uri
 from acp_server.schema.v2.types import (
     AbsolutePath,
     SessionConfigGroupId,

@@ -150,7 +150,9 @@ def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
     """What this agent can do: `AgentCapabilities` on the wire."""
     capabilities: dict[str, Any] = {}
     if definition.prompt is not None:
-        session: dict[str, Any] = {"delete": {}, "additionalDirectories": {}}
+        # All else that has to do with sessions is required of an agent.
+        optional = {"delete": "delete", "additional_directories": "additionalDirectories"}
+        session: dict[str, Any] = {told: {} for name, told in optional.items() if name in definition.sessions}
         names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
         if definition.accepts:
             session["prompt"] = {names[kind]: {} for kind in definition.accepts}

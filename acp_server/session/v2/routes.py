@@ -45,7 +45,7 @@ class Methods:
         if definition.prompt is not None:
             for name in ("new", "list"):
                 requests[f"session/{name}"] = Route(getattr(lifecycle, name), direct=True)
-            for name in ("resume", "close", "delete"):
+            for name in ("resume", "close", *(("delete",) if "delete" in definition.sessions else ())):
                 register = partial(lifecycle.register, name)
                 requests[f"session/{name}"] = Route(
                     getattr(lifecycle, name), register=register, urgent=name != "resume", direct=True

@@ -1,0 +1,44 @@
+"""Checks of values by types of authors, which end at the first wrong item, as those of the protocol's own types do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from threading import Lock
+from typing import Any, Final, cast
+
+from pydantic_core import CoreSchema, SchemaValidator
+
+from acp_server.schema.base import NO_SCHEMAS, Record, first_problem
+
+_building: Final = Lock()
+
+
+def check_of(schema: CoreSchema) -> SchemaValidator:
+    """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
+    # A class within it has a validator of its own already, made without that. It is made anew as long as the class says
+    # that it is not complete, which is what pydantic looks at.
+    with _building:
+        complete = [cls for cls in _classes(schema) if cls.__dict__.get("__pydantic_complete__")]
+        try:
+            for cls in complete:
+                cls.__pydantic_complete__ = False
+            return SchemaValidator(first_problem(schema))
+        finally:
+            for cls in complete:
+                cls.__pydantic_complete__ = True
+
+
+def _classes(schema: Any) -> Iterable[Any]:
+    """The classes within a schema that may have a validator of their own, without those of the protocol."""
+    if isinstance(schema, (list, tuple)):
+        return chain.from_iterable(map(_classes, cast("Sequence[Any]", schema)))
+    if not isinstance(schema, dict):
+        return ()
+    fields = cast("dict[str, Any]", schema)
+    kind = fields.get("type")
+    if not isinstance(kind, str):  # a table of fields or choices, as in `first_problem`
+        return chain.from_iterable(map(_classes, fields.values()))
+    cls = fields.get("cls") if kind in ("model", "dataclass", "typed-dict") else None
+    own = () if cls is None or issubclass(cls, Record) else (cls,)
+    return chain(own, *(_classes(each) for key, each in fields.items() if key not in NO_SCHEMAS))

@@ -1,0 +1,80 @@
+"""Odd answers of real MCP servers over HTTP, by each of its ways: a call ends and says why, and the next one works."""
+
+import logging
+from pathlib import Path
+from typing import Any, get_args
+
+import anyio
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed: make test-integrations")
+
+from tests.mcp.over_http import Way, odd_server
+from tests.mcp.stage import call, staged
+from tests.mcp.test_answers import ODD
+from tests.mcp.test_odd_servers import impatient, reported
+
+# The official package leaves generators of its HTTP library behind, of which trio warns.
+GENERATOR = "ignore:Async generator 'http:ResourceWarning"
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings(GENERATOR)]
+
+WAYS = get_args(Way)
+UNREAD = "refused: the answer cannot be read: it is not what MCP says"
+UNKNOWN = "refused: the answer cannot be read: it does not say which request it is for"
+# What is told of an answer by each way, where that is not the same as over stdio.
+STREAMABLE: dict[str, dict[Way, str]] = {
+    **{name: {"json": UNREAD, "events": UNREAD} for name in ODD},
+    "not UTF-8": {"json": UNREAD, "events": "cannot be used", "sse": "cannot be used"},
+    "the id behind": {"json": UNREAD, "events": "cannot be used", "sse": "cannot be used"},
+    # An answer as events is that of the request which it is the response to, whatever its id.
+    "the id null": {"json": UNKNOWN, "events": "refused: ?"},
+    "another id": {"json": UNKNOWN, "events": "done"},
+    "the id as a text": {},
+}
+EMPTY = b'{"jsonrpc":"2.0","id":"other","result":{"content":[{"type":"text","text":"done"}]}}'
+
+
+def told(name: str, way: Way) -> str:
+    """What the model is told, or a part of it."""
+    expected = STREAMABLE[name].get(way, ODD[name][1])
+    return "refused." if expected == "error: " else expected.removeprefix("error: ")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ODD)
+async def test_a_call_with_an_odd_answer_ends_and_the_next_one_works(name: str, way: Way, tmp_path: Path) -> None:
+    line = EMPTY if name == "another id" else ODD[name][0]
+    expected = told(name, way)
+    with anyio.fail_after(30):
+        async with odd_server(way, "tools/call", line) as server, staged(tmp_path, server) as (editor, session, stage):
+            for _ in range(2):
+                await call(editor, session, "raw_run")
+                status, message = stage.told
+                if expected in ("done", "\N{REPLACEMENT CHARACTER}"):
+                    assert (status, message) == ("completed", expected)
+                else:
+                    assert status == "failed"
+                    assert expected in (message or "")
+                    assert "\n" not in (message or "")
+            assert [server.state for server in stage.sessions[0].mcp] == ["connected"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", ["initialize", "tools/list"])
+@pytest.mark.parametrize("name", ["error as a text", "no result", "cut short", "not UTF-8"])
+async def test_a_server_that_begins_with_an_odd_answer_is_reported(
+    name: str, method: str, way: Way, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    async with (
+        odd_server(way, method, ODD[name][0]) as server,
+        staged(tmp_path, server, agent=impatient()) as (editor, session, stage),
+    ):
+        await editor.ask(session, " ")
+        await reported(editor)
+        [failed] = stage.sessions[0].mcp
+        problem: Any = failed.problem
+        assert failed.state == "failed"
+        assert "\n" not in problem
+        assert "validation error" not in problem
+    assert f"the MCP server 'raw': {problem}" in caplog.text
