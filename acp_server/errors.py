@@ -57,7 +57,8 @@ class AcpError(Exception):
 class RpcError(AcpError):
     """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
 
-    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are.
+    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are. Data
+    that JSON cannot express is left out, and the log says so.
     A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
     own request with it, and the log says so.
 

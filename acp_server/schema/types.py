@@ -29,7 +29,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes
-from acp_server.schema.words import literals
+from acp_server.schema.words import Absolute, FromOne, literals
 
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
@@ -51,6 +51,10 @@ UInt64 = Annotated[
 Double = Annotated[
     float, Field(strict=True, allow_inf_nan=False), WithJsonSchema({"type": "number", "format": "double"})
 ]
+FilePath = Annotated[str, Absolute()]
+"""An absolute path. What a peer sends is not checked."""
+Line = Annotated[UInt32, FromOne()]
+"""A line, counted from 1. What a peer sends is not checked."""
 Uri = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 
 SessionId = TypeAliasType("SessionId", str)

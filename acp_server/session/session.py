@@ -21,7 +21,7 @@ from acp_server.peer.outcome import report
 from acp_server.safe_text import meant
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
-from acp_server.session.sayable import several, wire_of
+from acp_server.session.sayable import is_command, several, wire_of
 from acp_server.session.settings import Option, Settings
 from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
@@ -282,14 +282,14 @@ class Session:
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises
-        UsageError for a name that is there twice, and for one with the slash, which clients put before it."""
+        UsageError for a name that is there twice, or not one word, or has the slash, which clients put before it."""
         from acp_server.schema.updates import AvailableCommand, AvailableCommandsUpdate
 
         commands = several("the commands", commands, AvailableCommand)
         names = [command.name for command in commands]
         for name in names:
-            if not name or name.startswith("/"):
-                raise UsageError(f"a command has a name without the slash: {name.lstrip('/') or 'go'!r}, not {name!r}")
+            if not is_command(name):
+                raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
             if names.count(name) > 1:
                 raise UsageError(f"there are two commands with the name {name!r}")
         await self.update(AvailableCommandsUpdate(available_commands=commands))

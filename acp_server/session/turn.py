@@ -284,7 +284,8 @@ class LiveTurn(Turn):
         counts."""
         cause = self.node.cause
         if cause is None and error is None:
-            self.move(TurnState.COMPLETED)
+            if self.move(TurnState.COMPLETED) and self._unended is not None:
+                self._unended.say()
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         elif self.move(TurnState.FAILED):

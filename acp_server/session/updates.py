@@ -22,7 +22,9 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.session.plan import Priority, Step, Steps
 from acp_server.session.sayable import chunk_of, text_of, wire_of
+from acp_server.session.unended import BEGUN, Unended
 from acp_server.store.records import TurnRecord
+from acp_server.tasks.blocks import Block
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
 
@@ -155,6 +157,7 @@ class TurnUpdates:
     _speech: Speech
     _pause_at: float
     _shown_steps: Steps | None = None
+    _unended: Unended | None = None
     _said = ""
     """What was said or thought last, as text."""
 
@@ -240,6 +243,10 @@ class TurnUpdates:
             raise too_late()
         self._said = ""
         wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
+        if wire["sessionUpdate"] in BEGUN:
+            if self._unended is None:
+                self._unended = Unended()
+            self._unended.see(wire)
         self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
@@ -285,11 +292,12 @@ class TurnUpdates:
         raise too_late()
 
 
-class Compaction:
+class Compaction(Block):
     """One of a turn's. It is `in_progress` in its `async with` block, and is told to have ended when that is left:
     `completed`; `cancelled` with the turn; `failed` if the block raises."""
 
     def __init__(self, turn: TurnUpdates) -> None:
+        super().__init__("async with turn.compaction() as compaction")
         self._turn = turn
         self.id: Final = f"compaction_{os.urandom(12).hex()}"
         """New for each."""
@@ -302,6 +310,7 @@ class Compaction:
         await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
 
     async def __aenter__(self) -> Compaction:
+        self.entered = True
         self._tell("in_progress")
         return self
 

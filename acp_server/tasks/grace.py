@@ -10,13 +10,15 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
+from acp_server.tasks.blocks import Block
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
@@ -27,16 +29,30 @@ DEFAULT_GRACE: Final = 5.0
 """Seconds that cancelled work gets for its cleanup before it is answered for."""
 
 
-@contextmanager
-def grace(seconds: float | None = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
-    """A block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
+def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio.CancelScope]:
+    """`with grace():` is a block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
 
     For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cancelled
     silently; `scope.cancelled_caught` of the yielded scope tells.
     """
-    deadline = math.inf if seconds is None else anyio.current_time() + seconds
-    with anyio.CancelScope(deadline=deadline, shield=True) as scope:
-        yield scope
+    return _Grace(seconds)
+
+
+class _Grace(Block):
+    def __init__(self, seconds: float | None) -> None:
+        super().__init__(f"with grace({'' if seconds == DEFAULT_GRACE else seconds})")
+        self._seconds = seconds
+
+    def __enter__(self) -> anyio.CancelScope:
+        self.entered = True
+        deadline = math.inf if self._seconds is None else anyio.current_time() + self._seconds
+        self._scope = anyio.CancelScope(deadline=deadline, shield=True)
+        return self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._scope.__exit__(kind, error, traceback)
 
 
 _AT_ONCE: Final = 64

@@ -94,7 +94,6 @@ async def test_a_wrapper_that_is_async_itself_is_awaited_to_its_end() -> None:
 
 async def test_a_path_outside_is_told_also_where_the_approval_meets_it(caplog: pytest.LogCaptureFixture) -> None:
     async def ask(path: str, call: ToolContext) -> Approval:
-        assert call.editor is not None
         await call.editor.get_file_content("/etc/passwd")
         return Approval("Never asked.")
 
