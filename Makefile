@@ -92,6 +92,7 @@ format: $(READY)
 
 types: $(READY)
 	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/python -m tests.packaging.complete_types
 
 # The tools for it are not in the lock. Once they are there, the build needs no network.
 docs: $(READY)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from acp_server.gateway.auth import Tokens
     from acp_server.gateway.gateway import Gateway, GatewaySettings
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 TOKEN_VARIABLE: Final = "ACP_GATEWAY_TOKEN"
 

@@ -33,7 +33,7 @@ from acp_server.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.gateway.steps import Steps, Taken
 from acp_server.gateway.store import Store
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""

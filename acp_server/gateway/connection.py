@@ -78,7 +78,7 @@ _HEAD: Final = (
     b"%s: %s\r\n\r\n"
 )
 
-logger = logging.getLogger("acp_server.gateway.access")
+logger: logging.Logger = logging.getLogger("acp_server.gateway.access")
 
 
 class _Timer(Protocol):
@@ -98,7 +98,7 @@ class HttpConnection(H11Protocol):
         **options: Any,
     ) -> None:
         super().__init__(app_state={**app_state, ABORT: self.abort}, **options)
-        self.conn = StrictParser(h11.SERVER, _LONGEST_HEAD)
+        self.conn: StrictParser = StrictParser(h11.SERVER, _LONGEST_HEAD)
         self._limits = limits
         self._places = places
         self._was_known = False

@@ -18,7 +18,7 @@ from acp_server.client import AgentExited, UnsupportedVersion
 from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.store.sqlite_file import explain
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 
 class Code(IntEnum):

@@ -75,14 +75,14 @@ class Listener:
         self._largest = max(self._largest, len(data))
         # A frame may be larger than the backlog by itself; a listener that keeps up gets that and the rest.
         if self._size - self._largest > self._backlog:
-            self.lost = True
+            self.lost: bool = True
             self._frames.clear()
             self.close()
         self._changed.set()
 
     def close(self) -> None:
         """Nothing more will come."""
-        self.closed = True
+        self.closed: bool = True
         self._changed.set()
 
     async def next(self) -> bytes | None:

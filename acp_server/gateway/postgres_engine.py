@@ -29,7 +29,7 @@ from acp_server.errors import UsageError
 from acp_server.gateway.rows import Cursor, Rows
 from acp_server.gateway.store import Unsure
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 T = TypeVar("T")
 _Connection = psycopg.Connection[tuple[Any, ...]]

@@ -29,7 +29,7 @@ from acp_server.gateway.connection import HttpConnection
 from acp_server.gateway.gateway import Gateway
 from acp_server.gateway.listener import Listener, Places, number_of_places
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 _LAST_ANSWERS: Final = 5
 """Seconds that open connections get for their last answers at the end."""

@@ -24,7 +24,7 @@ from acp_server.gateway.errors import agent_of, outline
 from acp_server.gateway.records import KnownSession
 from acp_server.schema.methods import METHODS
 
-logger = logging.getLogger("acp_server.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.gateway")
 
 _RESUME = METHODS["session/resume"].capability
 _LOAD = METHODS["session/load"].capability

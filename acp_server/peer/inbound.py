@@ -27,7 +27,7 @@ from acp_server.wire.messages import Params, Request, is_request_id
 if TYPE_CHECKING:
     from acp_server.peer.resolve import Resolver
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _OVERHEAD: Final = 8 * 1024
 """Bytes that a request counts beside those on the wire: its task, its scopes, its turn, its place in the tree."""

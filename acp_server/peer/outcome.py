@@ -26,7 +26,7 @@ from acp_server.tasks.cause import Cause, failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
 from acp_server.wire import codec
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 
 def outcome(

@@ -199,7 +199,7 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
 class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_wire_name, defer_build=True, extra="allow", validate_by_alias=True, validate_by_name=True
     )
 

@@ -195,7 +195,7 @@ class Tagged(_Union):
     def __init__(self, key: str, *, extensible: bool = False) -> None:
         self.key = key
         self.extensible = extensible
-        self.expected = f"an object with a string {key!r}"
+        self.expected: str = f"an object with a string {key!r}"
 
     def tags(self) -> dict[str | None, str]:
         """The name of the member for each tag, with None for an absent tag."""
@@ -248,7 +248,7 @@ class ByKey(_Union):
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
-        self.expected = f"an object with one of the keys {', '.join(keys)}"
+        self.expected: str = f"an object with one of the keys {', '.join(keys)}"
 
     def chooser(self) -> Choose:
         """The first member whose key is there."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 MOMENT: Final = 0.1
 """Seconds for a `session/cancel` behind the outcome `cancelled`. Clients send it some milliseconds later."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Known: TypeAlias = LoadSessionRequest | ResumeSessionRequest
     Setup: TypeAlias = PlainSetup | NewSessionRequest | Known
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 _OPENING: Final = ("session/new", "session/load", "session/resume")
 

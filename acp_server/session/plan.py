@@ -92,11 +92,14 @@ class Step(Block):
     """`async with turn.step(...)`: the step is worked on within the block, and ends as the block ends."""
 
     def __init__(self, steps: Steps, content: str, priority: Priority | None) -> None:
-        super().__init__("async with turn.step(...)")
         self._steps = steps
         self._content = content
         self._priority: Priority | None = priority
         self._entry: PlanEntry | None = None
+
+    def written(self) -> str:
+        """See `Block`."""
+        return "async with turn.step(...)"
 
     async def __aenter__(self) -> Self:
         if self._entry is not None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
     from acp_server.session.turn import LiveTurn, Turn
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
 _RAISE: Final[Any] = object()
@@ -89,7 +89,7 @@ class Session:
         self._are_servers_unused = bool(mcp_servers)
         """Whether the client has named MCP servers that the agent has not looked at."""
         self._definition = definition
-        self.updates = self._UPDATES(connection, profile, record.id)
+        self.updates: Updates = self._UPDATES(connection, profile, record.id)
         self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self._CLIENT(self, connection, profile)
@@ -100,7 +100,7 @@ class Session:
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
-        self.keeps_history = definition.history
+        self.keeps_history: bool = definition.history
         """Whether its turns are kept, see `Agent`."""
         self.data = None
         self.state = SessionState.OPENING

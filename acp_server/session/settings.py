@@ -53,9 +53,9 @@ class Settings:
     ) -> None:
         self._record = record
         self._profile = profile
-        self.modes = list(modes)
+        self.modes: list[SessionMode] = list(modes)
         """The first is where a session starts."""
-        self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
+        self.options: list[Option] = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
 
     def offer_auto_approve(self) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
     from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PATIENCE: Final = 0.5
 """Seconds that a client gets to answer a kill, and again the question for the output, and a release, when a terminal is

@@ -22,7 +22,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.session.plan import Priority, Step, Steps
 from acp_server.session.sayable import chunk_of, text_of, wire_of
-from acp_server.session.unended import BEGUN, Unended
+from acp_server.session.unended import ENDED, MOST
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.blocks import Block
 from acp_server.tasks.tree import Node
@@ -156,8 +156,11 @@ class TurnUpdates:
     _updates: Updates
     _speech: Speech
     _pause_at: float
+    _begun: dict[str, None]
+    """The tool calls that were shown and have not ended."""
     _shown_steps: Steps | None = None
-    _unended: Unended | None = None
+    _entries: list[dict[str, Any]] = []  # noqa: RUF012 - it is replaced, and never added to
+    """The plan that was shown last."""
     _said = ""
     """What was said or thought last, as text."""
 
@@ -243,10 +246,14 @@ class TurnUpdates:
             raise too_late()
         self._said = ""
         wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
-        if wire["sessionUpdate"] in BEGUN:
-            if self._unended is None:
-                self._unended = Unended()
-            self._unended.see(wire)
+        # Without a call, of which each update would cost one.
+        if (id := wire.get("toolCallId")) is not None:
+            if wire.get("status") in ENDED:
+                self._begun.pop(id, None)
+            elif ("status" in wire or "title" in wire) and len(self._begun) < MOST:
+                self._begun[id] = None
+        elif wire["sessionUpdate"] == "plan":
+            self._entries = wire["entries"]
         self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
@@ -297,7 +304,6 @@ class Compaction(Block):
     `completed`; `cancelled` with the turn; `failed` if the block raises."""
 
     def __init__(self, turn: TurnUpdates) -> None:
-        super().__init__("async with turn.compaction() as compaction")
         self._turn = turn
         self.id: Final = f"compaction_{os.urandom(12).hex()}"
         """New for each."""
@@ -308,6 +314,10 @@ class Compaction(Block):
         from acp_server.schema.updates import CompactionSummaryChunk
 
         await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
+
+    def written(self) -> str:
+        """See `Block`."""
+        return "async with turn.compaction() as compaction"
 
     async def __aenter__(self) -> Compaction:
         self.entered = True

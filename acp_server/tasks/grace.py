@@ -23,7 +23,7 @@ from acp_server.tasks.cause import Cause
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 DEFAULT_GRACE: Final = 5.0
 """Seconds that cancelled work gets for its cleanup before it is answered for."""
@@ -40,8 +40,10 @@ def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio
 
 class _Grace(Block):
     def __init__(self, seconds: float | None) -> None:
-        super().__init__(f"with grace({'' if seconds == DEFAULT_GRACE else seconds})")
         self._seconds = seconds
+
+    def written(self) -> str:
+        return f"with grace({'' if self._seconds == DEFAULT_GRACE else self._seconds})"
 
     def __enter__(self) -> anyio.CancelScope:
         self.entered = True
@@ -72,8 +74,8 @@ class Watchdog:
     __slots__ = ("_entries", "_finished", "_running", "_scope", "seconds", "spawner")
 
     def __init__(self, seconds: float, spawner: Spawner) -> None:
-        self.seconds = seconds
-        self.spawner = spawner
+        self.seconds: float = seconds
+        self.spawner: Spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
         self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._running = False
@@ -142,7 +144,7 @@ class SupervisedWork(ABC):
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
     def __init__(self, node: Node, watch: Watchdog) -> None:
-        self.node = node
+        self.node: Node = node
         node.on_cancel = self.was_cancelled
         self.task: object = None
         """The task that it runs in, once it has begun."""
@@ -176,7 +178,7 @@ class SupervisedWork(ABC):
         else:
             # What is shielded now, for long cleanup or a thread, is still to be cancelled behind that.
             self._reached = reached
-            self.is_watched = True
+            self.is_watched: bool = True
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
@@ -224,7 +226,7 @@ class Job(SupervisedWork):
             self._done.set()
 
     async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:
-        self.task = self._spawner.current()
+        self.task: object = self._spawner.current()
         try:
             try:
                 value, error = await self.node.run(body)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from acp_server.tools.editor import Editor
     from acp_server.tools.view import View
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 OnCancel = Callable[[], "str | None"]
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import Diff
     from acp_server.session.session import Session
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 

@@ -76,7 +76,7 @@ def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) 
     """Raise UsageError for a text with a parameter of the tool in braces: nothing would put the argument in."""
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
-            raise UsageError(f"{option} is no template: a function makes it, as lambda {name}: f{text!r}")
+            raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
 
 
 def _is_time(seconds: Any) -> bool:

@@ -34,7 +34,7 @@ from acp_server.workspace.run import MOST_TOLD, Ended, always_run, ask_run, end_
 from acp_server.workspace.search import Hit, Search
 from acp_server.workspace.walk import files_below
 
-logger = logging.getLogger("acp_server.workspace")
+logger: logging.Logger = logging.getLogger("acp_server.workspace")
 
 INSTRUCTIONS: Final = "AGENTS.md"
 """The file in a session's directory that says how to work on the project."""
