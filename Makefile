@@ -105,6 +105,7 @@ docs: $(READY)
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS) protocol_schemas conformance/acp_conformance/core/schemas
 	@$(BIN)/python -m tests.conformance.core.published $(ARGS)
+	@$(BIN)/python docs/schema_page.py $(ARGS)
 
 conformance: $(READY)
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
