@@ -92,6 +92,7 @@ format: $(READY)
 
 types: $(READY)
 	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/python -m tests.packaging.complete_types
 
 # The tools for it are not in the lock. Once they are there, the build needs no network.
 docs: $(READY)
@@ -104,6 +105,7 @@ docs: $(READY)
 schema: $(READY)
 	@$(BIN)/acp-server schema $(ARGS) protocol_schemas conformance/acp_conformance/core/schemas
 	@$(BIN)/python -m tests.conformance.core.published $(ARGS)
+	@$(BIN)/python docs/schema_page.py $(ARGS)
 
 conformance: $(READY)
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory

@@ -20,7 +20,7 @@ import anyio
 from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
 
-logger = logging.getLogger("acp_server.asgi")
+logger: logging.Logger = logging.getLogger("acp_server.asgi")
 
 Message: TypeAlias = "Mapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[Message]]"

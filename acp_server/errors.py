@@ -57,7 +57,8 @@ class AcpError(Exception):
 class RpcError(AcpError):
     """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
 
-    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are.
+    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are. Data
+    that JSON cannot express is left out, and the log says so.
     A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
     own request with it, and the log says so.
 
@@ -85,7 +86,7 @@ class RpcError(AcpError):
             raise TypeError(f"the code of an error is a whole number, and not of type {type(code).__name__}")
         if code is not None:
             self.code = code
-        self.message = self.default_message if message is None else message
+        self.message: str = self.default_message if message is None else message
         self.data = data
         super().__init__(self.message)
 
@@ -224,7 +225,7 @@ class ToolError(AcpError):
 
     def __init__(self, message: str | None = None, *, result: Any = None) -> None:
         # An exception, too, is often passed on like this, and no reader of the message expects it.
-        self.message = None if message is None else str(message)
+        self.message: str | None = None if message is None else str(message)
         self.result = result
         super().__init__(self.message or type(self).__doc__)
 
@@ -282,7 +283,7 @@ class AgentExited(ConnectionClosed):
         if stderr:
             # It may be older than what ended the agent.
             what += "; the end of its log:" + indented(f"\n{stderr}")
-        self.args = (what,)
+        self.args: tuple[Any, ...] = (what,)
 
 
 class SessionTaken(AcpError):

@@ -78,7 +78,7 @@ class Folder:
             found = os.lstat(self._path)
             if not stat.S_ISDIR(found.st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        self.identity = _identity(found)
+        self.identity: Identity = _identity(found)
 
     def close(self) -> None:
         """Close it. Idempotent. Nothing can be done in it any more, by its path neither."""
@@ -119,10 +119,11 @@ class Way:
         names = [name for name in place.rest.split(os.sep) if name]
         if not names:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        *folders, self.name = names
-        self.missing = deque(folders)
+        *folders, name = names
+        self.name: str = name
+        self.missing: deque[str] = deque(folders)
         """The names of the folders that do not exist, the topmost first."""
-        self.folder = Folder(start)
+        self.folder: Folder = Folder(start)
         self._seen = [self.folder.identity]
         try:
             for name in above:

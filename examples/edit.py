@@ -8,39 +8,34 @@ import re
 
 from acp_server import Agent, Approval, ToolContext, ToolFailed, Turn
 from acp_server.schema import Diff
-from acp_server.tools.editor import Editor
 
 agent = Agent("renamer", version="1.0")
 
 
-def editor_of(call: ToolContext) -> Editor:
-    if call.editor is None:
-        raise ToolFailed("This editor has no files for me.")
-    return call.editor
-
-
 async def what_will_change(path: str, old: str, new: str, call: ToolContext) -> Approval:
     """The question. It is asked before the tool runs, and changes nothing."""
-    editor = editor_of(call)
-    text = await editor.get_file_content(path)
+    text = await call.editor.get_file_content(path)
     if text is None:
         raise ToolFailed(f"There is no file {path}.")
     changed, times = re.subn(rf"\b{re.escape(old)}\b", lambda _: new, text)
     if not times:
         raise ToolFailed(f"There is no {old} in {path}.")
-    call.data = Diff(path=editor.absolute(path), old_text=text, new_text=changed)
+    call.data = Diff(path=call.editor.absolute(path), old_text=text, new_text=changed)
     call.locate(call.data.path)
     return Approval(f"{times} times in {path}.", preview=call.data, primary="Rename", secondary="Leave it")
 
 
-@agent.tool(kind="edit", title=lambda path, old, new: f"Rename {old} to {new}", approval=what_will_change)
+def title(path: str, old: str, new: str) -> str:
+    return f"Rename {old} to {new}"
+
+
+@agent.tool(kind="edit", title=title, approval=what_will_change, needs_editor=True)
 async def rename(path: str, old: str, new: str, call: ToolContext) -> str:
     "Rename something in a file."
-    editor = editor_of(call)
-    if await editor.get_file_content(path) != call.data.old_text:
+    if await call.editor.get_file_content(path) != call.data.old_text:
         raise ToolFailed(f"{path} was changed meanwhile, so I left it as it is.")
     call.on_cancel = lambda: f"The editor may have changed {path} already."
-    await editor.write_to_file(path, call.data.new_text)
+    await call.editor.write_to_file(path, call.data.new_text)
     return "Renamed."
 
 

@@ -32,17 +32,14 @@ async def git_log(revisions: str, call: ToolContext) -> list[str]:
 
 async def change(notes: str, call: ToolContext) -> Approval:
     """The question, with what will change. It is asked before the tool runs."""
-    if call.editor is None:
-        raise ToolFailed("This editor has no files for me.")
     old = await call.editor.get_file_content("NOTES.md")
     call.data = Diff(path=call.editor.absolute("NOTES.md"), old_text=old, new_text=f"{notes}\n{old or ''}")
     return Approval("The notes go to the top of NOTES.md.", preview=call.data, primary="Write", secondary="Leave it")
 
 
-@agent.tool(kind="edit", title="Write NOTES.md", approval=change)
+@agent.tool(kind="edit", title="Write NOTES.md", approval=change, needs_editor=True)
 async def write_notes(notes: str, call: ToolContext) -> str:
     "Put notes at the top of NOTES.md."
-    assert call.editor is not None
     if await call.editor.get_file_content("NOTES.md") != call.data.old_text:
         raise ToolFailed("NOTES.md was changed meanwhile, so I left it as it is.")
     await call.editor.write_to_file("NOTES.md", call.data.new_text)

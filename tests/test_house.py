@@ -17,6 +17,9 @@ from tests.plugins import behaviours
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_FILE = 500
+LONGEST_FACE = 700
+FACES = {"acp_server/agent/app.py"}
+"""What authors write against: its docstrings are longer than its code."""
 BACK = {
     # What belongs to something refers to it.
     ("client.link", "client.v2.dialect"),
@@ -156,7 +159,7 @@ def test_the_lock_gives_every_requirement_an_exact_version_and_hashes() -> None:
 
 def test_every_python_file_can_be_read_in_one_go() -> None:
     lengths = {_name(path): len(path.read_text("utf-8").splitlines()) for path in _python_files()}
-    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
+    assert not {name: lines for name, lines in lengths.items() if lines > (LONGEST_FACE if name in FACES else LONGEST_FILE)}
 
 
 def test_every_module_says_what_it_is_for() -> None:

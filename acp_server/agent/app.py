@@ -147,6 +147,7 @@ class Agent:
         assert handler is not None
         self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
 
+    @values.early
     def command(
         self, name: str, *, hint: str | None = None, description: str | None = None
     ) -> Callable[[CommandFunction], CommandFunction]:
@@ -247,6 +248,7 @@ class Agent:
         is not told: your method's answer does that. A turn cannot close its own session: that would cancel it."""
         await self._side(session.client.connection).lifecycle.end(session.id, keep=not delete)
 
+    @values.early
     def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
         """Register a method of your own (ACP, Extensibility: names begin with `_`). Raises UsageError for the name of
         one of the protocol's, unless you `replace` that for every client, whose version says which form it expects.
@@ -271,6 +273,7 @@ class Agent:
 
         return register
 
+    @values.early
     def notification(self, name: str) -> Callable[[F], F]:
         """Register a handler for a notification: a function of the connection and the parameters by name.
 
@@ -330,6 +333,7 @@ class Agent:
         self._definition.auto_approve |= bool(tool.approval) and tool.auto_approve
         handlers.offer_tool_cancel(self._definition, self.find_session)
 
+    @values.early
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`.
         Raises UsageError for the names of the protocol's methods."""
@@ -339,6 +343,7 @@ class Agent:
 
     # -- what the user can set
 
+    @values.early
     def modes(self, *modes: SessionMode, as_option: bool = True) -> None:
         """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may offer others in
         its session (`Session.set_modes`).
@@ -355,6 +360,7 @@ class Agent:
         self._definition.set_mode = handlers.deciding(function, "mode handler", "session", "id of the mode")
         return function
 
+    @values.early
     def config_options(self, *options: Option) -> None:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
         `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
@@ -367,6 +373,7 @@ class Agent:
     @overload
     def set_config_option(self, *, unlisted: bool) -> Callable[[F], F]: ...
 
+    @values.early
     def set_config_option(self, function: Any = None, *, unlisted: bool = False) -> Any:
         """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
         raises, nothing changes. It need not be there: `Session.config` tells the value at any time.
@@ -386,6 +393,7 @@ class Agent:
 
     # -- who may use it
 
+    @values.early
     def authenticate(
         self, id: str, *, name: str, description: str | None = None, required: bool = False
     ) -> Callable[[F], F]:
@@ -405,6 +413,7 @@ class Agent:
 
         return register
 
+    @values.early
     def terminal_login(
         self,
         id: str,
@@ -430,8 +439,9 @@ class Agent:
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """A connection to one client, ready to `run`. An agent serves any number of them. Raises UsageError for a tool
-        that has a parameter of an unknown type."""
+        that has a parameter of an unknown type, and for a handler of modes or options where nothing offers any."""
         self.tools.check_types()
+        values.check_choices(self._definition)
         side = AgentSide(self._definition)
         connection = side.connect(stream, values.limits_of(limits))
         self._sides[connection] = side
@@ -441,6 +451,11 @@ class Agent:
 
         connection.on_close(forget)
         return connection
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether there is a connection to a client."""
+        return bool(self._sides)
 
     def interrupt(self, connection: Connection) -> bool:
         """Cancel all turns of a connection, as the user's interrupt at a terminal asks for. False if none ran."""

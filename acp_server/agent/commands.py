@@ -13,6 +13,7 @@ from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from acp_server.errors import InvalidParams, UsageError
+from acp_server.session.sayable import is_command
 from acp_server.session.typed import typed
 from acp_server.signatures import signature_of
 from acp_server.tools.parameters import Parameters, annotation_of, name_of
@@ -34,7 +35,7 @@ class Command:
     """
 
     def __init__(self, name: str, function: Callable[..., Any], hint: str | None, description: str | None) -> None:
-        if not isinstance(name, str) or not name or name.startswith("/") or any(map(str.isspace, name)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_command(name):
             raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
         self.name: Final = name
         if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):

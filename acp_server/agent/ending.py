@@ -32,7 +32,7 @@ from acp_server.tasks.exit_hooks import before_exit, run_exit_hooks
 if TYPE_CHECKING:
     from psutil import Process
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 _EXIT_HOOKS: Final = 2.0
 """Seconds for what is `before_exit`."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.turn import Turn
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 
 def prompt_handler(function: Callable[..., Any]) -> PromptHandler:

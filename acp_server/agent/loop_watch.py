@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio.lowlevel
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 HELD: Final = 1.0
 """Seconds that work may hold the loop before the log is told. A user notices less than that as a hitch at most, and to

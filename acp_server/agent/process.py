@@ -47,8 +47,8 @@ class StandardIO:
             raise UsageError("standard input is closed, so there is no client to serve")
         if sys.__stdout__ is None or not _is_open(1):
             raise UsageError("standard output is closed, so nothing could be answered")
-        self.input = _duplicate(0)
-        self.output = _duplicate(1)
+        self.input: int = _duplicate(0)
+        self.output: int = _duplicate(1)
         self._stderr: int | None = None
         self._stdout: TextIO | None = None
         self._line_buffering = False

@@ -20,7 +20,7 @@ from acp_server.store import lax_rights
 from acp_server.wire import codec
 from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLong
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 Direction = Literal["in", "out"]
 """To the agent or from it."""
@@ -168,7 +168,7 @@ class Transcript:
     """Lines of the wire, in order. As a string: one line each, with the time since the first, in seconds."""
 
     def __init__(self, entries: Iterable[Entry] = (), left_out: int | None = None) -> None:
-        self.entries = list(entries)
+        self.entries: list[Entry] = list(entries)
         self.left_out = left_out
         """The number of the recording's last line, if that was cut off and is not among the entries."""
 

@@ -40,7 +40,7 @@ from acp_server.tasks.tree import Node
 if TYPE_CHECKING:
     from pathlib import Path
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 
 Wrap: TypeAlias = "Callable[[Stream], Stream]"

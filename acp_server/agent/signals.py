@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import anyio
 
-logger = logging.getLogger("acp_server.agent")
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from acp_server.errors import UsageError
 from acp_server.peer.limits import Limits
@@ -16,6 +16,7 @@ from acp_server.signatures import signature_of
 
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.settings import Option
 
 T = TypeVar("T")
@@ -53,16 +54,45 @@ def check_own_method(name: str) -> None:
 
 
 def bare(register: M) -> M:
-    """A decorator that takes nothing but the function. Raises UsageError where it is called without one."""
+    """A decorator that takes nothing but the function, and is `early`. Raises UsageError where it is called without a
+    function."""
 
     @wraps(register)
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
         if not args:
             name = register.__name__
             raise UsageError(f"@agent.{name} takes nothing but its function: write it without parentheses")
+        return early(register)(agent, *args, **options)
+
+    return cast("M", checked)
+
+
+def early(register: M) -> M:
+    """A method of an agent that is called before a client is served, for it learns of the agent when it connects.
+    Raises UsageError while one is."""
+
+    @wraps(register)
+    def checked(agent: Any, *args: Any, **options: Any) -> Any:
+        name = register.__name__
+        if agent.is_serving:
+            raise UsageError(f"agent.{name} is for the time before clients are served{_IN_SESSIONS.get(name, '')}")
         return register(agent, *args, **options)
 
     return cast("M", checked)
+
+
+_IN_SESSIONS: Final = {
+    "modes": "; session.set_modes(...) changes them in one session",
+    "config_options": "; session.set_options(...) changes them in one session",
+    "command": "; session.set_commands(...) changes them in one session",
+}
+
+
+def check_choices(definition: AgentDefinition) -> None:
+    """Raise UsageError for a handler of modes or options that is never called. Where there are session handlers, which
+    may offer some, the log says so once that they have not."""
+    if not definition.open_session and (why := definition.uncalled(definition.modes, definition.config_options)):
+        raise UsageError(why)
 
 
 def limits_of(limits: Limits | None) -> Limits:
@@ -122,20 +152,25 @@ def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
 def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tuple[SessionMode, ...]:
     """`values`. Raises UsageError for anything that is not a mode, and for one whose id another has, here or among
     those of `before`."""
-    if values:
-        from acp_server.session.settings import check_modes
+    from acp_server.session.settings import check_modes
 
-        check_modes((*before, *values))
+    _check_some("modes", values)
+    check_modes((*before, *values))
     return values
 
 
 def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option, ...]:
     """The same for config options, whose default has to be one of their values."""
-    if values:
-        from acp_server.session.settings import check_options
+    from acp_server.session.settings import check_options
 
-        check_options((*before, *values))
+    _check_some("config_options", values)
+    check_options((*before, *values))
     return values
+
+
+def _check_some(what: str, values: tuple[Any, ...]) -> None:
+    if not values:
+        raise UsageError(f"agent.{what} was given none to offer")
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from acp_server.tasks.spawn import Spawner
 if TYPE_CHECKING:
     from acp_server.client.v2.dialect import Version2
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 _HEAD: Final = 1024
 _UPDATE: Final = re.compile(rb'"method"\s*:\s*"session/update"')
@@ -37,15 +37,21 @@ class MeasuredStream:
     def __init__(self, stream: Stream, limit: int, on_loss: Callable[[bytes], None]) -> None:
         self.error: Exception | None = None
         """Why reading failed. Callers that wait for an answer are told of the end before the reader is."""
-        self.heard = 0
+        self.heard: int = 0
         """How many bytes came."""
-        self.send = stream.send
-        self.aclose = stream.aclose
         self._stream = stream
         self._limit = limit
         self._on_loss = on_loss
         self._head = b""
         self._length = 0
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stream.send(data)
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stream.aclose()
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -108,7 +114,7 @@ class Link:
     ) -> None:
         limits = limits or Limits()
         self._stream = MeasuredStream(stream, limits.line, on_loss)
-        self.connection = Connection(self._stream, routes, limits)
+        self.connection: Connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
         self.v2: Version2 | None = None

@@ -46,7 +46,7 @@ from acp_server.schema.reading import absolute, problem
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """The most that is read at once by default: an agent may refuse a message of twice that."""

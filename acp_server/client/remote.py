@@ -63,7 +63,7 @@ from acp_server.schema.reading import read_result
 if TYPE_CHECKING:
     from acp_server.schema import v2
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 INITIALIZE_SECONDS: Final = 60.0
 """How long an agent may take to answer `initialize`, downloads at its first start included."""
@@ -353,7 +353,7 @@ class RemoteAgent:
 
     async def _start_over(self) -> None:
         await self.link.aclose()
-        self.link = self._linked(await self._source.start())
+        self.link: Link = self._linked(await self._source.start())
         self.link.start()
 
     def _speak_2(self, told: v2.InitializeResponse) -> None:

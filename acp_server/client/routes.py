@@ -23,7 +23,7 @@ from acp_server.schema.methods import METHODS
 from acp_server.schema.reading import read
 from acp_server.tasks.cause import Cause
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 _TERMINAL_METHODS: Final = ("create", "output", "wait_for_exit", "kill", "release")
 
@@ -148,7 +148,7 @@ class Questions:
         self._is_cancelling = is_cancelling
         self._permissions: dict[str, dict[Call, None]] = {}
         """The permission requests among them, by session."""
-        self.count = 0
+        self.count: int = 0
         self._has_told = False
         self.translate: Callable[[Any, str], Any] | None = None
         """From the parameters of a request to those that version 1 has, with a name for what has none; None where they

@@ -291,8 +291,8 @@ class LiveSession(RemoteSession):
     def opened(self, response: Opening) -> None:
         """The agent has made, loaded or resumed the session."""
         self._response = response
-        self.modes = response.modes
-        self.config_options = response.config_options or []
+        self.modes: SessionModeState | None = response.modes
+        self.config_options: list[SessionConfigOption] = response.config_options or []
 
     def changed(self, told: ResumeSessionResponse) -> None:
         """The agent has changed a setting, and with it perhaps others."""
@@ -307,14 +307,14 @@ class LiveSession(RemoteSession):
         elif isinstance(update, ConfigOptionUpdate):
             self.config_options = update.config_options
         elif isinstance(update, AvailableCommandsUpdate):
-            self.available_commands = update.available_commands
+            self.available_commands: list[AvailableCommand] = update.available_commands
         elif isinstance(update, UsageUpdate):
-            self.usage = update
+            self.usage: UsageUpdate | None = update
         elif isinstance(update, SessionInfoUpdate):
             if "title" in update.model_fields_set:
-                self.title = update.title
+                self.title: str | None = update.title
             if "updated_at" in update.model_fields_set:
-                self.updated_at = update.updated_at
+                self.updated_at: str | None = update.updated_at
         if self._turn is not None and not self._turn.over.is_set():
             self._turn.put(update, params)
         return None if self._tell is None else self._tell(update)

@@ -14,7 +14,7 @@ from acp_server.errors import AgentExited, ConnectionClosed
 from acp_server.peer.stream import Stream
 from acp_server.processes.child import ChildProcess, Command, Patience
 
-logger = logging.getLogger("acp_server.client.stderr")
+logger: logging.Logger = logging.getLogger("acp_server.client.stderr")
 
 
 class Source(Protocol):

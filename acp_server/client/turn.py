@@ -35,7 +35,7 @@ from acp_server.wire import codec
 if TYPE_CHECKING:
     from acp_server.client.session import LiveSession, RemoteSession
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
 """How long the agent may take to answer a cancelled prompt before the prompt is withdrawn, by default. An agent of ours
@@ -65,7 +65,7 @@ class RemoteTurn:
         self._cancelled_at = math.inf
         self.patience = math.inf
         """Until when the agent may answer, by the clock of the event loop."""
-        self.over = anyio.Event()
+        self.over: anyio.Event = anyio.Event()
         """Set when nothing more will come of it: it is answered, late answers included, or the session goes on without
         it."""
         self._updates = Backlog()
@@ -108,11 +108,12 @@ class RemoteTurn:
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self._session.send_cancel()
-            self.cancelled = True
+            self.cancelled: bool = True
             agent = self._session.agent
             self._cancelled_at = agent.link.time()
             if agent.cancel_timeout is not None:
-                self.patience = self._asking.deadline = self._cancelled_at + agent.cancel_timeout
+                self._asking.deadline = self._cancelled_at + agent.cancel_timeout
+                self.patience: float = self._asking.deadline
 
     async def wait(self) -> PromptResponse:
         """Wait for the answer, leaving the updates where they are; raises like `result`."""
@@ -260,7 +261,7 @@ class Backlog:
         # The first one is taken at once as a rule, and is not read twice.
         self._updates: deque[SessionUpdate | bytes] = deque()
         self._size = 0
-        self.lost = 0
+        self.lost: int = 0
         """How many were dropped."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:

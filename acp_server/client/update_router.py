@@ -32,7 +32,7 @@ _LATELY: Final = 100
 _OVERHEAD: Final = 100
 """Bytes that a kept update counts beside its JSON."""
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 class UpdateRouter:

@@ -22,7 +22,7 @@ import h11
 from acp_server.http.sockets import Disconnected, SocketStream
 from acp_server.http.strict import CLOSE, StrictParser
 
-logger = logging.getLogger("acp_server.http")
+logger: logging.Logger = logging.getLogger("acp_server.http")
 
 Message: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
@@ -83,7 +83,7 @@ class HttpConnection:
         self._state = {**(state or {}), ABORT: self.abort}
         self._refusal = refusal
         self._parser = StrictParser()
-        self._exchange: Exchange | None = None
+        self._exchange: _Exchange | None = None
         """The request that is answered now."""
         self._is_known = False
         self._is_ending = False
@@ -133,7 +133,7 @@ class HttpConnection:
         if request is None:
             raise Disconnected("it sent no further request")
         is_last = self._is_ending or CLOSE in request.headers
-        self._exchange = exchange = Exchange(self._parser, self._stream, request, self._state, self._refuse, is_last)
+        self._exchange = exchange = _Exchange(self._parser, self._stream, request, self._state, self._refuse, is_last)
         try:
             await exchange.run(self._app, self._ends)
             with anyio.move_on_after(self._limits.idle_seconds):
@@ -160,7 +160,7 @@ class HttpConnection:
         await self._stream.send(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + body)
 
 
-class Exchange:
+class _Exchange:
     """One request and its answer, as ASGI has them."""
 
     def __init__(

@@ -24,14 +24,14 @@ class EventQueue:
     """
 
     def __init__(self, backlog: int) -> None:
-        self.lost = False
+        self.lost: bool = False
         """Whether a frame was dropped, for the client was too far behind."""
         self._backlog = backlog
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._largest = 0
         """The size of the largest frame since the queue was last empty."""
-        self.closed = False
+        self.closed: bool = False
         """Whether nothing more will come."""
         self._changed = anyio.Event()
 

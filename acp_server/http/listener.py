@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import anyio
 import anyio.lowlevel
 
-logger = logging.getLogger("acp_server.http")
+logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE: Final = 1.0
@@ -49,7 +49,7 @@ class Places:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.closed = 0
+        self.closed: int = 0
         """How many were closed to make room."""
         # In the order in which they came; whether one is known is looked at when room is needed.
         self._unknown: dict[Closable, None] = {}

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from acp_server.http.connection import Application, HttpConnection, HttpLimits, Message, not_http
 from acp_server.http.listener import Listener, Places
 
-logger = logging.getLogger("acp_server.http")
+logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _LAST_ANSWERS: Final = 5.0
 """Seconds that open connections get for their last answers at the end."""

@@ -18,7 +18,7 @@ from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.integrations")
+logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
 
 def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:

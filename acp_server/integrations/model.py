@@ -22,7 +22,7 @@ from acp_server.integrations.model_server import bound_model, reading
 if TYPE_CHECKING:
     from acp_server.session.turn import OwnStopReason, Turn
 
-logger = logging.getLogger("acp_server.integrations")
+logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
 _VARIABLE: Final = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 _PACKAGES: Final = re.compile(r"pydantic-ai-slim\[([a-z0-9-]+)\]")

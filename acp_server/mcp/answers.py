@@ -20,7 +20,7 @@ from acp_server.wire import codec
 from acp_server.wire.framing import HEAD, TooLong
 from acp_server.wire.messages import Ignored, Invalid, Message, Response, classify, classify_head
 
-logger = logging.getLogger("acp_server.mcp")
+logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of the longest message that is read."""

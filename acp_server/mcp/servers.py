@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from acp_server.tools.context import ToolContext
     from acp_server.tools.output import Output
 
-logger = logging.getLogger("acp_server.mcp")
+logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _LEAVING: Final = 4.0
 """Seconds for all of them to end. A session has a little more."""
@@ -215,7 +215,7 @@ class Server:
                     await self._tools.update(await self._list(client))
                     scope.deadline = math.inf
                     self._client = client
-                    self.instructions = shortened(client.instructions or "", _INSTRUCTIONS)
+                    self.instructions: str = shortened(client.instructions or "", _INSTRUCTIONS)
                     self.state = "connected"
                     self.tried.set()
                     await self._follow(client)

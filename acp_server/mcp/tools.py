@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from acp_server.session.definition import NeedsApproval
     from acp_server.session.session import Session
 
-logger = logging.getLogger("acp_server.mcp")
+logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 TEXT: Final = 100_000
 """Characters of text that are passed on of one result: more fills the context of a model. Of longer text the beginning

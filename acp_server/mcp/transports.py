@@ -26,7 +26,7 @@ from acp_server.wire.framing import LineFramer
 if TYPE_CHECKING:
     from acp_server.schema.session import McpServerHttp, McpServerSse, McpServerStdio
 
-logger = logging.getLogger("acp_server.mcp")
+logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _SHORTEST: Final = 6
 """Characters. Shorter values are not secrets, and are in most texts by chance."""
@@ -82,7 +82,7 @@ def ending(exit_code: int) -> str:
     return f"it was ended by signal {-exit_code}" if exit_code < 0 else f"it has ended with exit status {exit_code}"
 
 
-stderr_logger = logging.getLogger("acp_server.mcp.stderr")
+stderr_logger: logging.Logger = logging.getLogger("acp_server.mcp.stderr")
 
 _WRITING: Final = 2.0
 """Seconds for a server to take a message. A server that does not read is of no use, and is ended."""

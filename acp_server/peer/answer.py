@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from acp_server.errors import EncodeError, UsageError
 from acp_server.wire import codec
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 META: Final = "_meta"
 

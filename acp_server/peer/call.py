@@ -70,14 +70,14 @@ class Call(SupervisedWork):
         self, connection: Peer, request: Request, handler: Handler, urgent: bool, node: Node, answering: Answering
     ) -> None:
         super().__init__(node, connection.watchdog)
-        self.connection = connection
-        self.request = request
+        self.connection: Peer = connection
+        self.request: Request = request
         params = request.params
         self.params: dict[str, Any] = params if type(params) is dict else {}
         """The named parameters, `_meta` included; empty if there are none or if they are positional."""
-        self.handler = handler
+        self.handler: Handler = handler
         """What is called to answer it."""
-        self.urgent = urgent
+        self.urgent: bool = urgent
         """See `Route`."""
         self._answering = answering
         self._partial: Any = NOTHING
@@ -85,7 +85,7 @@ class Call(SupervisedWork):
         """What is added to its answer, once something is."""
         self.data: Any = None
         """The agent author's own: what one function that is called for the request leaves for another."""
-        self.is_answered = False
+        self.is_answered: bool = False
         """Whether its answer is queued; its handler may still clean up."""
         self.follower: Any = None
         """A `Follower`, or None: it may make the partial result, and hears how the request fares.

@@ -28,7 +28,7 @@ from acp_server.tasks.grace import grace
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outgoing
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _LAST_ROUNDS: Final = 10
 """Rounds of the event loop that cancelled work has to end in when the patience is over, or to withdraw what it waits
@@ -269,7 +269,7 @@ class Connection(Peer):
         self._notifications.node.stop_cancelling()
         self._cleanups.stop_cancelling()
         self.writer.abort()
-        self.leaked = self.work.running + self._cleaning.running + self.lasting.running
+        self.leaked: int = self.work.running + self._cleaning.running + self.lasting.running
         if self.leaked:
             logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
 

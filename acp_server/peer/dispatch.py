@@ -22,7 +22,7 @@ from acp_server.tasks.futures import Bell
 from acp_server.tasks.scopes import Pair
 from acp_server.tasks.tree import NOTHING
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _SLICE: Final = 0.002
 """Seconds for which requests are run before other tasks, the reader above all, get a turn."""

@@ -18,7 +18,7 @@ import anyio
 from acp_server.errors import EncodeError, InternalError
 from acp_server.peer.call import Call, Routes
 from acp_server.peer.dispatch import Dispatcher
-from acp_server.peer.outcome import outcome, unwritable
+from acp_server.peer.outcome import check_data, outcome, unwritable
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.tree import NOTHING, Node
@@ -27,7 +27,7 @@ from acp_server.wire.messages import Params, Request, is_request_id
 if TYPE_CHECKING:
     from acp_server.peer.resolve import Resolver
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _OVERHEAD: Final = 8 * 1024
 """Bytes that a request counts beside those on the wire: its task, its scopes, its turn, its place in the tree."""
@@ -153,6 +153,8 @@ class Inbound:
             except EncodeError as problem:
                 refusal = unwritable(call.method, call.node.cause, problem, self._routes.unexplained)
         if refusal is not None:
+            if refusal.data is not None:
+                check_data(call.method, refusal)
             frame = self._endpoint.refuse(request, refusal)
         if frame is not None:
             self._writer.put(frame)

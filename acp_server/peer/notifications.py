@@ -23,7 +23,7 @@ from acp_server.tasks.cause import is_cancellation, program_end
 from acp_server.tasks.scopes import Scopes
 from acp_server.tasks.tree import Node
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 Step = Callable[[], Awaitable[None] | None]
 

@@ -13,7 +13,7 @@ from acp_server.peer.stream import Stream
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Any], object]
 """Gets the way that a message takes, as the program sees it, and the message."""

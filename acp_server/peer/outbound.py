@@ -22,7 +22,7 @@ from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Response
 from acp_server.wire.state_machine import Answered, Endpoint
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
 """Set in a notification's handler and in what it starts."""
@@ -55,7 +55,7 @@ class PendingRequest(OutgoingRequest):
         self.response: Response | None = None
         """The answer, from its arrival on; the caller may be woken later."""
         # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
-        self.jumps_queue = in_notification.get()
+        self.jumps_queue: bool = in_notification.get()
         self._future = future
 
     def wake(self) -> None:
@@ -186,7 +186,7 @@ class PendingRequests:
 
     def lose(self) -> None:
         """The peer will not answer any more: callers that wait are told, and nothing more is asked. Idempotent."""
-        self.is_lost = True
+        self.is_lost: bool = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, PendingRequest)
             asked.wake()

@@ -24,8 +24,9 @@ from acp_server.errors import (
 )
 from acp_server.tasks.cause import Cause, failures_in, is_time_out
 from acp_server.tasks.tree import NOTHING
+from acp_server.wire import codec
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 
 def outcome(
@@ -96,6 +97,14 @@ def unwritable(
     logger.error("the result of %s cannot be written as JSON: %s", method, problem)
     # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
     return InternalError(unexplained) if cause is None else RequestCancelled()
+
+
+def check_data(method: str, refusal: RpcError) -> None:
+    """Log that the data of an error is left out of the answer, for JSON cannot express it."""
+    try:
+        codec.encode(refusal.data)
+    except EncodeError as problem:
+        logger.error("%s is answered without the data of its error (%s): %s", method, refusal.message, problem)
 
 
 def report(what: str, error: BaseException) -> None:

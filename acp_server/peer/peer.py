@@ -34,7 +34,7 @@ class Peer(ABC):
 
     def __init__(self, stream: Stream, limits: Limits) -> None:
         self.limits = limits
-        self.endpoint = Endpoint(limits.line, limits.batches)
+        self.endpoint: Endpoint = Endpoint(limits.line, limits.batches)
         self._threads = Threads.current()
         self.tracing: Final = tracing()
         # What the peer has us do, what we do after it, and what all that needs.
@@ -48,8 +48,8 @@ class Peer(ABC):
         self.tree: Final = Node(None, "connection", self.scopes)
         """What runs for the peer: each of its requests is nested in it."""
         self._cleanups = Node(None, "cleanups", self.scopes)
-        self.writer = Writer(stream, self._writer_broken)
-        self.watchdog = Watchdog(limits.patience, self._house)
+        self.writer: Writer = Writer(stream, self._writer_broken)
+        self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None

@@ -37,7 +37,7 @@ from acp_server.wire.state_machine import (
     refused_in_a_row,
 )
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 Handlers: TypeAlias = Mapping[type[Event], Callable[[Any], None]]
 """What acts on each kind of event."""

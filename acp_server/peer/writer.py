@@ -18,7 +18,7 @@ from acp_server.peer.stream import ImmediateStream, Stream
 from acp_server.tasks.futures import Future, Futures
 from acp_server.wire import codec
 
-logger = logging.getLogger("acp_server.peer")
+logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _BACKSLASH: Final = ord("\\")
 
@@ -57,7 +57,7 @@ class Writer:
         self._on_broken = on_broken
         self._home = threading.get_ident()
         self._frames: list[bytes] = []
-        self.size = 0
+        self.size: int = 0
         """Bytes that were put and are not yet written."""
         self._taken = 0
         self._futures = Futures()
@@ -165,7 +165,7 @@ class Writer:
             logger.info("the peer no longer reads: %s", type(error).__name__)
         finally:
             normal = self._closing and not self.size
-            self.is_broken = True
+            self.is_broken: bool = True
             self._frames.clear()
             self._written(self.size)
             if not normal:

@@ -18,7 +18,7 @@ import weakref
 from typing import Any, Final
 
 import anyio
-import anyio.abc
+from anyio.abc import Process
 
 from acp_server.tasks.exit_hooks import before_exit
 
@@ -36,7 +36,7 @@ def own_group() -> dict[str, Any]:
 class ProcessGroup:
     """The group that `process` leads. `exited` is set by the task that waits for the process."""
 
-    def __init__(self, process: anyio.abc.Process, exited: anyio.Event) -> None:
+    def __init__(self, process: Process, exited: anyio.Event) -> None:
         self._process = process
         self._exited = exited
         _end_with_us(self)

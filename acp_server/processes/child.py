@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import anyio
-import anyio.abc
+from anyio.abc import Process
 
 from acp_server.errors import UsageError
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.processes")
+logger: logging.Logger = logging.getLogger("acp_server.processes")
 
 _LONGEST_LINE: Final = 8 * 1024
 _KEPT_LINES: Final = 20
@@ -85,7 +85,7 @@ class Patience:
 class ProcessStream:
     """A process's standard output and input as a `acp_server.peer.stream.Stream`."""
 
-    def __init__(self, process: anyio.abc.Process) -> None:
+    def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin = process.stdin
@@ -125,11 +125,11 @@ class ChildProcess:
 
     def __init__(
         self,
-        process: anyio.abc.Process,
+        process: Process,
         on_stderr: Callable[[str], object] | None = None,
         stderr_log: logging.Logger = logger,
     ) -> None:
-        self.stream = ProcessStream(process)
+        self.stream: ProcessStream = ProcessStream(process)
         self._process = process
         self._on_stderr = on_stderr
         self._stderr_log = stderr_log

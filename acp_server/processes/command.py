@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
-import anyio.abc
+from anyio.abc import Process
 
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.processes")
+logger: logging.Logger = logging.getLogger("acp_server.processes")
 
 STARTING: Final = 30.0
 """Seconds that a command may take to start."""
@@ -50,7 +50,7 @@ class CommandOutput:
         excess = len(self._kept) - self._limit
         if excess <= 0:
             return text
-        self.truncated = True
+        self.truncated: bool = True
         # The bytes of a character after its first are 10xxxxxx.
         while excess < len(self._kept) and self._kept[excess] & 0xC0 == 0x80:
             excess += 1
@@ -63,7 +63,7 @@ class CommandOutput:
         return self._kept.decode()
 
 
-async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> anyio.abc.Process:
+async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> Process:
     """Start a command, with both of its outputs in one. Raises OSError, a TimeoutError among them, and ValueError."""
     # A cancel in the middle would leave a process without an owner.
     with grace(STARTING):
@@ -76,8 +76,8 @@ async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, 
 class Command(ABC):
     """A command that runs."""
 
-    def __init__(self, process: anyio.abc.Process) -> None:
-        self.ended = anyio.Event()
+    def __init__(self, process: Process) -> None:
+        self.ended: anyio.Event = anyio.Event()
         """Set when the command has ended and its output is complete."""
         self._process = process
         self._exited = anyio.Event()

@@ -121,6 +121,8 @@ _NAMES = {
     "words": "OwnWord",
 }
 # `area_of` tells the area that a public name belongs to, and None if there is no such name.
+area_of: Callable[[str], str | None]
+__dir__: Callable[[], list[str]]
 area_of, _load, __dir__ = offer(__name__, _NAMES)
 
 if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.

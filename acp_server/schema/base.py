@@ -46,7 +46,7 @@ from pydantic_core import (
 )
 
 from acp_server.safe_text import whole
-from acp_server.schema.words import BUILT, OpenEnum, words_of
+from acp_server.schema.words import BUILT, Own, own_of
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
 class Record(BaseModel):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_wire_name, defer_build=True, extra="allow", validate_by_alias=True, validate_by_name=True
     )
 
@@ -232,8 +232,8 @@ class Record(BaseModel):
                 value = None
             elif is_unset:
                 value = field.get_default(call_default_factory=True, validated_data={})
-            if (words := _words(kind).get(name)) is not None:
-                words.check(value)
+            if (own := _checked(kind).get(name)) is not None:
+                own.check(value)
             super().__setattr__(name, value)
             if is_unset:
                 self.__pydantic_fields_set__.discard(name)
@@ -324,10 +324,10 @@ def _with_whole_keys(value: Any) -> Any:
 
 
 @cache
-def _words(cls: type[Record]) -> dict[str, OpenEnum]:
-    """The attributes that hold a word of the protocol, each with what is known of it."""
-    found = ((name, words_of(field.annotation)) for name, field in cls.model_fields.items())
-    return {name: words for name, words in found if words is not None}
+def _checked(cls: type[Record]) -> dict[str, Own]:
+    """The attributes of which Python code may not set each value of their type."""
+    found = ((name, own_of(field.annotation, field.metadata)) for name, field in cls.model_fields.items())
+    return {name: own for name, own in found if own is not None}
 
 
 @cache

@@ -4,7 +4,7 @@ terminals). Only for clients that have announced it, with `fs` and `terminal`.
 
 from acp_server.schema.base import Items, Lenient, Model, NullIsDefault, Sparse, no_items
 from acp_server.schema.session import EnvVariable
-from acp_server.schema.types import Bool, SessionId, TerminalId, UInt32, UInt64
+from acp_server.schema.types import Bool, FilePath, Line, SessionId, TerminalId, UInt32, UInt64
 
 
 class ReadTextFileRequest(Model):
@@ -12,9 +12,9 @@ class ReadTextFileRequest(Model):
 
     session_id: SessionId
     """The session that asks."""
-    path: str
+    path: FilePath
     """Absolute path of the file."""
-    line: UInt32 | None = None
+    line: Line | None = None
     """The first line to read, counted from 1."""
     limit: UInt32 | None = None
     """How many lines to read at most."""
@@ -32,7 +32,7 @@ class WriteTextFileRequest(Model):
 
     session_id: SessionId
     """The session that asks."""
-    path: str
+    path: FilePath
     """Absolute path of the file, which is made if it is not there."""
     content: str
     """The whole text."""
@@ -53,7 +53,7 @@ class CreateTerminalRequest(Sparse, Model):
     """Its arguments."""
     env: NullIsDefault[Items[EnvVariable]] = no_items()
     """Variables added to its environment."""
-    cwd: str | None = None
+    cwd: FilePath | None = None
     """Where it runs, an absolute path."""
     output_byte_limit: UInt64 | None = None
     """How many bytes of output are kept; the oldest go first, whole characters at a time."""

@@ -300,6 +300,13 @@ ElicitationContentValue = TypeAliasType(
 """What a field of a form was filled with."""
 
 
+class _NotAccepted(Model):
+    """It is false: nothing was answered. Only `ElicitationAcceptAction` is true."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class ElicitationAcceptAction(Model):
     """The user answered."""
 
@@ -308,13 +315,13 @@ class ElicitationAcceptAction(Model):
     """The answer to a form, by the names of its fields."""
 
 
-class ElicitationDeclineAction(Model):
+class ElicitationDeclineAction(_NotAccepted):
     """The user said no."""
 
     action: Sent[Literal["decline"]] = "decline"
 
 
-class ElicitationCancelAction(Model):
+class ElicitationCancelAction(_NotAccepted):
     """The user closed the question without an answer."""
 
     action: Sent[Literal["cancel"]] = "cancel"
@@ -324,6 +331,9 @@ class UnknownElicitationAction(Unknown):
     """An outcome that this version does not have; it answers nothing."""
 
     action: UnknownTag
+
+    def __bool__(self) -> bool:
+        return False
 
 
 CreateElicitationResponse = TypeAliasType(

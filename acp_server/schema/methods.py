@@ -35,8 +35,10 @@ class Method(NamedTuple):
     A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
     """
 
-    package = cast("ModuleType", schema)
-    """The package of its types."""
+    @property
+    def package(self) -> ModuleType:
+        """The package of its types."""
+        return cast("ModuleType", schema)
 
     @classmethod
     def request(cls, name: str, receiver: Side, does: str, capability: str | None = None) -> Self:

@@ -23,7 +23,7 @@ from acp_server.schema.base import (
     no_items,
 )
 from acp_server.schema.config_options import SessionConfigOption, SessionModeState
-from acp_server.schema.types import SessionId, Tagged
+from acp_server.schema.types import FilePath, SessionId, Tagged
 
 
 class EnvVariable(Model):
@@ -106,9 +106,9 @@ class _Opened(Model):
 class NewSessionRequest(Sparse, Model):
     """Parameters of `session/new`."""
 
-    cwd: str
+    cwd: FilePath
     """The working directory, an absolute path."""
-    additional_directories: NullIsDefault[Items[str]] = no_items()
+    additional_directories: NullIsDefault[Items[FilePath]] = no_items()
     """More roots that the agent may work in, absolute paths. Only for agents with `additionalDirectories`."""
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
@@ -126,9 +126,9 @@ class _TakenUp(Sparse, Model):
 
     session_id: SessionId
     """The session to take up."""
-    cwd: str
+    cwd: FilePath
     """The working directory, an absolute path."""
-    additional_directories: NullIsDefault[Items[str]] = no_items()
+    additional_directories: NullIsDefault[Items[FilePath]] = no_items()
     """All roots besides the working directory, absolute paths."""
 
 
@@ -157,7 +157,7 @@ class ResumeSessionResponse(_Opened):
 class ListSessionsRequest(Model):
     """Parameters of `session/list`. Only for agents with `list`."""
 
-    cwd: str | None = None
+    cwd: FilePath | None = None
     """Only sessions of this working directory, an absolute path."""
     cursor: str | None = None
     """Where to go on: `next_cursor` of the page before."""

@@ -21,7 +21,7 @@ from acp_server.schema.base import (
     UnknownTag,
 )
 from acp_server.schema.content import ContentBlock
-from acp_server.schema.types import PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId, UInt32
+from acp_server.schema.types import FilePath, Line, PermissionOptionId, SessionId, Tagged, TerminalId, ToolCallId
 from acp_server.schema.words import OpenEnum
 
 ToolKind = TypeAliasType(
@@ -51,7 +51,7 @@ class Diff(Model):
     """A change to one file."""
 
     type: Sent[Literal["diff"]] = "diff"
-    path: str
+    path: FilePath
     """Absolute path of the file."""
     old_text: Lenient[str | None] = None
     """The text before; None for a new file."""
@@ -82,9 +82,9 @@ ToolCallContent = TypeAliasType(
 class ToolCallLocation(Model):
     """A place in a file that the tool works at, so that the client can follow along."""
 
-    path: str
+    path: FilePath
     """Absolute path of the file."""
-    line: Lenient[UInt32 | None] = None
+    line: Lenient[Line | None] = None
     """The line, counted from 1."""
 
 

@@ -30,7 +30,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes, first_problem
-from acp_server.schema.words import literals
+from acp_server.schema.words import Absolute, FromOne, literals
 
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
@@ -52,6 +52,10 @@ UInt64 = Annotated[
 Double = Annotated[
     float, Field(strict=True, allow_inf_nan=False), WithJsonSchema({"type": "number", "format": "double"})
 ]
+FilePath = Annotated[str, Absolute()]
+"""An absolute path. What a peer sends is not checked."""
+Line = Annotated[UInt32, FromOne()]
+"""A line, counted from 1. What a peer sends is not checked."""
 Uri = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
 
 SessionId = TypeAliasType("SessionId", str)
@@ -192,7 +196,7 @@ class Tagged(_Union):
     def __init__(self, key: str, *, extensible: bool = False) -> None:
         self.key = key
         self.extensible = extensible
-        self.expected = f"an object with a string {key!r}"
+        self.expected: str = f"an object with a string {key!r}"
 
     def tags(self) -> dict[str | None, str]:
         """The name of the member for each tag, with None for an absent tag."""
@@ -245,7 +249,7 @@ class ByKey(_Union):
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
-        self.expected = f"an object with one of the keys {', '.join(keys)}"
+        self.expected: str = f"an object with one of the keys {', '.join(keys)}"
 
     def chooser(self) -> Choose:
         """The first member whose key is there."""

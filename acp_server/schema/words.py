@@ -1,9 +1,14 @@
-"""The words of the protocol: enumerations that stay open for what a peer sends, and are closed for what code writes.
+"""What a value has to be in an object that Python code builds, and is not checked in what a peer sends.
 
-A peer may speak a newer version, so each word of its is carried. Python code that builds an object with a word that the
-protocol does not have has made a mistake: editors refuse the message, or show nothing.
+Those are the words of the protocol: enumerations that stay open for what a peer sends, and are closed for what code
+writes. A peer may speak a newer version, so each word of its is carried. Python code that builds an object with a word
+that the protocol does not have has made a mistake: editors refuse the message, or show nothing. The same holds for
+paths that are not absolute, and for lines that are not counted from 1.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import PureWindowsPath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -36,7 +41,48 @@ _MEANT: Final = {
 """Words of other protocols and SDKs, with what each is here."""
 
 
-class OpenEnum:
+class Own(ABC):
+    """A note beside a type: what Python code has to write there."""
+
+    @abstractmethod
+    def check(self, value: Any) -> None:
+        """Raise PydanticCustomError, a ValueError, for a value that Python code cannot mean."""
+
+    def schema(self, inner: CoreSchema) -> CoreSchema:
+        """The schema of the type, with the check of what Python code builds before it."""
+
+        def check(value: Any, info: ValidationInfo[Any]) -> Any:
+            if info.context is BUILT:
+                self.check(value)
+            return value
+
+        return core_schema.with_info_before_validator_function(check, inner)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return self.schema(handler(source))
+
+
+class Absolute(Own):
+    """The path of a file, absolute on this machine or on another one."""
+
+    def check(self, value: Any) -> None:
+        """See `Own`."""
+        if isinstance(value, str) and not (value.startswith("/") or PureWindowsPath(value).is_absolute()):
+            raise PydanticCustomError(
+                "relative_path", "Paths of the protocol are absolute: os.path.join(session.cwd, path) makes one"
+            )
+
+
+class FromOne(Own):
+    """A line, counted from 1."""
+
+    def check(self, value: Any) -> None:
+        """See `Own`."""
+        if value == 0:
+            raise PydanticCustomError("line_zero", "Lines are counted from 1")
+
+
+class OpenEnum(Own):
     """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own.
 
     Python code that builds an object gives a known string, a string that begins with `_`, or an `OwnWord`.
@@ -64,13 +110,7 @@ class OpenEnum:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         self.known = [value for value in literals(source) if value is not None]
-
-        def check(value: Any, info: ValidationInfo[Any]) -> Any:
-            if info.context is BUILT:
-                self.check(value)
-            return value
-
-        return core_schema.with_info_before_validator_function(check, core_schema.str_schema())
+        return self.schema(core_schema.str_schema())
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """The known strings; for an extensible enumeration also any other."""
@@ -92,15 +132,18 @@ def literals(annotation: Any) -> list[Any]:
     return []
 
 
-def words_of(annotation: Any) -> OpenEnum | None:
-    """What is known of the word that a field of this type holds; None if it holds something else."""
+def own_of(annotation: Any, notes: Iterable[Any] = ()) -> Own | None:
+    """What Python code has to write in a field of this type; None if there is nothing more to it than the type.
+    `notes`: those that pydantic has taken off the type."""
+    if (note := next((note for note in notes if isinstance(note, Own)), None)) is not None:
+        return note
     annotation = getattr(annotation, "__value__", annotation)  # of a TypeAliasType
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        note = next((note for note in arguments[1:] if isinstance(note, OpenEnum)), None)
-        if note is not None and not note.known:
+        note = next((note for note in arguments[1:] if isinstance(note, Own)), None)
+        if isinstance(note, OpenEnum) and not note.known:
             note.known = [value for value in literals(arguments[0]) if value is not None]  # its class is not built yet
         return note
     if origin is Union or origin is UnionType:
-        return next((words for each in arguments if (words := words_of(each)) is not None), None)
+        return next((own for each in arguments if (own := own_of(each)) is not None), None)
     return None

@@ -10,6 +10,7 @@ import logging
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 MOMENT: Final = 0.1
 """Seconds for a `session/cancel` behind the outcome `cancelled`. Clients send it some milliseconds later."""
@@ -80,11 +81,12 @@ class Client:
     async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """The text of a file as the editor has it, unsaved changes included (ACP, File System).
 
-        `path` is absolute; `line` is the first line, counted from 1; `limit` is the number of lines. Raises EncodeError
-        for a path that is not UTF-8.
+        `path` is absolute; `line` is the first line, counted from 1; `limit` is the number of lines. Raises UsageError
+        for anything else, and EncodeError for a path that is not UTF-8.
         """
         self._need(self.capabilities.fs.read_text_file, "fs/read_text_file", "fs.readTextFile")
         _need_whole("fs/read_text_file", path)
+        _check_read(path, line, limit)
         # By hand and not by the types of the schema, since agents read many files at once: it is a third of the cost.
         params: dict[str, str | int] = {"sessionId": self._session_id, "path": path}
         if line is not None:
@@ -163,7 +165,9 @@ class Client:
     ) -> Terminal:
         """Start a command in a terminal of the client's (ACP, Terminals). Use the result in an `async with` block.
 
-        `cwd` is absolute. If this call is cancelled and the terminal comes into being all the same, it is released.
+        `command` is the program, and `args` are its arguments: a line for a shell raises UsageError. `cwd` is absolute,
+        else that raises ValueError. If this call is cancelled and the terminal comes into being all the same, it is
+        released.
         """
         from acp_server.schema.client_methods import CreateTerminalRequest, CreateTerminalResponse
         from acp_server.schema.session import EnvVariable
@@ -197,7 +201,8 @@ class Client:
         """Ask the user to fill in a form (ACP, Elicitation), never for secrets: what the user did.
 
         `message`: what is asked. `form`: its fields. In the answer, `action` is `accept` (then `content` has the values
-        by the names of the fields; check them), `decline` or `cancel`. That the user chose `cancel` cancels nothing.
+        by the names of the fields; check them), `decline` or `cancel`. The answer is true for `accept` alone. That the
+        user chose `cancel` cancels nothing.
         """
         from acp_server.schema.elicitation import ElicitationFormMode
 
@@ -274,6 +279,13 @@ class Client:
         terminal = Terminal(self.connection, self._session_id, created.terminal_id)
         # In one message, which also ends the command: the connection may be about to close.
         self.connection.background(terminal.release_quietly)
+
+
+def _check_read(path: str, line: int | None, limit: int | None) -> None:
+    if not path.startswith("/") and not PureWindowsPath(path).is_absolute():
+        raise UsageError(f"fs/read_text_file takes an absolute path, as os.path.join(session.cwd, {path!r})")
+    if (line is not None and line < 1) or (limit is not None and limit < 0):
+        raise UsageError(f"lines are counted from 1, and their limit from 0: line={line}, limit={limit}")
 
 
 def _need_whole(method: str, *texts: str) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from acp_server.tasks.tree import Node
     from acp_server.wire.messages import Request
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType[Any]]"
 """What it yields is shown, see `Turn.show`, or what it returns, if that is not None."""
@@ -110,6 +110,8 @@ class AgentDefinition:
     """Which MCP transports beyond stdio the agent connects to."""
     said_unused_servers: bool = False
     """Whether the log has said that the agent does not connect to the servers that clients name."""
+    said_uncalled: bool = False
+    """Whether the log has said what `uncalled` says of a session."""
     versions: tuple[int, ...] = (1, 2)
     """Which versions of the protocol it speaks."""
     kept_in: SessionStore | None = None
@@ -133,6 +135,15 @@ class AgentDefinition:
             raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
         if self.second_prompts not in ("hold", "refuse", "steer"):
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
+
+    def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
+        """What its author has to say to have a handler called, for a client chooses what it is offered alone: these.
+        None if each is called."""
+        if self.set_mode is not None and not modes:
+            return "@agent.set_mode is never called without modes: offer some with agent.modes(...)"
+        if self.set_config_option is not None and not (options or self.takes_unlisted or self.auto_approve):
+            return "@agent.set_config_option is never called without options: offer some with agent.config_options(...)"
+        return None
 
     @property
     def offers(self) -> dict[str, Any]:

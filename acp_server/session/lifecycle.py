@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Known: TypeAlias = LoadSessionRequest | ResumeSessionRequest
     Setup: TypeAlias = PlainSetup | NewSessionRequest | Known
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 _OPENING: Final = ("session/new", "session/load", "session/resume")
 
@@ -228,6 +228,7 @@ class Lifecycle:
                 await session.set_commands(self._definition.commands())
             for handler in self._definition.open_session:
                 await handler(session)
+            self._say_uncalled(session)
             yield session
             if call is not None and call.is_cancelled:
                 raise RequestCancelled
@@ -250,6 +251,13 @@ class Lifecycle:
         if call.follower is None:
             call.follower = _Change(call, request)
         call.follower.opened.append(session)
+
+    def _say_uncalled(self, session: LiveSession) -> None:
+        definition = self._definition
+        why = definition.uncalled(session.settings.modes, session.settings.options)
+        if why is not None and not definition.said_uncalled:
+            definition.said_uncalled = True
+            logger.warning("%s, or in a session handler", why)
 
     def _servers(self, servers: Sequence[McpServer]) -> list[McpServer]:
         usable = {"stdio", *self._definition.mcp}

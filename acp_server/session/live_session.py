@@ -6,9 +6,10 @@ What authors have of it is in `acp_server.session.session`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from acp_server.session.turn import LiveTurn
     from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 _NAME: Final = 60
 _NAMES: Final = 5
@@ -122,16 +123,16 @@ class LiveSession(Session):
         """Whether the last save has failed, or is not through."""
         return self._saved < self._saves
 
-    answering = Session._answering
+    answering: ClassVar[Callable[..., AbstractContextManager[None]]] = Session._answering
     """Within the block a request is about the session."""
 
     def offered(self) -> dict[str, Any]:
         """The modes and config options, as the answer to a request that opens it anew has them, in its wire form."""
         return self._offered()
 
-    saving = Session._saving
+    saving: ClassVar[Callable[..., Awaitable[None] | None]] = Session._saving
     """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
-    change = Session._change
+    change: ClassVar[Callable[..., Awaitable[None]]] = Session._change
     """Choose something by a function, which returns how to undo it, and save the session; if that fails, undo it.
     Raises like both, and SessionClosed."""
 

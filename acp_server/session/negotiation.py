@@ -183,7 +183,7 @@ class Greeting(Follower):
     def __init__(
         self, answer: Callable[[], dict[str, Any]], definition: AgentDefinition, profile: ClientProfile
     ) -> None:
-        self.answer = answer
+        self.answer: Callable[[], dict[str, Any]] = answer
         self._change: Callable[[Initialization], Awaitable[None]] | None = definition.initialize
         self._profile = profile
 

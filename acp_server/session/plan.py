@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, cast
 
 from acp_server.errors import ToolCancelled, ToolRejected, TurnEnded, UsageError
+from acp_server.tasks.blocks import Block
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -87,7 +88,7 @@ class Steps:
                 self._entries.remove(entry)
 
 
-class Step:
+class Step(Block):
     """`async with turn.step(...)`: the step is worked on within the block, and ends as the block ends."""
 
     def __init__(self, steps: Steps, content: str, priority: Priority | None) -> None:
@@ -96,9 +97,14 @@ class Step:
         self._priority: Priority | None = priority
         self._entry: PlanEntry | None = None
 
+    def written(self) -> str:
+        """See `Block`."""
+        return "async with turn.step(...)"
+
     async def __aenter__(self) -> Self:
         if self._entry is not None:
             raise UsageError("a step is worked on once: call turn.step(...) again")
+        self.entered = True
         self._entry = await self._steps.begin(self._content, self._priority)
         return self
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import SteeringHandler, TurnHost
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 _UNTRACED: Final = nullcontext()
 

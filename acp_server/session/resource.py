@@ -21,7 +21,7 @@ from acp_server.tasks.tree import NOTHING
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 
 class Resource(Job):

@@ -46,6 +46,11 @@ def chunk_of(piece: Any) -> AgentMessageChunk:
     raise UsageError(f"a turn cannot show {kind}; expected text, content or a session update{hint.get(kind, '')}")
 
 
+def is_command(name: Any) -> bool:
+    """Whether a slash command can have this name: clients take the word behind the slash for it."""
+    return isinstance(name, str) and bool(name) and not name.startswith("/") and not any(map(str.isspace, name))
+
+
 def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
     """All of `values`. Raises UsageError unless they are several of this kind, or dicts with the fields of one."""
     given: Any = values

@@ -21,7 +21,7 @@ from acp_server.peer.outcome import report
 from acp_server.safe_text import meant
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
-from acp_server.session.sayable import several, wire_of
+from acp_server.session.sayable import is_command, several, wire_of
 from acp_server.session.settings import Option, Settings
 from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
     from acp_server.session.turn import LiveTurn, Turn
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
 _RAISE: Final[Any] = object()
@@ -89,7 +89,7 @@ class Session:
         self._are_servers_unused = bool(mcp_servers)
         """Whether the client has named MCP servers that the agent has not looked at."""
         self._definition = definition
-        self.updates = self._UPDATES(connection, profile, record.id)
+        self.updates: Updates = self._UPDATES(connection, profile, record.id)
         self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self._CLIENT(self, connection, profile)
@@ -105,7 +105,7 @@ class Session:
         """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
-        self.keeps_history = definition.history
+        self.keeps_history: bool = definition.history
         """Whether its turns are kept, see `Agent`."""
         self.data = None
         self.state = SessionState.OPENING
@@ -296,14 +296,14 @@ class Session:
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
         """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises
-        UsageError for a name that is there twice, and for one with the slash, which clients put before it."""
+        UsageError for a name that is there twice, or not one word, or has the slash, which clients put before it."""
         from acp_server.schema.updates import AvailableCommand, AvailableCommandsUpdate
 
         commands = several("the commands", commands, AvailableCommand)
         names = [command.name for command in commands]
         for name in names:
-            if not name or name.startswith("/"):
-                raise UsageError(f"a command has a name without the slash: {name.lstrip('/') or 'go'!r}, not {name!r}")
+            if not is_command(name):
+                raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
             if names.count(name) > 1:
                 raise UsageError(f"there are two commands with the name {name!r}")
         await self.update(AvailableCommandsUpdate(available_commands=commands))

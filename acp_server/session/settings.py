@@ -54,9 +54,9 @@ class Settings:
     ) -> None:
         self._record = record
         self._profile = profile
-        self.modes = list(modes)
+        self.modes: list[SessionMode] = list(modes)
         """The first is where a session starts."""
-        self.options = [*options, *((_auto_approve(),) if auto_approve else ())]
+        self.options: list[Option] = [*options, *((_auto_approve(),) if auto_approve else ())]
         """With their defaults; see `value`."""
         self.modes_as_option = modes_as_option
         """Whether an option stands for the mode, too. On version 2 one does in any case."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from acp_server.schema.client_methods import TerminalExitStatus, TerminalOutputResponse
     from acp_server.store.records import TurnRecord
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PATIENCE: Final = 0.5
 """Seconds that a client gets to answer a kill, and again the question for the output, and a release, when a terminal is
@@ -28,9 +28,13 @@ left. A client that does not answer the kill is not asked for the output."""
 
 
 def words_of(command: str, args: Sequence[str]) -> list[str]:
-    """A command with its arguments. Raises UsageError for arguments that are one string."""
+    """A command with its arguments. Raises UsageError for arguments that are one string, and for a program's name with
+    its arguments in it. A name with a space in it is told by its folder: `./my tool`."""
     if isinstance(args, str):
         raise UsageError(f"the arguments of a command are a list, as in [{args!r}], and not one string")
+    program, *behind = command.split() or [""]
+    if behind and "/" not in program and "\\" not in program:
+        raise UsageError(f"a command is a program and a list of arguments: {program!r}, {behind}, and not {command!r}")
     return [command, *args]
 
 

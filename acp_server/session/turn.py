@@ -9,14 +9,15 @@ its prompt gets, is decided in `acp_server.session.prompting`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
 from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import UNEXPLAINED, TurnState
+from acp_server.session.unended import say_unended
 from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from acp_server.session.definition import TurnHost
     from acp_server.session.session import Session
     from acp_server.store.records import ToolResult
+    from acp_server.tasks.tree import Node
 
 
 _NOTES: Final = 16
@@ -37,6 +39,19 @@ _LONGEST_VALUE: Final = 512
 
 OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"]
 """Why a turn ends of its own accord."""
+
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class OfTool(Protocol[R_co]):
+    """A tool whose function returns this, as type checkers see an `acp_server.Tool`."""
+
+    @property
+    def function(self) -> Callable[..., R_co]:
+        """The function."""
+        ...
 
 
 class Turn(TurnUpdates):
@@ -58,12 +73,13 @@ class Turn(TurnUpdates):
         self._params: dict[str, Any] = params
         self._blocks = blocks
         self._request = request if len(blocks) == len(params["prompt"]) else None
-        self.node = host.node
+        self.node: Node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
-        self.record = kind(blocks, most=host.connection.limits.turn)
+        self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
         """What is kept of it."""
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
+        self._begun = {}
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
         self.tool_calls: Any = None
@@ -212,6 +228,18 @@ class Turn(TurnUpdates):
 
     # -- what it has done for it
 
+    @overload
+    async def call(self, tool: OfTool[AsyncGenerator[Any] | Generator[Any]], /, **arguments: Any) -> str: ...
+
+    @overload
+    async def call(self, tool: OfTool[Awaitable[R]], /, **arguments: Any) -> R: ...
+
+    @overload
+    async def call(self, tool: OfTool[R], /, **arguments: Any) -> R: ...
+
+    @overload
+    async def call(self, tool: str, /, **arguments: Any) -> Any: ...
+
     async def call(self, tool: Any, /, **arguments: Any) -> Any:
         """Run a tool, one of `Agent.tool` or its name, and wait for it: what its function returned.
 
@@ -284,7 +312,8 @@ class LiveTurn(Turn):
         counts."""
         cause = self.node.cause
         if cause is None and error is None:
-            self.move(TurnState.COMPLETED)
+            if self.move(TurnState.COMPLETED) and (self._begun or self._entries):
+                say_unended(self._begun, self._entries)
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         elif self.move(TurnState.FAILED):

@@ -22,7 +22,9 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.session.plan import Priority, Step, Steps
 from acp_server.session.sayable import chunk_of, text_of, wire_of
+from acp_server.session.unended import ENDED, MOST
 from acp_server.store.records import TurnRecord
+from acp_server.tasks.blocks import Block
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
 
@@ -154,7 +156,11 @@ class TurnUpdates:
     _updates: Updates
     _speech: Speech
     _pause_at: float
+    _begun: dict[str, None]
+    """The tool calls that were shown and have not ended."""
     _shown_steps: Steps | None = None
+    _entries: list[dict[str, Any]] = []  # noqa: RUF012 - it is replaced, and never added to
+    """The plan that was shown last."""
     _said = ""
     """What was said or thought last, as text."""
 
@@ -240,6 +246,14 @@ class TurnUpdates:
             raise too_late()
         self._said = ""
         wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
+        # Without a call, of which each update would cost one.
+        if (id := wire.get("toolCallId")) is not None:
+            if wire.get("status") in ENDED:
+                self._begun.pop(id, None)
+            elif ("status" in wire or "title" in wire) and len(self._begun) < MOST:
+                self._begun[id] = None
+        elif wire["sessionUpdate"] == "plan":
+            self._entries = wire["entries"]
         self.record.add(wire, self._speech.send(wire, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
@@ -285,7 +299,7 @@ class TurnUpdates:
         raise too_late()
 
 
-class Compaction:
+class Compaction(Block):
     """One of a turn's. It is `in_progress` in its `async with` block, and is told to have ended when that is left:
     `completed`; `cancelled` with the turn; `failed` if the block raises."""
 
@@ -301,7 +315,12 @@ class Compaction:
 
         await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
 
+    def written(self) -> str:
+        """See `Block`."""
+        return "async with turn.compaction() as compaction"
+
     async def __aenter__(self) -> Compaction:
+        self.entered = True
         self._tell("in_progress")
         return self
 

@@ -11,7 +11,7 @@ from acp_server.errors import ResourceNotFound
 from acp_server.store.records import OPEN, SessionRecord
 from acp_server.store.session_store import DELETED, PAGE_SIZE, Page, decode_cursor, encode_cursor
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 HISTORY: Final = 128 * 1024 * 1024
 """Bytes of what was said that are kept in memory."""

@@ -19,7 +19,7 @@ from acp_server.store.history import TERMINAL, Message, messages_of, shown
 from acp_server.store.transcript import MOST, RESULT, Transcript
 from acp_server.wire import codec
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 TURN_KEY: Final = "acp_server/turn"
 """The key in `_meta` under which a replayed turn that did not complete says what became of it."""
@@ -119,10 +119,10 @@ class TurnRecord:
         """What was said, once something was."""
         self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
-        self.status = "created"
+        self.status: str = "created"
         """A state of `acp_server.session.state.TurnState`."""
         self.stop_reason: str | None = None
-        self.created_at = time()
+        self.created_at: float = time()
         """Seconds since the epoch, like the other times."""
         self.ended_at: float | None = None
         self.last_error: TurnError | None = None

@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from acp_server.store import lax_rights, tighten
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ class Owner:
 
     def __init__(self, base: Path) -> None:
         while True:
-            self.id = os.urandom(8).hex()
+            self.id: str = os.urandom(8).hex()
             self._path = _lock_file(base, self.id)
             # Readable for its owner only, like the store.
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

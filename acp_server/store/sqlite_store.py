@@ -37,7 +37,7 @@ from acp_server.store.session_store import DELETED, PAGE_SIZE, Page, decode_curs
 if TYPE_CHECKING:
     from acp_server.store.sqlite_tables import Database, Reader
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 T = TypeVar("T")
 
@@ -270,7 +270,7 @@ class Budget:
         self._let_go = let_go
         # In the order of adding. A turn that is gone for another reason leaves by its reference's callback.
         self._held: dict[weakref.ref[TurnRecord], tuple[int, str]] = {}
-        self.size = 0
+        self.size: int = 0
         """Bytes that are held."""
 
     def add(self, turn: TurnRecord, session_id: str) -> None:

@@ -29,7 +29,7 @@ from acp_server.store.sqlite_file import (
     transaction,
 )
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 BUSY: Final = 2.0
 """Seconds to wait for another program that is writing. Less than the time that the end of a turn has (`Limits.grace`),
@@ -100,7 +100,7 @@ class Database:
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
         # Also at the end of the program, if it is not closed before.
-        self.close = weakref.finalize(self, self._open.close)
+        self.close: Callable[[], object] = weakref.finalize(self, self._open.close)
         sweep(path)
 
     def save(

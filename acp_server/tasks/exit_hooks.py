@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 _functions: Final[defaultdict[int, list[Callable[[], object]]]] = defaultdict(list)
 """By the process that they were registered in: the end of another one, which was forked off, is not meant."""

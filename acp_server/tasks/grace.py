@@ -10,33 +10,51 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
+from acp_server.tasks.blocks import Block
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.spawn import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 DEFAULT_GRACE: Final = 5.0
 """Seconds that cancelled work gets for its cleanup before it is answered for."""
 
 
-@contextmanager
-def grace(seconds: float | None = DEFAULT_GRACE) -> Generator[anyio.CancelScope]:
-    """A block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
+def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio.CancelScope]:
+    """`with grace():` is a block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
 
     For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cancelled
     silently; `scope.cancelled_caught` of the yielded scope tells.
     """
-    deadline = math.inf if seconds is None else anyio.current_time() + seconds
-    with anyio.CancelScope(deadline=deadline, shield=True) as scope:
-        yield scope
+    return _Grace(seconds)
+
+
+class _Grace(Block):
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    def written(self) -> str:
+        return f"with grace({'' if self._seconds == DEFAULT_GRACE else self._seconds})"
+
+    def __enter__(self) -> anyio.CancelScope:
+        self.entered = True
+        deadline = math.inf if self._seconds is None else anyio.current_time() + self._seconds
+        self._scope = anyio.CancelScope(deadline=deadline, shield=True)
+        return self._scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._scope.__exit__(kind, error, traceback)
 
 
 _AT_ONCE: Final = 64
@@ -56,8 +74,8 @@ class Watchdog:
     __slots__ = ("_entries", "_finished", "_running", "_scope", "seconds", "spawner")
 
     def __init__(self, seconds: float, spawner: Spawner) -> None:
-        self.seconds = seconds
-        self.spawner = spawner
+        self.seconds: float = seconds
+        self.spawner: Spawner = spawner
         # With the same patience for all, the order of adding is the order of the deadlines.
         self._entries: OrderedDict[Callable[[], None], float] = OrderedDict()
         self._running = False
@@ -126,7 +144,7 @@ class SupervisedWork(ABC):
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
     def __init__(self, node: Node, watch: Watchdog) -> None:
-        self.node = node
+        self.node: Node = node
         node.on_cancel = self.was_cancelled
         self.task: object = None
         """The task that it runs in, once it has begun."""
@@ -160,7 +178,7 @@ class SupervisedWork(ABC):
         else:
             # What is shielded now, for long cleanup or a thread, is still to be cancelled behind that.
             self._reached = reached
-            self.is_watched = True
+            self.is_watched: bool = True
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
@@ -208,7 +226,7 @@ class Job(SupervisedWork):
             self._done.set()
 
     async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:
-        self.task = self._spawner.current()
+        self.task: object = self._spawner.current()
         try:
             try:
                 value, error = await self.node.run(body)

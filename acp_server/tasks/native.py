@@ -20,7 +20,7 @@ import sniffio
 from acp_server.errors import RequestCancelled, UsageError
 from acp_server.tasks.grace import DEFAULT_GRACE, grace
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 T = TypeVar("T")
 

@@ -29,11 +29,11 @@ class Pair:
     __slots__ = ("cancelled", "inner", "nested", "outer")
 
     def __init__(self, outer: anyio.CancelScope, inner: anyio.CancelScope) -> None:
-        self.outer = outer
-        self.inner = inner
-        self.cancelled = False
+        self.outer: Any = outer
+        self.inner: Any = inner
+        self.cancelled: bool = False
         """Whether it was cancelled, or is about to be."""
-        self.nested = _children(inner)
+        self.nested: Collection[Any] = _children(inner)
         """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
 
 

@@ -33,7 +33,7 @@ try:
 except ImportError:
     claim_worker_thread = None
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 RUNNING: Final = 40
 """Functions that run at once and are waited for; more wait their turn."""
@@ -65,9 +65,9 @@ class Threads:
         self._lock = threading.Lock()
         self._until: float | None = None
         self.home: Final = threading.get_ident()
-        self.abandoned = 0
+        self.abandoned: int = 0
         """How many threads run without a caller."""
-        self.asked = 0
+        self.asked: int = 0
         """How many threads run for `ask`."""
 
     @classmethod
@@ -169,7 +169,7 @@ class Worker:
         self._news = anyio.Event()
         self._abandoned = False
         self._told = False
-        self.ended = threading.Event()
+        self.ended: threading.Event = threading.Event()
         self.value: Any = None
         self.error: BaseException | None = None
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from acp_server.tasks.cause import Cause, is_cancellation
 from acp_server.tasks.scopes import Pair, Scopes, has_room, stop_cancelling_in
 
-logger = logging.getLogger("acp_server.tasks")
+logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 _AT_ONCE: Final = 100
 """Nodes that are cancelled in one round of the event loop, if they do not belong together."""
@@ -49,8 +49,8 @@ class Node:
 
     def __init__(self, parent: Node | None, label: str, scopes: Scopes | None = None) -> None:
         """`scopes`: those that a root and what is nested in it run in, if other roots share them."""
-        self.parent = parent
-        self.label = label
+        self.parent: Node | None = parent
+        self.label: str = label
         self.children: dict[Node, None] | None = None
         self.cause: Cause | None = None
         self.closed = False
@@ -214,7 +214,7 @@ class Node:
             self.cancel(Cause.FINISHED)
         if self.children:
             self.end_children()
-        self.closed = True
+        self.closed: bool = True
         # Its owner's method, as a rule: a circle that would be left to the garbage collector.
         self.on_cancel = None
         if self.parent is not None and self.parent.children is not None:

@@ -55,7 +55,7 @@ class _Peer:
         """Every message of the other end, in order."""
         self._responses: dict[bytes, Message] = {}
         """The first response to each id. The key is the id as JSON, in which 7, 7.0 and "7" differ."""
-        self.transcript = Transcript()
+        self.transcript: Transcript = Transcript()
         """Everything that went over the wire, both ways."""
         self.patience = patience
         self._stream = stream

@@ -97,7 +97,7 @@ class FaultyStream:
         self._released = anyio.Event()
         self.stalled = anyio.Event()
         """Set when a `send` has come to a stop at `stall_sending`."""
-        self.sent = 0
+        self.sent: int = 0
         """Bytes that went through."""
 
     # -- faults
@@ -116,7 +116,7 @@ class FaultyStream:
         """Let `after` more bytes through; whatever is sent then waits for `release`, like in front of a full pipe."""
         self._stall_at = self.sent + after
         self._released = anyio.Event()
-        self.stalled = anyio.Event()
+        self.stalled: anyio.Event = anyio.Event()
 
     def release(self) -> None:
         """Let everything through again."""

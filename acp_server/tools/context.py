@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from acp_server.errors import CapabilityMissing
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
 from acp_server.tools.approval import NOT_ASKED
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from acp_server.tools.editor import Editor
     from acp_server.tools.view import View
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 OnCancel = Callable[[], "str | None"]
 
@@ -79,11 +80,15 @@ class ToolContext:
         return self.turn.session.client
 
     @cached_property
-    def editor(self) -> Editor | None:
-        """The files as the client's editor has them; None if it offers no access to them."""
+    def editor(self) -> Editor:
+        """The files as the client's editor has them. Raises CapabilityMissing where it does not let agents read and
+        write them: the model is told so. A tool with `needs_editor` is not run there; `Editor.of(call.session)` is None
+        there."""
         from acp_server.tools.editor import Editor
 
-        return Editor.of(self.turn.session)
+        if (editor := Editor.of(self.turn.session)) is None:
+            raise CapabilityMissing("call.editor", "clientCapabilities.fs.readTextFile and writeTextFile")
+        return editor
 
     @property
     def primary_confirmed(self) -> bool:
@@ -155,13 +160,14 @@ class ToolContext:
     @locations.setter
     def locations(self, places: Sequence[ToolCallLocation]) -> None:
         from acp_server.schema.tool_call import ToolCallLocation
+        from acp_server.schema.words import BUILT
 
         # Here, where it can be raised, and before anything has changed.
-        places = [ToolCallLocation.model_validate(place) for place in places]
+        places = [ToolCallLocation.model_validate(place, context=BUILT) for place in places]
         self._tell(lambda: self._view.locate(places))
 
     def locate(self, path: str, line: int | None = None) -> None:
-        """Add a place: an absolute path, and a line counted from 1."""
+        """Add a place: an absolute path, and a line counted from 1. Raises ValueError for anything else."""
         from acp_server.schema.tool_call import ToolCallLocation
 
         place = ToolCallLocation(path=path, line=line)

@@ -9,13 +9,14 @@ breaks follow those of the text.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anyio import to_thread
 
@@ -34,6 +35,8 @@ from acp_server.tasks.threads import in_loop
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import Diff
     from acp_server.session.session import Session
+
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -174,15 +177,26 @@ def with_line_breaks(text: str, newline: str) -> str:
     return text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EditResult:
     """What came of a change. It is true if the file was written. If not, the file is as it was, and `reason` says why,
-    in words for a model."""
+    in words for a model. The log tells of a change that was refused to a caller who has not looked."""
 
     reason: str | None = None
 
     def __bool__(self) -> bool:
         return self.reason is None
+
+    def __getattribute__(self, name: str) -> Any:
+        # Whatever looks at it comes by here: a condition, a comparison, what tells a model of it.
+        if name == "reason":
+            object.__setattr__(self, "_seen", True)
+        return object.__getattribute__(self, name)
+
+    def __del__(self) -> None:
+        attributes = object.__getattribute__(self, "__dict__")
+        if attributes.get("reason") is not None and "_seen" not in attributes:
+            logger.warning("nothing was written, and the result was not looked at: %s", attributes["reason"])
 
 
 _WRITTEN: Final = EditResult()

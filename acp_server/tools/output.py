@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from acp_server.session.updates import Updates
     from acp_server.tools.context import ToolContext
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class Output:
@@ -45,7 +45,7 @@ class Output:
         self.changes: dict[str, Any] = {}
         if isinstance(value, str):
             self.message = value
-            self.text = "" if said else value
+            self.text: str = "" if said else value
         elif _is_content(value):
             pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
             self.content = [as_content(piece) for piece in pieces]

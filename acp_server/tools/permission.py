@@ -43,7 +43,7 @@ from acp_server.tools.view import TITLE, View, as_content, with_words
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class Approvals(Protocol):
@@ -191,7 +191,7 @@ class Permission:
         if answer.kind is None:
             if answer.option_id is not None:
                 logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
-            self.cancelled = answer.cancelled
+            self.cancelled: bool = answer.cancelled
             return DISMISSED, DISMISSED_WORDS
         always = answer.kind.endswith("_always") and not context.is_cancelled
         if always and await self._remember(answer.allowed):

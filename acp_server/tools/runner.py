@@ -34,7 +34,7 @@ from acp_server.tools.view import PACE, TITLE, View
 if TYPE_CHECKING:
     from acp_server.tools.permission import Approvals
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 _HEAR_OUT: Final = 0.5
 """Seconds for an `on_cancel` that is not quick, before the call ends without its words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, get_args
@@ -71,6 +72,13 @@ def _known(kind: Any) -> str:
     raise UsageError(f"there is no kind of tool {kind!r}; {meant(kind, _KINDS)}")
 
 
+def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) -> None:
+    """Raise UsageError for a text with a parameter of the tool in braces: nothing would put the argument in."""
+    for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
+        if name in signature_of(function).parameters:
+            raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
+
+
 def _is_time(seconds: Any) -> bool:
     return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
 
@@ -136,6 +144,8 @@ class Tool(Generic[F]):
             raise UsageError(f"{name_of(function)} needs another name for models, {RULE}: say name=...")
         doc = inspect.getdoc(function) or ""
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
+        for option, text in {"title": title, "approval_key": approval_key}.items():
+            _check_is_no_template(option, text, function)
         self.title: Final[str | Callable[..., str]] = title or first or self.name
         self.description: Final = doc if description is None else description
         self.kind: Final = _known(kind)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent
     from acp_server.tasks.grace import Watchdog
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class UnshownPieces:

@@ -26,7 +26,7 @@ class Batches:
 
     def __init__(self, limit: int = BATCH_BYTES) -> None:
         self._limit = limit
-        self.held = 0
+        self.held: int = 0
         """Bytes that the places and answers of unfinished batches take."""
 
     @property

@@ -33,10 +33,10 @@ class OutgoingRequest:
     __slots__ = ("id", "method", "state", "wants_late_answer")
 
     def __init__(self, method: str, wants_late_answer: bool = False) -> None:
-        self.method = method
-        self.wants_late_answer = wants_late_answer
-        self.id = -1
-        self.state = RequestState.NEW
+        self.method: str = method
+        self.wants_late_answer: bool = wants_late_answer
+        self.id: int = -1
+        self.state: RequestState = RequestState.NEW
 
 
 class Ledger:
@@ -52,7 +52,7 @@ class Ledger:
         self._outgoing: dict[int, OutgoingRequest] = {}
         self._withdrawn: dict[int, OutgoingRequest] = {}
         self._late_limit = late_limit
-        self.next_id = 0
+        self.next_id: int = 0
         """The id that the next request of ours gets. Ids are never used twice in the life of a connection."""
 
     def expect(self, request: OutgoingRequest) -> None:

@@ -88,13 +88,13 @@ class Endpoint:
         self._framer = LineFramer(line_limit)
         self._batches = Batches(batch_bytes)
         self._line_limit = line_limit
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
         self.incoming: Final[dict[RequestId, Request]] = {}
         """The requests of the peer that are not answered yet, by their ids. Types count: 7 is not "7"."""
         self.blocks: Final = self._framer.blocks
         """The lines that the bytes it is given complete, in blocks (see `acp_server.wire.framing.lines_in`), for
         a caller that takes the events of one line at a time with `events`."""
-        self.strict = False
+        self.strict: bool = False
         """Whether batches and the id null are refused, as ACP v2 wants it."""
 
     # -- what arrives

@@ -109,5 +109,5 @@ def test_a_decorator_that_needs_a_name_says_so_where_it_has_none(decorator: str)
 
 
 def test_an_agent_is_made_without_the_models() -> None:
-    program = "import sys; from acp_server import Agent; Agent('a').modes(); assert 'pydantic' not in sys.modules"
+    program = "import sys; from acp_server import Agent; Agent('a'); assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -26,12 +26,14 @@ def root(tmp_path: Path) -> Path:
 
 
 async def read(files: LocalFiles, path: Path | str, line: int | None = None, limit: int | None = None) -> str:
-    request = ReadTextFileRequest(session_id="s", path=str(path), line=line, limit=limit)
+    params = {"sessionId": "s", "path": str(path), "line": line, "limit": limit}
+    request = ReadTextFileRequest.from_wire({name: value for name, value in params.items() if value is not None})
     return (await files.read_text_file(request)).content
 
 
 async def write(files: LocalFiles, path: Path | str, content: str) -> None:
-    await files.write_text_file(WriteTextFileRequest(session_id="s", path=str(path), content=content))
+    request = WriteTextFileRequest.from_wire({"sessionId": "s", "path": str(path), "content": content})
+    await files.write_text_file(request)
 
 
 @pytest.mark.parametrize(

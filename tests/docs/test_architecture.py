@@ -129,8 +129,9 @@ async def test_a_prompt_takes_no_longer_way_than_it_did() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_cancel_that_reaches_a_tool_takes_no_longer_way_than_it_did() -> None:
     walk = await walked("wait", also=cancel)
-    assert 50 < walk.calls <= 125
-    assert 10 < len(walk.files) <= 28
+    # Three of them are of `grace`, which notices that it was called without `with`.
+    assert 50 < walk.calls <= 128
+    assert 10 < len(walk.files) <= 29
 
 
 def test_each_file_that_is_named_is_there() -> None:

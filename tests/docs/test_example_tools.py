@@ -14,6 +14,7 @@ import pytest
 
 from acp_server.client import Handlers, LocalFiles, RemoteSession, RemoteTurn, allow_once, reject_once, spawn_agent
 from acp_server.schema import AgentMessageChunk, TextContent, ToolCall, ToolCallProgress
+from acp_server.tools.runner import EDITOR_ONLY
 from tests.agent.processes.driver import environment
 from tests.prefork import Prefork
 
@@ -276,4 +277,4 @@ async def test_edit_withdraws_its_question_when_the_user_cancels(tmp_path: Path,
 
 async def test_edit_says_that_it_needs_an_editor_with_files(tmp_path: Path, anyio_backend_name: str) -> None:
     async with session_with("edit.py", tmp_path, anyio_backend_name) as session:
-        assert (await whole_turn(session, "a.py old new")).said == "This editor has no files for me.\n"
+        assert (await whole_turn(session, "a.py old new")).said == f"{EDITOR_ONLY}\n"

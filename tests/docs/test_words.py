@@ -6,7 +6,7 @@ import pytest
 
 from acp_server import schema
 from acp_server.apps.cli.chat import of_stop_reason
-from acp_server.schema.words import words_of
+from acp_server.schema.words import OpenEnum, own_of
 
 from .blocks import DOCS
 
@@ -21,14 +21,14 @@ ELSEWHERE = {"SessionConfigOptionCategory", "ElicitationSchemaType", "StringForm
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_each_word_has_a_row(name: str) -> None:
-    known = words_of(getattr(schema, name))
-    assert known is not None
+    known = own_of(getattr(schema, name))
+    assert isinstance(known, OpenEnum)
     assert SECTIONS[name] == known.known
 
 
 def test_each_enumeration_has_a_section() -> None:
     types = {name: getattr(schema, name) for name in dir(schema) if schema.area_of(name)}
-    enumerations = {name for name, kind in types.items() if words_of(kind) is not None}
+    enumerations = {name for name, kind in types.items() if isinstance(own_of(kind), OpenEnum)}
     assert enumerations - ELSEWHERE == set(SECTIONS)
 
 

@@ -4,6 +4,7 @@ import anyio
 
 from acp_server import Agent, Approval, ToolContext, ToolFailed, Turn
 from acp_server.schema import Diff, SessionConfigBoolean, SessionConfigSelect, SessionConfigSelectOption, SessionMode
+from acp_server.tools.editor import Editor
 
 agent = Agent("author", version="1.0")
 
@@ -18,7 +19,8 @@ agent.config_options(
 async def what_will_change(old: str, new: str, call: ToolContext) -> Approval:
     """The question, with what will be written."""
     notes = anyio.Path(call.session.cwd) / "notes.txt"
-    text = await call.editor.get_file_content(str(notes)) if call.editor else await notes.read_text("utf-8")
+    editor = Editor.of(call.session)
+    text = await editor.get_file_content(str(notes)) if editor else await notes.read_text("utf-8")
     if text is None or old not in text:
         raise ToolFailed(f"There is no {old} in {notes.name}.")
     call.data = Diff(path=str(notes), old_text=text, new_text=text.replace(old, new))
@@ -29,8 +31,8 @@ async def what_will_change(old: str, new: str, call: ToolContext) -> Approval:
 @agent.tool(kind="edit", title=lambda old, new: f"Change {old} to {new}", approval=what_will_change)
 async def change(old: str, new: str, call: ToolContext) -> str:
     "Change the notes."
-    if call.editor:
-        await call.editor.write_to_file(call.data.path, call.data.new_text)
+    if editor := Editor.of(call.session):
+        await editor.write_to_file(call.data.path, call.data.new_text)
     else:
         await anyio.Path(call.data.path).write_text(call.data.new_text, "utf-8")
     return "The notes are changed."

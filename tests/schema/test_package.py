@@ -12,7 +12,8 @@ import acp_server.schema as schema
 
 AREAS = sorted({area for name in dir(schema) if (area := schema.area_of(name))})
 FOLDER = Path(schema.__file__).parent
-MEANS = {"ByKey", "CountsAs", "Expect", "FirstProblem", "MaybeItems", "Model", "OpenEnum", "Sparse", "Tagged", "Wire"}
+MEANS = {"ByKey", "CountsAs", "Expect", "FirstProblem", "MaybeItems", "Model", "Sparse", "Tagged", "Wire"}
+MEANS |= {"Absolute", "FromOne", "OpenEnum", "Own"}
 """What types are written with; not types of the protocol."""
 
 

@@ -13,8 +13,9 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["/scan"], "a command has a name without the slash: 'scan', not '/scan'"),
-        ([""], "a command has a name without the slash: 'go', not ''"),
+        (["/scan"], "name of one word without the slash, as in 'notes', and not '/scan'"),
+        ([""], "name of one word without the slash, as in 'notes', and not ''"),
+        (["go", "run tests"], "name of one word without the slash, as in 'notes', and not 'run tests'"),
         (["go", "scan", "go"], "there are two commands with the name 'go'"),
     ],
 )

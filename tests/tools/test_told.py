@@ -94,7 +94,6 @@ async def test_a_wrapper_that_is_async_itself_is_awaited_to_its_end() -> None:
 
 async def test_a_path_outside_is_told_also_where_the_approval_meets_it(caplog: pytest.LogCaptureFixture) -> None:
     async def ask(path: str, call: ToolContext) -> Approval:
-        assert call.editor is not None
         await call.editor.get_file_content("/etc/passwd")
         return Approval("Never asked.")
 
@@ -138,7 +137,7 @@ async def test_a_function_that_is_no_tool_is_told_to_become_one() -> None:
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         with pytest.raises(UsageError, match=r"look_up is not a tool of this agent: make it one, with @agent\.tool"):
-            await turn.call(look_up)
+            await turn.call(look_up)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     async with editing(agent) as editor:
         assert await editor.ask(await editor.open()) == END_TURN

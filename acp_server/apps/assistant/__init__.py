@@ -23,7 +23,7 @@ from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.output import snapshot
 from acp_server.tools.tool import Tool
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 Result = dict[str, Any]
 

@@ -30,7 +30,7 @@ from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of
 from acp_server.tools.tool import context_parameter
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 Function = Callable[..., Any]
 
@@ -178,7 +178,7 @@ class Invocation:
         self.context = context
         self._running = running
         self.ended = False
-        self.loop_thread = get_ident()
+        self.loop_thread: int = get_ident()
         """The thread of the event loop that it runs in."""
         self._on_cancel: OnCancel | None = None
 

@@ -22,7 +22,7 @@ from acp_server.apps.assistant.manifest_parameter import Name, Parameter, Part, 
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.schema.reading import place_of
 
-logger = logging.getLogger("acp_server.tools")
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 FILE_NAME: Final = "assistant_tool.json"
 

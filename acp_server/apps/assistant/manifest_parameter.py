@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.alias_generators import to_camel
@@ -30,7 +30,7 @@ ValueType = Literal["string", "number", "integer", "boolean", "array", "object"]
 class Part(BaseModel):
     """A part of a manifest: keys in camel case, attributes in snake case. Unknown keys are kept."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel,
         defer_build=True,
         extra="allow",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from acp_server.agent.app import Agent
     from acp_server.agent.serve import Servable
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 DEFAULT_LEVEL: Final = "warning"

@@ -112,7 +112,7 @@ class Examination:
     ) -> None:
         """`tell` is called with each finding; without it, `screen` shows them."""
         """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
-        self.faults = 0
+        self.faults: int = 0
         self.agent_info: dict[str, Any] = {}
         """What the agent says of itself: `agentInfo` of its answer to `initialize`."""
         self._session_can: dict[str, Any] = {}

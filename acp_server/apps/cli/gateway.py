@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from acp_server.apps.gateway.auth import Tokens
     from acp_server.apps.gateway.gateway import Gateway, GatewaySettings
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 TOKEN_VARIABLE: Final = "ACP_GATEWAY_TOKEN"
 

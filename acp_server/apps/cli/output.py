@@ -31,7 +31,7 @@ class CannotWrite(click.ClickException):
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write: {error.strerror}")
-        self.has_no_reader = error.errno in _GONE
+        self.has_no_reader: bool = error.errno in _GONE
         """Whether its reader has seen enough, as `head` does: that is nothing to be told of."""
 
     def show(self, file: IO[Any] | None = None) -> None:

@@ -9,7 +9,7 @@ import json
 from typing import Any, Final, cast
 
 import anyio
-import anyio.abc
+from anyio.abc import Process
 
 _LONGEST_LINE: Final = 1 << 24
 
@@ -21,8 +21,8 @@ class Silent(Exception):
 class RawAgent:
     """A process that is asked one thing at a time."""
 
-    def __init__(self, process: anyio.abc.Process, timeout: float) -> None:
-        self.process = process
+    def __init__(self, process: Process, timeout: float) -> None:
+        self.process: Process = process
         self._timeout = timeout
         self._rest = b""
         self._said = ""

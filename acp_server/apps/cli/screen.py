@@ -95,7 +95,7 @@ class Screen:
     """
 
     def __init__(self, output: StandardOutput | None = None) -> None:
-        self.output = output or StandardOutput()
+        self.output: StandardOutput = output or StandardOutput()
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
         self.speaking: type | None = None

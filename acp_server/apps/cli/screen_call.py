@@ -69,7 +69,7 @@ class CommandOutput:
         self._lines: list[str] = []
         self._rest = ""
         self._decoder = getincrementaldecoder("utf-8")("replace")
-        self.left_out = 0
+        self.left_out: int = 0
 
     def feed(self, text: str) -> None:
         """Add what it has written."""
@@ -108,19 +108,19 @@ class ShownCall:
         self._seen: list[str] = []
         self._count = 0
         self._left_out = 0
-        self.is_cut = False
+        self.is_cut: bool = False
         """Whether of a change only the beginning and the end were shown."""
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
         """Take over its title and status; whether one of them is different."""
         before = self.title, self.status
-        self.title = update.title or self.title
+        self.title: str = update.title or self.title
         if update.status:
             self.status = update.status
             meta = update.meta or {}
             self._outcome = meta.get("outcome", meta.get("acp_server.status"))
         self.arguments = self.arguments if update.raw_input is None else update.raw_input
-        self.place = place_of(update.locations) or self.place
+        self.place: str = place_of(update.locations) or self.place
         self.contents = self.contents if update.content is None else update.content
         return before != (self.title, self.status)
 

@@ -17,7 +17,7 @@ from acp_server.store.records import SessionRecord, TurnRecord
 from acp_server.store.session_store import Page, SessionStore
 from acp_server.store.sqlite_store import SqliteStore, StoreBusy
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 MEMORY: Final = "memory"
 

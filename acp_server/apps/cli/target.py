@@ -27,7 +27,7 @@ from acp_server.errors import UsageError
 from acp_server.paths import here
 from acp_server.signatures import signature_of
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
 """What serves an agent in a process of its own."""

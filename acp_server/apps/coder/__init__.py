@@ -34,7 +34,7 @@ from acp_server.tools.approval import for_users
 if TYPE_CHECKING:
     from acp_server.tools.tool import Tool
 
-agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
+agent: Agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
 
 _SEARCH = agent.tool(kind="search", title=report.search_title)(report.search)
 _READ = agent.tool(kind="read", title=report.read_title)(report.read)

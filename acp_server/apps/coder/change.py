@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from anyio import to_thread
 
@@ -28,10 +28,7 @@ from acp_server.errors import AcpError
 from acp_server.paths import Folder, Place, Way, is_same, way_to
 from acp_server.tools.approval import Always, Approval
 from acp_server.tools.context import ToolContext
-from acp_server.tools.editor import EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
-
-if TYPE_CHECKING:
-    from acp_server.tools.editor import Editor
+from acp_server.tools.editor import Editor, EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 
 _BYTE_ORDER_MARK = "\ufeff"
 """Where a file has one, it is not text that the user typed, and stays."""
@@ -234,10 +231,10 @@ async def _carry_out(call: ToolContext) -> str:
     change: Change = call.data
     call.on_cancel = change.stop
     try:
-        if call.editor is None:
+        if (editor := Editor.of(call.session)) is None:
             await to_thread.run_sync(replace_text, change.place, change.old, change.new, change.make)
         else:
-            await _through(call.editor, change, call)
+            await _through(editor, change, call)
     except Changed:
         raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
     except UnicodeEncodeError:
@@ -265,10 +262,10 @@ async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
 
 
 async def _read(path: str, place: Place, name: str, call: ToolContext) -> str | None:
-    if call.editor is None:
+    if (editor := Editor.of(call.session)) is None:
         return await to_thread.run_sync(read_text, place, name)
     try:
-        return await call.editor.get_file_content(path)
+        return await editor.get_file_content(path)
     except AcpError as error:
         if is_end(error, call):
             raise

@@ -221,7 +221,7 @@ class IgnoreRules:
         self._paths: dict[str, int] = {}
         self._name_pieces: list[_Piece] = []
         self._path_pieces: list[_Piece] = []
-        self.taken = 0
+        self.taken: int = 0
         """Steps that it has cost so far."""
 
     def __len__(self) -> int:

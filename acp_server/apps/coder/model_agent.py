@@ -34,7 +34,7 @@ from acp_server.session.typed import EMPTY, entitle, is_empty
 from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 
-logger = logging.getLogger("acp_server.apps.coder")
+logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
 INSTRUCTIONS: Final = "AGENTS.md"
 """The file in a session's directory that says how to work on the project."""

@@ -94,7 +94,7 @@ class Roots:
             root = _root(os.fspath(directory))
             found.setdefault(root.real, root)
         self._roots = tuple(found.values())
-        self.cwd = self._roots[0].given
+        self.cwd: str = self._roots[0].given
 
     @property
     def directories(self) -> tuple[str, ...]:

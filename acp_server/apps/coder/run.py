@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from acp_server.session.terminal import Terminal
     from acp_server.store.records import ToolResult
 
-logger = logging.getLogger("acp_server.apps.coder")
+logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
 SHELL: Final = ("cmd", "/d", "/s", "/c") if sys.platform == "win32" else ("sh", "-c")
 OUTPUT_BYTES = 256 * 1024

@@ -205,14 +205,14 @@ class Scan:
         self._roots = roots
         self._path = path
         self._sizes: dict[str, int] = {}
-        self.bytes = 0
+        self.bytes: int = 0
         self.listed = False
-        self.files_read = 0
-        self.binary_files = 0
-        self.lines = 0
+        self.files_read: int = 0
+        self.binary_files: int = 0
+        self.lines: int = 0
         self.languages: dict[str, Tally] = {}
         self.todos: list[Todo] = []
-        self.todo_count = 0
+        self.todo_count: int = 0
         self.skipped: list[Skipped] = []
         self.complete = False
 
@@ -245,14 +245,14 @@ class Scan:
             elif item is not None:
                 self.skipped.append(item)
             yield
-        self.listed = True
+        self.listed: bool = True
 
     def read_files(self) -> Generator[Todo | None]:
         """Read the files that `list_files` found, in its order; what is still to do comes as it is found."""
         for path in self._sizes:
             yield from self._read_file(path)
             yield None
-        self.complete = self.listed
+        self.complete: bool = self.listed
 
     def _read_file(self, path: str) -> Generator[Todo | None]:
         lines = 0

@@ -264,9 +264,9 @@ class Search:
         self._matcher = Matcher(pattern)
         self._path = path
         self._slow_lines = 0
-        self.files = 0
-        self.binary_files = 0
-        self.hits = 0
+        self.files: int = 0
+        self.binary_files: int = 0
+        self.hits: int = 0
         self.skipped: list[Skipped] = []
         self.gave_up = False
         self.complete = False
@@ -281,12 +281,12 @@ class Search:
             if isinstance(item, str):
                 yield from self._in_file(item)
                 if self._slow_lines >= MOST_SLOW_LINES:
-                    self.gave_up = True
+                    self.gave_up: bool = True
                     return
             elif item is not None:
                 self.skipped.append(item)
             yield None
-        self.complete = True
+        self.complete: bool = True
 
     def _in_file(self, path: str) -> Generator[Hit | None]:
         line = 1

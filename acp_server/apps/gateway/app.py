@@ -31,7 +31,7 @@ from acp_server.apps.gateway.errors import LOGID, ApiError, Code, new_logid
 from acp_server.apps.gateway.gateway import Gateway
 from acp_server.apps.gateway.records import Status
 
-logger = logging.getLogger("acp_server.apps.gateway.access")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway.access")
 
 _REQUESTS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
 _CHATS: Final = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600)

@@ -60,7 +60,7 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[tuple[bytes, Caller]]) -> None:
         self._tokens = list(tokens)
-        self.names = frozenset(caller.name for _, caller in self._tokens)
+        self.names: frozenset[str] = frozenset(caller.name for _, caller in self._tokens)
         """Whose tokens these are."""
 
     def caller(self, authorization: str | None) -> Caller:

@@ -5,7 +5,7 @@ Limits that have error codes of their own are checked here. Whether a thing is t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema
@@ -33,7 +33,7 @@ _BotId = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", strict=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

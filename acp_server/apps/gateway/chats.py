@@ -33,7 +33,7 @@ from acp_server.apps.gateway.steps import Steps, Taken
 from acp_server.apps.gateway.store import Store
 from acp_server.http.events import EventQueue
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 Cancel = Literal["stop", "drain"]
 """What a cancel does to the agent: stop it, or let it end its reply."""

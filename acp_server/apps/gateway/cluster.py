@@ -25,7 +25,7 @@ from acp_server.apps.gateway.records import Status
 from acp_server.apps.gateway.rows import Rows
 from acp_server.apps.gateway.store import Engine, Store
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 Doc = dict[str, Any]
 """A command or an answer, as JSON has it."""

@@ -18,7 +18,7 @@ from acp_server.client import AgentExited, UnsupportedVersion
 from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.store.sqlite_file import explain
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Code(IntEnum):

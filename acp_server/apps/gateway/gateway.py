@@ -75,11 +75,12 @@ class Gateway:
 
     def __init__(self, settings: GatewaySettings, tokens: Tokens) -> None:
         """Raises UsageError if the store cannot be used."""
-        self.tokens = tokens
-        self.limits = settings.limits
-        self.allow_origins = settings.allow_origins
+        self.tokens: Tokens = tokens
+        self.limits: GatewayLimits = settings.limits
+        self.allow_origins: Sequence[str] = settings.allow_origins
         self._engine = engine = open_engine(settings.store)
-        self.store = store = Store(engine)
+        store = Store(engine)
+        self.store: Store = store
         self._drain: Drain | None = None
         """Set when it is to end."""
         self.forwarded: set[Forwarded] = set()
@@ -87,6 +88,7 @@ class Gateway:
         with ExitStack() as opened, engine.explained():
             opened.callback(engine.close)
             ids = Ids(engine.transact(Rows.highest_id))
+            self.node: Node
             self.node = node = Node(
                 store,
                 ids,
@@ -96,7 +98,8 @@ class Gateway:
                 shared_sessions=settings.shared_sessions,
             )
             node.joined(*engine.transact(node.join))
-            self.lives = lives = Lives()
+            lives = Lives()
+            self.lives: Lives = lives
 
             def pool(name: str, command: Sequence[str], owner: str | None) -> Pool:
                 place = partial(_place, settings.isolation, settings.cwd, owner)
@@ -110,10 +113,10 @@ class Gateway:
                 )
                 return Pool(program, ids, settings.agents, lives)
 
-            self.bots = Bots(pool, isolated=settings.isolation is not None)
+            self.bots: Bots = Bots(pool, isolated=settings.isolation is not None)
             self.bots.set(settings.bots, settings.agent)
-            self.conversations = Conversations(ids, self._release, self.limits, settings.file_urls)
-            self.chats = Chats(
+            self.conversations: Conversations = Conversations(ids, self._release, self.limits, settings.file_urls)
+            self.chats: Chats = Chats(
                 store,
                 ids,
                 node,
@@ -123,7 +126,7 @@ class Gateway:
                 cancel=settings.cancel,
                 elicitation=settings.elicitation,
             )
-            self.cluster = Cluster(store, engine, node, self.chats)
+            self.cluster: Cluster = Cluster(store, engine, node, self.chats)
             opened.pop_all()
 
     def _release(self, owner: str, session: KnownSession) -> None:

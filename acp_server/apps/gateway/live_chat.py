@@ -69,7 +69,7 @@ class LiveChat:
         """Whether its conversation is deleted."""
         self.messages: list[ChatMessage] = []
         """What it has produced."""
-        self.feed = Feed(backlog)
+        self.feed: Feed = Feed(backlog)
         self._keep = keep
         self._elicitation: CallType = elicitation
         self._reply = Reply(chat, ids)
@@ -104,7 +104,7 @@ class LiveChat:
 
     async def discard(self) -> None:
         """Its conversation is deleted. It is cancelled if it runs."""
-        self.discarded = True
+        self.discarded: bool = True
         async with self._lock:
             await self._move(Status.CANCELED)
 
@@ -220,13 +220,13 @@ class LiveChat:
             await self._move(Status.COMPLETED, usage=usage, also=also, done=True)
         else:
             await self._write(self.chat.failed(failure, usage), done=True)
-        self.over = True
+        self.over: bool = True
         # The API has no event for a cancelled chat, so it is told as a completed chat with the status `canceled`.
         self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
         self.feed.done()
 
     async def _fail(self, usage: TokenUsage, failure: Failure) -> None:
-        self.stored = False
+        self.stored: bool = False
         self._pieces = []  # What is told can be looked up, and this is nowhere.
         self._keep = kept_nowhere
         await self._finish(usage, failure, None)
@@ -295,7 +295,7 @@ class LiveChat:
         messages = [piece for piece in pieces if isinstance(piece, ChatMessage)]
         await self._keep(Step(self.chat, after, messages, also, done))
         self._pieces = []
-        self.chat = after
+        self.chat: Chat = after
         self._tell(pieces)
 
     def _tell(self, pieces: Sequence[Delta | ChatMessage]) -> None:
@@ -308,7 +308,7 @@ class LiveChat:
 
     def _wake(self) -> None:
         self.changed.set()
-        self.changed = anyio.Event()
+        self.changed: anyio.Event = anyio.Event()
 
 
 def _is_open(question: Question) -> bool:

@@ -24,7 +24,7 @@ from acp_server.apps.gateway.records import SLOTS, Failure, Ids, KnownSession
 from acp_server.apps.gateway.rows import Rows
 from acp_server.apps.gateway.store import Store
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 ENDED: Final = Failure(Code.INTERNAL, "the gateway ended before the chat did")
 _LONGEST: Final = 1e9
@@ -42,9 +42,9 @@ class Node:
         """`url`: where other nodes reach it. `shared_sessions`: whether an agent's session can be taken up by the agent
         of another node."""
         self._is_apart = shared and not shared_sessions
-        self.channel = f"acp_{secrets.token_hex(8)}"
+        self.channel: str = f"acp_{secrets.token_hex(8)}"
         """Where it hears what other nodes tell it."""
-        self.id = 0
+        self.id: int = 0
         """The number of its row. Another one after a lease was lost, and no number twice."""
         self._store = store
         self._ids = ids
@@ -70,7 +70,8 @@ class Node:
 
     def joined(self, id: int, slot: int) -> None:
         """What `join` has returned is committed."""
-        self.id, self._ids.slot = id, slot
+        self.id = id
+        self._ids.slot = slot
 
     def home(self, bot: str) -> str:
         """How the conversations name a bot of this node. An agent's sessions are nothing to other nodes, unless their

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,7 +26,7 @@ from acp_server.apps.gateway.sessions import SessionKeys
 from acp_server.client import SessionTaken
 from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _PAUSE: Final = 1.0
 """Seconds to the next start of an agent that no chat wants, after a start that went wrong; twice as long each time."""
@@ -51,9 +51,9 @@ class Pool:
     """The processes that the chats of one bot share; where tokens are isolated, those of one bot and one token."""
 
     def __init__(self, program: Program, ids: Ids, size: Size = ONE, lives: Lives | None = None) -> None:
-        self.name = program.bot
-        self.command = program.command
-        self.waiting = 0
+        self.name: str = program.bot
+        self.command: Sequence[str] = program.command
+        self.waiting: int = 0
         """How many chats wait for a session."""
         self._program = program
         self._ids = ids

@@ -29,7 +29,7 @@ from acp_server.apps.gateway.rows import Cursor, Rows
 from acp_server.apps.gateway.store import Unsure
 from acp_server.errors import UsageError
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 T = TypeVar("T")
 _Connection = psycopg.Connection[tuple[Any, ...]]

@@ -29,7 +29,7 @@ from acp_server.schema import (
     RequestPermissionRequest,
 )
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Turn(Protocol):
@@ -66,7 +66,7 @@ class Changes:
     def tell(self) -> None:
         """Something has changed."""
         self.next.set()
-        self.next = anyio.Event()
+        self.next: anyio.Event = anyio.Event()
 
 
 class Process:
@@ -74,9 +74,9 @@ class Process:
 
     def __init__(self, bot: str, ids: Ids, changes: Changes) -> None:
         """`changes` is told when it may have room for a chat more, or has no chat any more."""
-        self.ready = anyio.Event()
+        self.ready: anyio.Event = anyio.Event()
         """Set when the agent can be asked for sessions, or never will be."""
-        self.scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope = anyio.CancelScope()
         """Cancelling it ends the run."""
         self.spawned: RemoteAgent | None = None
         """The agent, from its start on."""
@@ -84,7 +84,8 @@ class Process:
         """The agent, once it can be asked for sessions."""
         self.why: str | None = None
         """Why the gateway has ended it."""
-        self.began_at = self.changed_at = anyio.current_time()
+        self.changed_at = anyio.current_time()
+        self.began_at: Any = self.changed_at
         """When it was started, and when it last had a chat more or less."""
         self.error: AcpError | OSError | None = None
         self._bot = bot
@@ -243,7 +244,7 @@ class Process:
             await self._changes.next.wait()
 
     def _signal(self) -> None:
-        self.changed_at = anyio.current_time()
+        self.changed_at: float = anyio.current_time()
         self._changes.tell()
 
     # -- questions

@@ -23,7 +23,7 @@ from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.schema import Implementation
 from acp_server.schema.methods import METHODS
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 PATIENCE: Final = Patience(closed=2, terminated=1)
 _ME: Final = Implementation(name="acp-server gateway", version="1")

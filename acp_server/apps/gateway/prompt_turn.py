@@ -26,7 +26,7 @@ from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, Malforme
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
 from acp_server.tasks.grace import grace
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 META: Final = "acp_server/chat"
 """The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
@@ -50,7 +50,7 @@ class PromptTurn:
         limits: GatewayLimits,
         meta: dict[str, Any],
     ) -> None:
-        self.done = anyio.Event()
+        self.done: anyio.Event = anyio.Event()
         """Set when the agent works no more for this chat, as far as one can know."""
         self.live = live
         self._bot = bot

@@ -174,7 +174,7 @@ class Question(ABC):
         self.id = id
         self.answer: Any = None
         """What was chosen, once `answered` is set; None if the question was dismissed."""
-        self.answered = anyio.Event()
+        self.answered: anyio.Event = anyio.Event()
         self.withdrawn = False
         """Whether the agent does not want to know it any more."""
 
@@ -204,7 +204,7 @@ class PermissionQuestion(Question):
         super().__init__(id)
         self._options = request.options
         call = request.tool_call
-        self.arguments = {
+        self.arguments: dict[str, Any] = {
             "title": call.title or call.tool_call_id,
             "tool_call": call.to_wire(),
             "options": [
@@ -250,7 +250,7 @@ class FormQuestion(Question):
     def __init__(self, id: str, request: ElicitationFormMode) -> None:
         super().__init__(id)
         self._form = request.requested_schema
-        self.arguments = {"message": request.message, "schema": request.requested_schema.to_wire()}
+        self.arguments: dict[str, Any] = {"message": request.message, "schema": request.requested_schema.to_wire()}
 
     def read(self, output: str) -> CreateElicitationResponse:
         """The form's content, or that there is none."""
@@ -282,7 +282,7 @@ class UrlQuestion(Question):
 
     def __init__(self, id: str, request: ElicitationUrlMode) -> None:
         super().__init__(id)
-        self.arguments = {"message": request.message, "url": str(request.url)}
+        self.arguments: dict[str, Any] = {"message": request.message, "url": str(request.url)}
 
     def read(self, output: str) -> CreateElicitationResponse:
         """Whether the user went there."""

@@ -58,7 +58,7 @@ class Reply:
     """The messages of one chat."""
 
     def __init__(self, chat: Chat, ids: Ids) -> None:
-        self.size = 0
+        self.size: int = 0
         """Characters so far."""
         self._chat = chat
         self._ids = ids

@@ -26,7 +26,7 @@ from acp_server.http.connection import Headers, HttpLimits
 from acp_server.http.listener import Places, raise_descriptors
 from acp_server.http.server import Server
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _BACKLOG: Final = 512
 _TICK: Final = 0.1

@@ -24,7 +24,7 @@ from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
 from acp_server.errors import AcpError, RpcError
 from acp_server.schema.methods import METHODS
 
-logger = logging.getLogger("acp_server.apps.gateway")
+logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _RESUME = METHODS["session/resume"].capability
 _LOAD = METHODS["session/load"].capability

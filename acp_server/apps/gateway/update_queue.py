@@ -82,7 +82,7 @@ class UpdateQueue:
     """Updates and questions, in order. What no client sees apart is merged, so it grows with what was said only."""
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size: int = 0
         """What is held, in characters, about."""
         self._held: deque[_Text | _Tool | Question] = deque()
         self._running: dict[str, _Tool] = {}

@@ -21,7 +21,7 @@ from acp_server.schema.reading import read_result
 if TYPE_CHECKING:
     from acp_server.client.link import Link
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 def offer(request: InitializeRequest) -> dict[str, Any]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from acp_server.client.link import Link
     from acp_server.client.session import LiveSession
 
-logger = logging.getLogger("acp_server.client")
+logger: logging.Logger = logging.getLogger("acp_server.client")
 
 _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
 """What the requests of version 1 are called that have another name."""

@@ -33,9 +33,9 @@ class Work:
         """The message of the prompt, once the agent has answered."""
         self.ended: v2.StateUpdate | None = None
         """The state that ended it."""
-        self.done = anyio.Event()
+        self.done: anyio.Event = anyio.Event()
         """Set when it has ended, or the connection is lost."""
-        self.waiting = anyio.CancelScope()
+        self.waiting: anyio.CancelScope = anyio.CancelScope()
         """Who waits for that, and until when."""
         self.unbegun: v2.StateUpdate | None = None
         """The `idle` that counts as the end then, since no other state came."""
@@ -124,7 +124,7 @@ class Foreground:
 
     def __init__(self, time: Callable[[], float]) -> None:
         self.time = time
-        self.is_busy = False
+        self.is_busy: bool = False
         """A new session counts as idle."""
         self.work: Work | None = None
         """The work for the last prompt of ours, until it is over."""

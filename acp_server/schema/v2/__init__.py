@@ -14,6 +14,7 @@ The draft may change. As in `acp_server.schema`, a name is loaded when it is fir
 input or output. A type that version 1 has with the same meaning is the same class.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from acp_server.schema import offer
@@ -93,6 +94,8 @@ _NAMES = {
         "UnknownSessionUpdate UpdateSessionNotification UsageUpdate UserMessage UserMessageChunk"
     ),
 }
+area_of: Callable[[str], str | None]
+__dir__: Callable[[], list[str]]
 area_of, _load, __dir__ = offer(__name__, _NAMES)
 
 if not TYPE_CHECKING:  # As in version 1.

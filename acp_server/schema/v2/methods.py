@@ -5,7 +5,7 @@ when the agent lists a way to authenticate; no capability says so.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 from acp_server.schema import v2
 from acp_server.schema.methods import Method as MethodV1
@@ -21,7 +21,10 @@ class Method(MethodV1):
 
     __slots__ = ()
 
-    package = v2
+    @property
+    def package(self) -> ModuleType:
+        """See `MethodV1`."""
+        return v2
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(

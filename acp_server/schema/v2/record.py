@@ -69,9 +69,9 @@ class TerminalRecord:
     """What a terminal has come to."""
 
     def __init__(self, terminal_id: str) -> None:
-        self.told = TerminalUpdate(terminal_id=terminal_id)
+        self.told: TerminalUpdate = TerminalUpdate(terminal_id=terminal_id)
         """Everything but the output."""
-        self.output = bytearray()
+        self.output: bytearray = bytearray()
         """All bytes that it shows."""
 
     def update(self) -> TerminalUpdate:
@@ -90,7 +90,7 @@ class SessionRecord:
         """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as they
         came. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
         `compaction` and `unknown`."""
-        self.info = SessionInfoUpdate()
+        self.info: SessionInfoUpdate = SessionInfoUpdate()
         """What is known of the session."""
         self.state: StateUpdate | None = None
         """The last snapshot; None until there is one, which counts as idle."""

@@ -39,6 +39,7 @@ from acp_server.schema.types import SessionConfigId as SessionConfigId
 from acp_server.schema.types import SessionConfigValueId as SessionConfigValueId
 from acp_server.schema.types import SessionId as SessionId
 from acp_server.schema.types import ToolCallId as ToolCallId
+from acp_server.schema.words import Absolute
 
 Cells = Annotated[
     int,
@@ -60,7 +61,7 @@ Timestamp = Annotated[str, WithJsonSchema({"type": "string", "format": "date-tim
 Regex = Annotated[str, WithJsonSchema({"type": "string", "format": "regex"})]
 Base64 = Annotated[str, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 
-AbsolutePath = TypeAliasType("AbsolutePath", str)
+AbsolutePath = TypeAliasType("AbsolutePath", Annotated[str, Absolute()])
 """An absolute path in the syntax of the agent's machine. It is not a URI."""
 
 MediaType = TypeAliasType("MediaType", str)

@@ -9,7 +9,7 @@ ends it, too: both answer it with -32800, and its message never is part of the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import PromptHandler, SteeringHandler, TurnHost
     from acp_server.session.v2.session import Session
+    from acp_server.session.v2.updates import Speech
     from acp_server.wire.messages import Request
 
-logger = logging.getLogger("acp_server.session")
+logger: logging.Logger = logging.getLogger("acp_server.session")
 
 
 class Insertion(Follower):
@@ -93,7 +94,7 @@ class Unopened(v1.Unopened):
 class Prompting(v1.Prompting):
     """The prompts of one connection."""
 
-    PROMPT: ClassVar = Insertion
+    PROMPT: ClassVar[Callable[..., Follower]] = Insertion
     UNOPENED: ClassVar[type[v1.Unopened]] = Unopened
 
     def register(self, call: Call) -> None:
@@ -128,7 +129,8 @@ class Turn(LiveTurn):
         self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
     ) -> None:
         super().__init__(session, host, request, blocks)
-        self._speech = self.speech = session.updates.of(self.record)
+        self.speech: Speech = session.updates.of(self.record)
+        self._speech = self.speech
         self._tell = session.updates.state
         self._asked: list[str | None] = []
         """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
@@ -173,7 +175,7 @@ class Prompt(v1.Prompt):
 
     __slots__ = ()
 
-    TURN: ClassVar = Turn
+    TURN: ClassVar[type[LiveTurn]] = Turn
 
     def insert(self, session: Session) -> None:
         """The user's message is part of the conversation from now on."""

@@ -33,7 +33,7 @@ class Methods:
     ) -> None:
         self._definition = definition
         self._find = find
-        self.lifecycle = Lifecycle(definition, profile, sessions)
+        self.lifecycle: Lifecycle = Lifecycle(definition, profile, sessions)
         self._choosing = Choosing(definition, find)
         self._prompting = Prompting(definition, sessions)
 

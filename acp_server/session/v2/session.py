@@ -98,7 +98,7 @@ class Session(LiveSession):
 
     _UPDATES: ClassVar = Updates
     _CLIENT: ClassVar = Client
-    updates: Updates
+    updates: Updates  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Session(LiveSession):
 class Lifecycle(lifecycle_v1.Lifecycle):
     """The sessions of one connection."""
 
-    SESSION: ClassVar = Session
+    SESSION: ClassVar[type[LiveSession]] = Session
 
     async def new(self, call: Call) -> dict[str, Any]:
         """`session/new`."""

@@ -4,6 +4,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_sessions_are_listed_and_taken_up_again(tmp_path: Path, drawn: Start) ->
 
 def test_the_sessions_of_a_list_stand_one_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     named = SessionInfo(session_id="a", cwd="/", title="Bugs", updated_at="2026-01-02T03:04:05Z")
-    show_sessions(Screen(StandardOutput()), [named, *[SessionInfo(session_id="b", cwd="/")] * 9], "a")
+    sessions = [named, *[SessionInfo(session_id="b", cwd="/")] * 9]
+    show_sessions(Screen(StandardOutput()), sessions, "a", datetime(2026, 2, 2, tzinfo=UTC))
     shown = capsys.readouterr().out.splitlines()
     assert (shown[0], shown[1], shown[9]) == ("  *  1) a  2026-01-02 03:04  Bugs", "     2) b", "    10) b")
+
+
+@pytest.mark.parametrize(
+    ("then", "shown"),
+    [
+        ("2026-01-20T12:00:00Z", "just now"),
+        ("2026-01-20T13:30:00+02:00", "30 min ago"),
+        ("2026-01-20T09:00:00Z", "3 h ago"),
+        ("2026-01-15T12:00:00Z", "5 days ago"),
+        ("2025-11-15T12:34:56Z", "2025-11-15 12:34"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_a_session_of_a_list_has_its_age(capsys: pytest.CaptureFixture[str], then: str, shown: str) -> None:
+    info = SessionInfo(session_id="a", cwd="/", title="Bugs", updated_at=then)
+    show_sessions(Screen(StandardOutput()), [info], now=datetime(2026, 1, 20, 12, 0, 30, tzinfo=UTC))
+    assert capsys.readouterr().out == f"    1) a  {shown}  Bugs\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.apps.cli.chat import opening
@@ -158,16 +160,37 @@ class LocalCommands:
         self._screen.line(f"  session {self._session.id}", fg="cyan")
 
 
-def show_sessions(screen: Any, sessions: Sequence[SessionInfo], current: str | None = None) -> None:
-    """A line for each, with a number."""
+def show_sessions(
+    screen: Any, sessions: Sequence[SessionInfo], current: str | None = None, now: datetime | None = None
+) -> None:
+    """A line for each, with a number, and how long ago something happened in it. `now`: if it is not this moment."""
+    now = now or datetime.now(UTC)
     if not sessions:
         screen.line("  there are no sessions of this folder")
     width = len(str(len(sessions)))
     for number, info in enumerate(sessions, 1):
         mark = "*" if info.session_id == current else " "
-        when = f"  {info.updated_at[:16].replace('T', ' ')}" if info.updated_at else ""
+        when = f"  {_age(info.updated_at, now)}" if info.updated_at else ""
         title = f"  {info.title}" if info.title else ""
         screen.line(f"  {mark} {number:>{width}}) {info.session_id}{when}", title)
+
+
+_UNITS: Final = (("min", 60, 60), ("h", 3_600, 24), ("days", 86_400, 14))
+"""Each with its seconds, and how many of it are told."""
+
+
+def _age(moment: str, now: datetime) -> str:
+    """How long ago it is; from two weeks on, its date, and what cannot be read as it came."""
+    try:
+        seconds = (now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        seconds = math.inf
+    if seconds < 60:
+        return "just now"
+    for unit, length, most in _UNITS:
+        if seconds < length * most:
+            return f"{seconds // length:.0f} {unit} ago"
+    return moment[:16].replace("T", " ")
 
 
 def _meant(what: str, word: str, known: list[str]) -> str:

@@ -63,7 +63,7 @@ class LiveScreen(Screen):
         """The whole lines that are new."""
         lines, newline, rest = "".join(self._out).rpartition("\n")
         self._out = [rest] if rest else []
-        self.waiting_bytes = len(rest)
+        self.waiting_bytes: int = len(rest)
         return lines + newline
 
     def fresh(self) -> None:
@@ -260,5 +260,5 @@ class MarkdownStream:
             fence = first[: len(first) - len(first.lstrip(marker[0]))]
             self.open = f"{first}\n{rest}"
             return f"{done}{fence}\n"
-        self.open = rest
+        self.open: str = rest
         return done

@@ -42,7 +42,7 @@ class TextReport:
 
     def __init__(self, wish: Answer) -> None:
         self._wish: Answer = wish
-        self.output = StandardOutput()
+        self.output: StandardOutput = StandardOutput()
         self._line_start = True
         self._calls = Calls()
         self._steps: list[str] = []
@@ -115,7 +115,7 @@ class JsonReport:
     """Everything, on standard output."""
 
     def __init__(self) -> None:
-        self.output = StandardOutput()
+        self.output: StandardOutput = StandardOutput()
         self._said: list[str] = []
 
     def session(self, id: str, name: str) -> None:

@@ -36,7 +36,7 @@ class TerminalUser:
 
     def __init__(self) -> None:
         self._news = anyio.Event()
-        self.screen = LiveScreen(self._changed, self._size)
+        self.screen: LiveScreen = LiveScreen(self._changed, self._size)
         self._typed = TypedInput()
         self.screen.queued = self._typed.submitted
         self._commands = Commands()

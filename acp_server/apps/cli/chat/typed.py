@@ -55,7 +55,7 @@ class TypedInput:
         while not self.submitted:
             if self.is_closed:
                 return None
-            self.arrived = anyio.Event()
+            self.arrived: anyio.Event = anyio.Event()
             await self.arrived.wait()
         return self.submitted.popleft()
 
@@ -172,19 +172,20 @@ class OpenQuestion:
         """Whether the user wants to see it."""
         self.takes_keys = False
         """Whether keys are its answer; else they are text."""
-        self.was_readable = False
+        self.was_readable: bool = False
         """Whether it has taken keys, so that text from then on was not typed ahead."""
         self.typed = ""
         self.remark = ""
         """A line about what was typed before, with its end."""
         self.answer: int | None = None
-        self.is_answered = False
+        self.is_answered: bool = False
         self.changed = anyio.Event()
 
     def take_keys(self) -> None:
         """The user can read it by now."""
-        self.takes_keys = self.was_readable = True
-        self.changed = anyio.Event()
+        self.takes_keys = True
+        self.was_readable = True
+        self.changed: anyio.Event = anyio.Event()
 
     def takes(self, keys: str) -> bool:
         """Add keys to what was typed, if that still begins an answer, or is a number."""
@@ -199,18 +200,19 @@ class OpenQuestion:
         answer = self.answers.read(self.typed)
         if answer is not None or (may_be_none and not self.typed):
             self.decide(answer)
-        self.remark = _NO_ANSWER
+        self.remark: str = _NO_ANSWER
         self.typed = ""
 
     def decide(self, answer: int | None) -> None:
         """It is answered."""
-        self.answer, self.is_answered = answer, True
+        self.answer = answer
+        self.is_answered = True
         self.wait()
 
     def wait(self) -> None:
         """Take no more keys for now."""
-        self.takes_keys = False
-        self.typed = ""
+        self.takes_keys: bool = False
+        self.typed: str = ""
         self.changed.set()
 
 

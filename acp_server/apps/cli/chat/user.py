@@ -124,7 +124,7 @@ class PlainUser:
     """
 
     def __init__(self) -> None:
-        self.screen = Screen()
+        self.screen: Screen = Screen()
         self._lines = _Lines()
         self._is_terminal = os.isatty(_INPUT)
 

@@ -28,7 +28,7 @@ from acp_server.wire import codec
 from acp_server.wire.framing import Line, LineFramer, TooLong
 from acp_server.wire.messages import Notification, Request, RequestId, Response, classify
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _MOST_HELD: Final = 16 * 1024 * 1024
 """Bytes of the client's that wait for a new process. Beyond that its input is not read."""
@@ -141,7 +141,8 @@ class Relay:
         await agent.aclose()
         self._agent = None
         await self._finish_with_client()
-        self.code = code = _as_shell(agent.exit_code)
+        code = _as_shell(agent.exit_code)
+        self.code: int = code
         if any(code == 128 + number for number in self._signals):
             self._end()
         if not self._over and not self._changed:

@@ -34,7 +34,7 @@ class RecordedSession:
     """
 
     def __init__(self, id: str, t: float, connection: Span) -> None:
-        self.span = Span("session", f"session {id}", t, connection)
+        self.span: Span = Span("session", f"session {id}", t, connection)
         self.turns: list[Span] = []
         self._had_turn = False
         self._requests = 0
@@ -145,7 +145,7 @@ class Conversation:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         entries = list(entries)
-        self.started = entries[0].t if entries else 0.0
+        self.started: float = entries[0].t if entries else 0.0
         self.messages: list[TracedMessage] = []
         self.cuts: list[Cut] = []
         self.faults: list[tuple[Fault, Span, int]] = []
@@ -154,8 +154,8 @@ class Conversation:
         self._open: dict[Direction, dict[str, _Open]] = {"in": {}, "out": {}}
         self._answered: dict[tuple[Direction, str], Span] = {}
         owners = [self._take(message) for message in messages(entries)]
-        self.seconds = self.messages[-1].t if self.messages else 0.0
-        self.spans = numbered(self._root)
+        self.seconds: float = self.messages[-1].t if self.messages else 0.0
+        self.spans: list[Span] = numbered(self._root)
         for message, owner in zip(self.messages, owners, strict=True):
             message.owner = owner.number
 

@@ -41,6 +41,7 @@ const panel = {
     const item = link(`#message-${message}`, messages.t[message], message === this.chosen);
     if (this.found.has(message)) item.classList.add('found');
     item.append(element('span', messages.mark[message], `${ARROWS[messages.dir[message]]} ${messages.title[message]}`));
+    item.append(element('span', 'excerpt', excerpt(messages.text[message])));
     return item;
   },
 
@@ -60,6 +61,25 @@ const panel = {
     return item;
   },
 };
+
+const MOST = 100_000, SHOWN = 200;
+
+/** What a message says, in one line: its words where it has some, else its members. */
+function excerpt(text) {
+  if (text.length > MOST) return text.slice(0, SHOWN);
+  let said;
+  try {
+    const { params, result, error } = JSON.parse(text);
+    said = error ? error.message : params ?? result;
+  } catch { said = text; }
+  const { update, prompt } = said ?? {};
+  const blocks = prompt ?? [update?.content].flat();
+  const words = Array.isArray(blocks) ? blocks.map(block => block?.text).filter(word => typeof word === 'string') : [];
+  if (words.length) said = words.join(' ');
+  else if (update) said = [update.title, update.status].filter(Boolean).join(', ') || update;
+  if (said && typeof said === 'object') { const { sessionId, ...rest } = said; said = JSON.stringify(Object.keys(rest).length ? rest : said); }
+  return `${said ?? ''}`.replace(/\s+/g, ' ').slice(0, SHOWN);
+}
 
 function link(target, t, chosen = false) {
   const item = element('a', chosen ? 'item chosen' : 'item');
