@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 import anyio
 
 from acp_conformance.core.case import Case, Outcome, Verdict
+from acp_conformance.core.causes import with_causes
 from acp_conformance.core.process import CannotStart, Start, end_strays, spawn
 from acp_conformance.core.progress import Progress
 from acp_conformance.core.result import CaseResult, Level, Run
@@ -53,6 +54,10 @@ _SHAPES: Mapping[Rule, tuple[str, str]] = {
 }
 """By version, the case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
 
+_LINES = ("utf-8", "json-lines", "last-line", "kinds", "messages")
+_WIRE = frozenset(f"{group}/{rule}" for group in ("envelope", "v2-envelope") for rule in _LINES)
+"""The cases about what is a message at all: a conversation that broke them proves little else."""
+
 _STEPS = 6
 """Waits in a row, each as long as it may be, after which a case is given up as too slow."""
 
@@ -83,6 +88,8 @@ class AgentRun:
     _mishaps: list[str] = field(default_factory=list)
     """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
     _chosen: frozenset[str] = frozenset()
+    _broken_in: dict[str, str] = field(default_factory=dict)
+    """By the case of a conversation, the case about the wire that was broken in it."""
     _missing: dict[tuple[str, int], str] = field(default_factory=dict)
     """Why a situation does not come about in a version of the protocol, where that was tried."""
     _trying: dict[tuple[str, int], anyio.Lock] = field(default_factory=dict)
@@ -110,7 +117,7 @@ class AgentRun:
             subject=self._probe.subject,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 3),
-            cases=tuple(self._results[case.id] for case in chosen),
+            cases=tuple(with_causes((self._results[case.id] for case in chosen), self._broken_in)),
             interrupted=self.interrupted,
         )
         if progress is not None:
@@ -257,6 +264,8 @@ class AgentRun:
                 return Judged(Verdict.SUITE_ERROR, self._mishaps[0])
             if judged.verdict is Verdict.PASS:
                 return judged
+            if judged.accuses and case.id in _WIRE:
+                self._broken_in = dict.fromkeys((case.id, *self.observed.affected), case.id) | self._broken_in
             return replace(judged, transcript=self.observed.exhibit, guilty=self.observed.guilty)
         agent: Agent | None = None
         judged = Judged(Verdict.SUITE_ERROR)

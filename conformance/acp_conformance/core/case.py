@@ -3,7 +3,7 @@
 A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
 
     @case("cancel-request/answers-once", level=MUST, source="RFD request-cancellation",
-          section="Cancellation processing", behaviours=["B1", "A1"], needs="hang")
+          section="Cancellation processing", needs="hang")
     async def answers_once(agent: Agent) -> None:
         "A cancelled request is answered exactly once."
         ...
@@ -108,7 +108,6 @@ class Case:
     level: Level
     source: str
     section: str
-    behaviours: tuple[str, ...]
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
     after: str
@@ -147,7 +146,6 @@ class Case:
             level=self.level,
             section=self.section,
             source=self.source,
-            behaviours=self.behaviours,
             verdict=verdict,
             reason=clean(" ".join(reason.split())),
             seconds=round(seconds, 3),
@@ -198,7 +196,6 @@ class Registry:
         level: Level,
         source: str,
         section: str,
-        behaviours: Iterable[str] = (),
         needs: str | Iterable[str] = (),
         after: str = "",
         shared: bool = False,
@@ -229,7 +226,6 @@ class Registry:
                 level=level,
                 source=source,
                 section=section,
-                behaviours=tuple(behaviours),
                 needs=(needs,) if isinstance(needs, str) else tuple(needs),
                 after=after,
                 shared=shared,

@@ -12,8 +12,10 @@ from typing import TextIO
 
 import click
 
+from acp_conformance.core.causes import folded
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
+from .told import came_of, change_of, sent_of, sentence_of
 from .words import (
     NAMES,
     WORST_FIRST,
@@ -25,6 +27,7 @@ from .words import (
     printable,
     rule_of,
     schema_of,
+    shortened,
     subject_of,
     tried_of,
     wrapped,
@@ -218,11 +221,27 @@ class _Summary:
             self._paper.item(name + padding, counted(cases), _worst(cases))
 
     def _each(self, cases: Sequence[CaseResult]) -> None:
-        for case in cases:
+        for case, others in folded(cases):
             self._paper.item(case.id, case.title, case.verdict)
-            if case.verdict is not Verdict.CHOICE:
-                self._paper.paragraph(rule_of(case))
-            self._paper.paragraph(case.reason)
+            if case.verdict is Verdict.CHOICE:
+                self._paper.paragraph(case.reason)
+            else:
+                self._problem(case, others)
+
+    def _problem(self, case: CaseResult, others: Sequence[CaseResult]) -> None:
+        self._paper.paragraph(rule_of(case))
+        self._paper.paragraph(case.reason)
+        kind = self._run.kind
+        for name, text in (
+            ("sentence", sentence_of(case, kind)),
+            ("sent", sent_of(case)),
+            ("came", came_of(case)),
+            ("change", change_of(case, kind)),
+        ):
+            if text:
+                self._paper.paragraph(f"{name}: {shortened(text)}")
+        if others:
+            self._paper.paragraph(f"by the same cause, {len(others)} more: {', '.join(each.id for each in others)}")
 
     def _by_root(self, cases: Sequence[CaseResult]) -> None:
         """One problem, and all that it kept from being tried."""

@@ -108,6 +108,11 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
 
 
+def shortened(text: str, most: int = 300) -> str:
+    """`text`, cut beyond `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def columns(text: str) -> int:
     """How wide it is on a terminal."""
     return len(text) if text.isascii() else sum(map(_width, text))

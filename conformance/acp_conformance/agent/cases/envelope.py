@@ -16,19 +16,19 @@ STDIO = "Transports, stdio"
 UNKNOWN = "_conformance/unknown"
 
 
-@case("envelope/utf-8", level=MUST, source=ACP, section="Transports", behaviours=["A13"], whole_run=True)
+@case("envelope/utf-8", level=MUST, source=ACP, section="Transports", whole_run=True)
 async def utf_8(observed: Observed) -> None:
     """Everything on standard output is UTF-8."""
     observed.forbid("utf-8")
 
 
-@case("envelope/json-lines", level=MUST, source=ACP, section=STDIO, behaviours=["A13"], whole_run=True)
+@case("envelope/json-lines", level=MUST, source=ACP, section=STDIO, whole_run=True)
 async def json_lines(observed: Observed) -> None:
     """Every line on standard output is one JSON value: no logs, no headers, no message over several lines, no NaN."""
     observed.forbid("json")
 
 
-@case("envelope/last-line", level=MUST, source=ACP, section=STDIO, behaviours=["A13", "E2"], whole_run=True)
+@case("envelope/last-line", level=MUST, source=ACP, section=STDIO, whole_run=True)
 async def last_line(observed: Observed) -> None:
     """Every message is ended by a newline, also the last one."""
     observed.forbid("newline")
@@ -69,7 +69,6 @@ async def error_objects(observed: Observed) -> None:
     level=MUST,
     source=RPC,
     section="5 Response object",
-    behaviours=["A11"],
     whole_run=True,
 )
 async def only_what_was_asked(observed: Observed) -> None:
@@ -77,9 +76,7 @@ async def only_what_was_asked(observed: Observed) -> None:
     observed.forbid("unasked-answer")
 
 
-@case(
-    "envelope/one-answer", level=MUST, source=RPC, section="5 Response object", behaviours=["A1", "F4"], whole_run=True
-)
+@case("envelope/one-answer", level=MUST, source=RPC, section="5 Response object", whole_run=True)
 async def one_answer(observed: Observed) -> None:
     """No request is answered twice."""
     observed.forbid("answered-twice")
@@ -97,7 +94,7 @@ async def directions(observed: Observed) -> None:
     observed.forbid("direction")
 
 
-@case("envelope/unknown-method", level=MUST, source=RPC, section="5.1 Error object", behaviours=["A6"], shared=True)
+@case("envelope/unknown-method", level=MUST, source=RPC, section="5.1 Error object", shared=True)
 async def unknown_method(agent: Agent) -> None:
     """A request of a method that does not exist is answered with -32601."""
     await agent.initialize()
@@ -109,7 +106,6 @@ async def unknown_method(agent: Agent) -> None:
     level=MUST,
     source=RPC,
     section="5 Response object",
-    behaviours=["A6"],
     after="envelope/unknown-method",
     shared=True,
 )
@@ -124,7 +120,6 @@ async def extension_answered(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section="Extensibility, Custom Requests",
-    behaviours=["A6"],
     after="envelope/extension-answered",
     shared=True,
 )
@@ -139,7 +134,6 @@ async def unknown_extension(agent: Agent) -> None:
     level=MUST,
     source=RPC,
     section="5.1 Error object",
-    behaviours=["A6", "L1"],
     after="envelope/unknown-method",
     shared=True,
 )
@@ -149,7 +143,7 @@ async def unknown_protocol_request(agent: Agent) -> None:
     await (await agent.request("$/conformance", {})).error(-32601)
 
 
-@case("envelope/unknown-method-survives", level=MUST, source=RPC, section="5.1 Error object", behaviours=["A6"])
+@case("envelope/unknown-method-survives", level=MUST, source=RPC, section="5.1 Error object")
 async def unknown_method_survives(agent: Agent) -> None:
     """After a request of a method that does not exist, the next request is served."""
     await agent.initialize()
@@ -157,7 +151,7 @@ async def unknown_method_survives(agent: Agent) -> None:
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
 
 
-@case("envelope/unknown-notification", level=MUST, source=RPC, section="4.1 Notification", behaviours=["A5"])
+@case("envelope/unknown-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def unknown_notification(agent: Agent) -> None:
     """A notification that the agent does not know is not answered."""
     await agent.initialize()
@@ -166,14 +160,14 @@ async def unknown_notification(agent: Agent) -> None:
     )
 
 
-@case("envelope/unknown-protocol-notification", level=MUST, source=RPC, section="4.1 Notification", behaviours=["L2"])
+@case("envelope/unknown-protocol-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def unknown_protocol_notification(agent: Agent) -> None:
     """A notification whose method begins with `$/` and is not known is not answered."""
     await agent.initialize()
     await _unanswered(agent, {"method": "$/conformance", "params": {"text": "hello"}})
 
 
-@case("envelope/request-as-notification", level=MUST, source=RPC, section="4.1 Notification", behaviours=["A5"])
+@case("envelope/request-as-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def request_as_notification(agent: Agent) -> None:
     """A request's method without an id is a notification: it is not answered."""
     await agent.initialize()
@@ -197,7 +191,7 @@ async def empty_params(agent: Agent) -> None:
     await (await agent.request("session/new")).answer()
 
 
-@case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", behaviours=["L7"], shared=True)
+@case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", shared=True)
 async def whitespace(agent: Agent) -> None:
     """Whitespace between the tokens of a message, a carriage return at its end included, means nothing."""
     await agent.initialize()
@@ -252,7 +246,7 @@ async def several_at_once(agent: Agent) -> None:
         await each.answer()
 
 
-@case("envelope/long-line", level=MUST, source=ACP, section=STDIO, behaviours=["L4"], shared=True)
+@case("envelope/long-line", level=MUST, source=ACP, section=STDIO, shared=True)
 async def long_line(agent: Agent) -> None:
     """A message of a megabyte is read: the protocol knows no limit."""
     await agent.initialize()

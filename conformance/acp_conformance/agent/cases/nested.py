@@ -50,7 +50,6 @@ async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["I5"],
     needs="read",
     shared=True,
 )
@@ -66,7 +65,6 @@ async def answer_arrives(agent: Agent) -> None:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["C16", "A2"],
     needs="read",
     shared=True,
 )
@@ -86,7 +84,6 @@ async def answers_are_matched_by_id(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["B12"],
     needs=["nested", "hang"],
 )
 async def cancel_of_the_same_id(agent: Agent) -> None:
@@ -145,7 +142,6 @@ async def takes_null_for_an_answer(agent: Agent) -> None:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["A1", "C14"],
     needs="read",
     shared=True,
 )
@@ -162,7 +158,6 @@ async def survives_an_error(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section="Prompt Turn, Stop Reasons",
-    behaviours=["C12"],
     needs="read",
     shared=True,
 )
@@ -175,9 +170,7 @@ async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
         fail("the turn ended as if the client had cancelled it")
 
 
-@case(
-    "nested/malformed-answer", level=SHOULD, source="JSON-RPC 2.0", section="5", behaviours=["A11", "A12"], needs="read"
-)
+@case("nested/malformed-answer", level=SHOULD, source="JSON-RPC 2.0", section="5", needs="read")
 async def survives_a_malformed_answer(agent: Agent) -> None:
     """An answer of the client that is malformed does not end the connection."""
     _, request = await reading(agent, await agent.session())

@@ -161,7 +161,6 @@ async def what_is_allowed_runs(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=OPTIONS,
-    behaviours=["F9"],
     needs="permission",
     shared=True,
 )
@@ -177,7 +176,6 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F9"],
     needs="permission",
     shared=True,
 )
@@ -193,7 +191,6 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F9"],
     needs="permission",
     shared=True,
 )
@@ -204,7 +201,7 @@ async def an_error_is_no_leave(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, behaviours=["F9"], needs="permission")
+@case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")
 async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the answer names an option that was not offered."""
     prompt, request = await asked(agent, await agent.session())
@@ -212,9 +209,7 @@ async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case(
-    "permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, behaviours=["F6"], needs="permission"
-)
+@case("permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, needs="permission")
 async def leave_is_for_one_session(agent: Agent) -> None:
     """Leave that was given in one session makes no tool of another run."""
     first, question = await asked(agent, await agent.session())

@@ -113,7 +113,7 @@ async def shows_its_own(agent: Agent) -> None:
             fail(f"a tool call shows the terminal {id!r}, which was never created")
 
 
-@case("terminals/not-created", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1"], needs="terminal")
+@case("terminals/not-created", level=MUST, source="JSON-RPC 2.0", section="5", needs="terminal")
 async def survives_that_none_is_created(agent: Agent) -> None:
     """A turn for which the client cannot create a terminal is answered all the same."""
 
@@ -146,7 +146,6 @@ async def releases_after_an_error(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F1", "F12"],
     needs="terminal",
 )
 async def a_cancelled_turn_ends(agent: Agent) -> None:
@@ -162,7 +161,6 @@ async def a_cancelled_turn_ends(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=RELEASE,
-    behaviours=["F10", "C9"],
     needs="terminal",
 )
 async def releases_at_cancel(agent: Agent) -> None:
@@ -179,7 +177,6 @@ async def releases_at_cancel(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=RELEASE,
-    behaviours=["F11", "C4"],
     needs="terminal",
 )
 async def releases_the_late_one(agent: Agent) -> None:
@@ -196,9 +193,7 @@ async def releases_the_late_one(agent: Agent) -> None:
     await all_released(agent)
 
 
-@case(
-    "terminals/failing-release", level=MUST, source=SOURCE, section=CANCELLATION, behaviours=["F13"], needs="terminal"
-)
+@case("terminals/failing-release", level=MUST, source=SOURCE, section=CANCELLATION, needs="terminal")
 async def survives_a_failing_release(agent: Agent) -> None:
     """A cancelled turn is answered `cancelled` though its terminal can neither be killed nor released."""
 
@@ -218,7 +213,6 @@ async def survives_a_failing_release(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Session Setup, Closing Active Sessions",
-    behaviours=["F18"],
     needs="terminal",
 )
 async def releases_at_close(agent: Agent) -> None:
@@ -236,7 +230,6 @@ async def releases_at_close(agent: Agent) -> None:
     level=SHOULD,
     source="RFD request-cancellation",
     section="FAQ, How should implementations handle cascading cancellation?",
-    behaviours=["B17", "F10"],
     needs="terminal",
 )
 async def releases_when_cancelled_by_id(agent: Agent) -> None:

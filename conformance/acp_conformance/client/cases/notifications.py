@@ -5,7 +5,7 @@ from acp_conformance.client.subject import Client
 from acp_conformance.core.case import MUST
 
 
-@case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5", "L2"])
+@case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def unknown(client: Client) -> None:
     """A notification that the client does not know is not answered, and the connection lives."""
     await client.prompt()
@@ -14,7 +14,7 @@ async def unknown(client: Client) -> None:
     await client.nothing_answered("an unknown notification")
 
 
-@case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5"])
+@case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def invalid_params(client: Client) -> None:
     """A notification is not answered even if its params are wrong, and the connection lives."""
     await client.prompt()

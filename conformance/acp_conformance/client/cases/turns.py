@@ -16,7 +16,7 @@ async def session_id(client: Client) -> None:
         fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
 
 
-@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn", behaviours=["I7"])
+@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn")
 async def after_the_session(client: Client) -> None:
     """A client prompts only in a session that exists."""
     conversation = client.conversation
@@ -33,7 +33,7 @@ async def after_the_session(client: Client) -> None:
     fail("session/prompt was sent although session/new had not been answered, and then failed")
 
 
-@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object", behaviours=["G16"])
+@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object")
 async def failed_prompt(client: Client) -> None:
     """A prompt that is answered with an error leaves a client that answers, or that ends."""
     prompt = await client.prompt()
@@ -49,7 +49,6 @@ async def failed_prompt(client: Client) -> None:
     level=SHOULD,
     source=_ACP,
     section="Prompt Turn",
-    behaviours=["G16"],
     needs="again",
     after="turns/failed-prompt",
 )
