@@ -48,6 +48,9 @@ MUST, SHOULD, CHOICE = Level.MUST, Level.SHOULD, Level.CHOICE
 
 F = TypeVar("F", bound=Callable[[Any], Awaitable[None]])
 
+_TRYING = ("profile", "v2-profile")
+"""The groups of the whole run whose cases start processes."""
+
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -126,6 +129,11 @@ class Case:
     def group(self) -> str:
         """The part of the id before the slash."""
         return self.id.partition("/")[0]
+
+    @property
+    def quick(self) -> bool:
+        """Whether it needs no process of its own."""
+        return self.shared or (self.whole_run and self.group not in _TRYING)
 
     def broken(self) -> Verdict:
         """The verdict when the rule is broken, by its level. A choice can go wrong, too: no answer, or the end."""

@@ -78,6 +78,11 @@ def schema_of() -> str:
     return f"schema: {published()}"
 
 
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min`."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def protocols_of(run: Run) -> str:
     """Which versions of the protocol were judged: `protocol 1`, `protocols 1 and 2`."""
     return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from acp_conformance.agent.exchange import code_of
 from acp_conformance.agent.observed import Observed
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent
@@ -213,11 +214,13 @@ async def member_order(agent: Agent) -> None:
 @case("envelope/escapes", level=MUST, source="RFC 8259", section="7 Strings, 8.3 String Comparison", shared=True)
 async def escapes(agent: Agent) -> None:
     """A method name written with escapes is the same method."""
-    pending = agent.expect(agent.new_id(), "initialize")
-    method = "".join(f"\\u{ord(character):04x}" for character in "initialize")
-    params = json.dumps({"protocolVersion": 1, "clientCapabilities": {}})
+    await agent.initialize()
+    pending = agent.expect(agent.new_id(), "session/new")
+    method = "".join(f"\\u{ord(character):04x}" for character in "session/new")
+    params = json.dumps({"cwd": str(agent.cwd), "mcpServers": []})
     await agent.raw(f'{{"jsonrpc":"2.0","id":{pending.id},"method":"{method}","params":{params}}}\n'.encode())
-    await pending.result()
+    if code_of(await pending.answer()) == -32601:
+        fail("session/new is not known where its name is written with escapes")
 
 
 @case("envelope/pieces", level=MUST, source=ACP, section=STDIO, shared=True)

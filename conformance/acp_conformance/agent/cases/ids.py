@@ -95,7 +95,7 @@ async def null(agent: Agent) -> None:
     await _echoed(agent, None)
 
 
-@case("ids/result-too", level=MUST, source=RPC, section=SECTION, shared=True)
+@case("ids/result-too", level=MUST, source=RPC, section=SECTION)
 async def result_too(agent: Agent) -> None:
     """A result carries the id of its request as errors do."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")

@@ -162,7 +162,6 @@ async def what_is_allowed_runs(agent: Agent) -> None:
     source=SOURCE,
     section=OPTIONS,
     needs="permission",
-    shared=True,
 )
 async def what_is_rejected_does_not_run(agent: Agent) -> None:
     """A tool that was rejected does not run."""
@@ -177,7 +176,6 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     source=SOURCE,
     section=SECTION,
     needs="permission",
-    shared=True,
 )
 async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     """A tool does not run when the question is answered `cancelled`, and the turn ends."""
@@ -192,7 +190,6 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     source=SOURCE,
     section=SECTION,
     needs="permission",
-    shared=True,
 )
 async def an_error_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the client answers the question with an error, and the turn ends."""

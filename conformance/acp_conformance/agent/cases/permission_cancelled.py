@@ -51,7 +51,6 @@ async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
     source=SOURCE,
     section=CANCELLATION,
     needs="permission",
-    shared=True,
 )
 async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     """The tool of a turn that is cancelled while it asks does not run."""
@@ -67,7 +66,6 @@ async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     source=SOURCE,
     section=CANCELLATION,
     needs="permission",
-    shared=True,
 )
 async def late_leave_is_void(agent: Agent) -> None:
     """Leave that comes behind the cancel does not make the tool run."""
