@@ -101,6 +101,8 @@ FAULTS: dict[str, str] = {
     "serving/tells-the-end-once": "terminals/waiting-after-the-end",
     "ending/forgets-its-session": "turns/prompt-after-a-failed-one",
     "ending/stays-busy": "turns/prompt-after-a-failed-one",
+    "ending/prompts-meanwhile": "turns/one-at-a-time",
+    "ending/prompts-while-it-stops": "turns/one-at-a-time-at-cancel",
     "serving/adds-a-line": "files/reads",
     "serving/counts-from-zero": "files/from-a-line",
     "serving/ignores-the-limit": "files/some-lines",

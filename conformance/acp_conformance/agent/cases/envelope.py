@@ -255,3 +255,23 @@ async def long_line(agent: Agent) -> None:
     await agent.initialize()
     pending = await agent.request(UNKNOWN, {"text": "x" * 1_000_000})
     await pending.answer()
+
+
+@case(
+    "envelope/long-answer",
+    level=MUST,
+    source=RPC,
+    section="5 Response object: id",
+    after="ids/long-string",
+    shared=True,
+)
+async def long_answer(agent: Agent) -> None:
+    """An answer of several hundred kilobytes is written whole, on one line."""
+    await agent.initialize()
+    text = "".join(f"{number:09} " for number in range(30_000))
+    since = len(agent.received)
+    pending = await agent.request(UNKNOWN, {}, id=text)
+    await agent.fence()
+    if not pending.answers:
+        lines = [len(entry.line) for entry in agent.received[since:]]
+        fail(f"an id of {len(text):,} characters does not come back; the lines that come have {lines!s:.80} bytes")

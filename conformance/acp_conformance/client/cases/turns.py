@@ -6,6 +6,8 @@ from acp_conformance.client.subject import Client
 from acp_conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
+_MOMENT = 1.0
+"""Seconds in which a client that sends what is typed at once has sent it. A slower one is not accused."""
 
 
 @case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
@@ -67,3 +69,45 @@ async def prompt_after_a_failed_one(client: Client) -> None:
     await client.user("leave")
     if not await client.stage.exited(3 * client.conversation.patience):
         fail("the second prompt was answered, and the client does not end")
+
+
+@case("turns/one-at-a-time", level=SHOULD, source=_ACP, section="Prompt Turn, 6. Continue Conversation", needs="again")
+async def one_at_a_time(client: Client) -> None:
+    """What the user types while a turn runs is sent when that one is over, and does not disturb it."""
+    await client.prompt()
+    await client.say("working")
+    await client.alive()
+    await _typed_meanwhile(client, "the turn runs")
+    await client.end_turn()
+
+
+@case(
+    "turns/one-at-a-time-at-cancel",
+    level=SHOULD,
+    source=_ACP,
+    section="Prompt Turn, 6. Continue Conversation",
+    needs=("again", "cancel"),
+    after="turns/one-at-a-time",
+)
+async def one_at_a_time_at_cancel(client: Client) -> None:
+    """What the user types while a turn stops is sent when the agent has confirmed that it is over."""
+    await client.prompt()
+    await client.say("working")
+    await client.alive()
+    await client.cancelled()
+    await _typed_meanwhile(client, "the cancelled turn has not ended")
+    await client.end_turn("cancelled")
+
+
+async def _typed_meanwhile(client: Client, when: str) -> None:
+    client.conversation.hold("session/prompt")
+    await client.user("again")
+    # The client has read the line by the time that it has answered twice, or it reads it only behind the turn.
+    for _ in range(2):
+        await client.alive()
+    try:
+        message = await client.conversation.receive("session/prompt", _MOMENT)
+    except Silent:
+        return
+    if message.param("sessionId") == client.session_id:
+        fail(f"session/prompt is sent while {when}")
