@@ -103,6 +103,11 @@ def test_the_table_names_cases_that_exist(cases: Registry) -> None:
     assert all(cases.matching([pattern]) for patterns in CHOICES.values() for pattern in patterns)
 
 
+def test_every_rule_has_a_fault_that_breaks_it(cases: Registry) -> None:
+    binding = {case.id for case in cases if case.level is not Level.CHOICE}
+    assert binding - {id for ids in FAULTS.values() for id in ids} == set()
+
+
 @pytest.mark.parametrize("agent", FAULTS)
 def test_a_fault_is_caught_by_its_cases(agent: str, runs: Mapping[str, Run], cases: Registry) -> None:
     found = {result.id: (result.verdict, result.reason) for result in runs[agent].cases}
