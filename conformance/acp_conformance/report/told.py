@@ -43,7 +43,7 @@ def came_of(case: CaseResult) -> str:
 
 def sentence_of(case: CaseResult, kind: str) -> str:
     """The sentence that it breaks; empty where none is known."""
-    return " ".join(each.text for each in cited(case.source, case.section, kind))
+    return " ".join(each.text for each in cited(case.source, case.section, kind, case.id))
 
 
 def change_of(case: CaseResult, kind: str) -> str:

@@ -63,6 +63,7 @@ FAULTS: dict[str, str] = {
     "messages/reads-ids-as-strings": "ids/integers",
     "messages/reads-ids-as-doubles": "ids/int64",
     "messages/answers-notifications": "notifications/unknown",
+    "messages/answers-completions": "notifications/unknown-elicitation",
     "messages/answers-bad-updates": "notifications/invalid-params",
     "messages/short-lines": "framing/long-line",
     "messages/one-message-a-read": "framing/several-at-once",

@@ -21,3 +21,12 @@ async def invalid_params(client: Client) -> None:
     for params in ([], {}, {"sessionId": client.session_id, "update": "no object"}, {"sessionId": 7, "update": {}}):
         await client.conversation.notify("session/update", params)
     await client.nothing_answered("a notification with wrong params")
+
+
+@case("notifications/unknown-elicitation", level=MUST, source="ACP v1", section="Elicitation, URL completion")
+async def unknown_elicitation(client: Client) -> None:
+    """The completion of an elicitation that the client does not know is ignored."""
+    await client.prompt()
+    await client.conversation.notify("elicitation/complete", {"elicitationId": "there is none"})
+    await client.nothing_answered("the completion of an unknown elicitation")
+    await client.end_turn()
