@@ -8,7 +8,7 @@ from acp_conformance.agent.cases.cancel_request import SOURCE, supporting
 from acp_conformance.agent.cases.turns import stop_reason
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent, Incoming, Pending, prompt_params
-from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable, skip
 from acp_conformance.core.schema import same_id
 
 ACP = "ACP v1"
@@ -126,6 +126,26 @@ async def own_folder(agent: Agent) -> None:
     own, below = PurePath(path).is_relative_to(agent.cwd), PurePath(path).is_relative_to
     if below(agent.cwd / "other") or (not own and below(Path.cwd())):
         fail(f"the session of {agent.cwd} reads {path}")
+
+
+@case("nested/folder-of-a-loaded-session", level=SHOULD, source=ACP, section=FOLDER, needs="read")
+async def folder_of_a_loaded_session(agent: Agent) -> None:
+    """In a session that is opened again with another folder, a turn looks for a file there."""
+    await agent.initialize()
+    ways = {"session/load": "loadSession", "session/resume": "sessionCapabilities.resume"}
+    method = next((method for method, capability in ways.items() if agent.can(capability)), None)
+    if method is None:
+        not_applicable("loadSession is not announced")
+    session = await agent.session()
+    before, agent.cwd = agent.cwd, agent.cwd / "other"
+    agent.cwd.mkdir()
+    params = {"sessionId": session, "cwd": str(agent.cwd), "mcpServers": []}
+    if "error" in await (await agent.request(method, params)).answer():
+        skip(f"{method} refuses another folder, or a session that has had no prompt")
+    _, request = await reading(agent, session)
+    path = request.params.get("path") if isinstance(request.params, dict) else None
+    if isinstance(path, str) and PurePath(path).is_relative_to(before) and not PurePath(path).is_relative_to(agent.cwd):
+        fail(f"the session was opened again in {agent.cwd}, and reads {path}")
 
 
 @case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write", shared=True)
