@@ -42,7 +42,7 @@ NOT_ABOUT_CLEAN = {
     *("gating/image", "gating/audio", "gating/has-logout"),
     *("gating/no-load", "gating/no-resume", "gating/no-list", "gating/no-close", "gating/no-delete"),
     "session-cancel/queued-prompt",
-    *("initialize/logs-out", "sessions/mode-and-option-agree"),
+    *("initialize/logs-out", "sessions/mode-and-option-agree", "terminals/shown-by-tools"),
 }
 
 

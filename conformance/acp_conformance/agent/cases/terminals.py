@@ -97,8 +97,18 @@ async def does_not_use_the_released(agent: Agent) -> None:
 @case("terminals/shown", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="terminal")
 async def shows_its_own(agent: Agent) -> None:
     """A terminal that a tool call shows was created by the client."""
+    await _shows_its_own(agent, "terminal")
+
+
+@case("terminals/shown-by-tools", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="tool")
+async def tools_show_their_own(agent: Agent) -> None:
+    """A terminal that any other tool call shows was created by the client, too."""
+    await _shows_its_own(agent, "tool")
+
+
+async def _shows_its_own(agent: Agent, situation: str) -> None:
     session = await agent.session()
-    await (await agent.prompt(session, "terminal")).answer()
+    await (await agent.prompt(session, situation)).answer()
     shown = [
         content.get("terminalId")
         for update in agent.spoken(session)

@@ -173,3 +173,13 @@ class StreamsAtTheEnd(Clean):
         for params in kept:
             super().notify("session/update", params)
         super().answer(request, message)
+
+
+class RemembersForAll(Clean):
+    """Keeps what it says for every session."""
+
+    def say(self, session: Session, text: str) -> None:
+        update = self.chunk("agent_message_chunk", text)
+        for each in self.sessions.values():
+            each.history.append(update)
+        self.update(session, update)
