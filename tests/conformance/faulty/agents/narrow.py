@@ -125,13 +125,12 @@ class KnowsNoEscapes(Clean):
         super().take_request(request)
 
 
-class OneReadOneMessage(Clean):
-    """Takes what it reads at once for one message: pieces are garbage."""
+class SixteenBitsACharacter(Clean):
+    """Drops a line that has a character beyond 16 bits, of which a piece may come first."""
 
-    def serve(self) -> None:
-        while data := os.read(0, 1 << 20):
-            self.receive(data)
-        self.ended()
+    def receive(self, line: bytes) -> None:
+        if max(line, default=0) < 0xF0:
+            super().receive(line)
 
 
 class FirstLineOfARead(Clean):
