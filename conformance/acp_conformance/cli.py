@@ -62,6 +62,7 @@ def main() -> None:
     help="Without a profile, prompt for nothing; else a few prompts tell what the agent can do.",
 )
 @_keep_home
+@click.option("--quick", is_flag=True, help="Only cases that share one process: for every change, not for a release.")
 @options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def agent(**arguments: Any) -> None:

@@ -36,6 +36,7 @@ def main(
     prompts: bool = True,
     protocol: str = "1",
     keep_home: bool = False,
+    quick: bool = False,
     **rest: Any,
 ) -> None:
     """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
@@ -45,6 +46,8 @@ def main(
     """
     registries = {"1": [cases.load()], "2": [v2.load()], "both": [cases.load(), v2.load()]}
     chosen = choose(registries[protocol], patterns, strict=strict)
+    if quick:
+        chosen = [case for case in chosen if case.quick]
     if only_list:
         show(chosen)
         return
@@ -56,7 +59,7 @@ def main(
         raise click.UsageError(str(error)) from error
     watching = prompts and not profile_name
     with home(own=not keep_home) as env:
-        run = AgentRun(command, profile, timeout=rest["timeout"], jobs=rest["jobs"], watching=watching, env=env)
+        run = AgentRun(command, profile, rest["timeout"], rest["jobs"], watching=watching, quick=quick, env=env)
         judged = anyio.run(interruptible, lambda: run.run(chosen, Terminal(sys.stdout)), run.stop)
     if found := run.profile.situations if watching else {}:
         click.echo(f"Without a profile, one conversation led to {', '.join(found)}. `init` writes it down.", err=True)

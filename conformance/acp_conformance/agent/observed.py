@@ -35,6 +35,8 @@ class Observed:
     """The transcript of the conversation that broke the rule."""
     guilty: str = ""
     """The line in it."""
+    affected: Sequence[str] = ()
+    """The conversations that broke the rule."""
     failed: Container[str] = ()
     """The ids of the cases that have failed."""
     doubted: Mapping[int, Sequence[str]] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Observed:
             raise Outcome(Verdict.UNREACHED, "all that was seen of it is told there", root=told[0])
         if found:
             conduct, violation = found[0]
+            self.affected = [each.name for each, _ in found]
             self.exhibit, self.guilty = conduct.transcript, violation.line
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             fail(f"{violation.what}, in {conduct.name}: {violation.line[:300]}{more}")

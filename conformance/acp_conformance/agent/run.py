@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 import anyio
 
 from acp_conformance.core.case import Case, Outcome, Verdict
+from acp_conformance.core.causes import ACCUSING, with_causes
 from acp_conformance.core.process import CannotStart, Start, end_strays, spawn
 from acp_conformance.core.progress import Progress
 from acp_conformance.core.result import CaseResult, Level, Run
@@ -53,6 +54,17 @@ _SHAPES: Mapping[Rule, tuple[str, str]] = {
 }
 """By version, the case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
 
+_BRIEF = 1.0
+"""Seconds of a wait in a quick run at least, where a case that fails is judged again with more patience."""
+
+_END = 0.2
+_ANSWERS = 4
+"""Seconds that a process takes to end, and answers that a case awaits: for the estimate."""
+
+_LINES = ("utf-8", "json-lines", "last-line", "kinds", "messages")
+_WIRE = frozenset(f"{group}/{rule}" for group in ("envelope", "v2-envelope") for rule in _LINES)
+"""The cases about what is a message at all: a conversation that broke them proves little else."""
+
 _STEPS = 6
 """Waits in a row, each as long as it may be, after which a case is given up as too slow."""
 
@@ -69,6 +81,8 @@ class AgentRun:
     """Cases at a time."""
     watching: bool = False
     """Whether one conversation is to tell which prompts lead to which situations, which then are the profile's."""
+    quick: bool = False
+    """Whether all shared cases follow each other in one process."""
     patient: float = 6.0
     """How many times `timeout` the very first start may take, from which the others are measured."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -83,6 +97,8 @@ class AgentRun:
     _mishaps: list[str] = field(default_factory=list)
     """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
     _chosen: frozenset[str] = frozenset()
+    _broken_in: dict[str, str] = field(default_factory=dict)
+    """By the case of a conversation, the case about the wire that was broken in it."""
     _missing: dict[tuple[str, int], str] = field(default_factory=dict)
     """Why a situation does not come about in a version of the protocol, where that was tried."""
     _trying: dict[tuple[str, int], anyio.Lock] = field(default_factory=dict)
@@ -110,7 +126,7 @@ class AgentRun:
             subject=self._probe.subject,
             started=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 3),
-            cases=tuple(self._results[case.id] for case in chosen),
+            cases=tuple(with_causes((self._results[case.id] for case in chosen), self._broken_in)),
             interrupted=self.interrupted,
         )
         if progress is not None:
@@ -122,6 +138,17 @@ class AgentRun:
         self.interrupted = True
         if self._scope is not None:
             self._scope.cancel()
+
+    @property
+    def _able(self) -> bool:
+        return not (self._probe.cannot_run or self._probe.deaf)
+
+    def _expected(self, chosen: Sequence[Case]) -> float:
+        """Seconds for the cases: each start of the agent, and a few answers of each."""
+        able = [case for case in chosen if self.profile.situations.keys() >= set(case.needs) and not case.whole_run]
+        groups = {"" if self.quick else case.group for case in able if case.shared}
+        starts = len(groups) + sum(not case.shared for case in able) + 1
+        return (starts * (self._probe.start + _END) + len(able) * _ANSWERS * self._probe.latency) / self.jobs
 
     @property
     def _patience(self) -> float:
@@ -137,6 +164,8 @@ class AgentRun:
 
     async def _all(self, chosen: Sequence[Case], progress: Progress | None) -> None:
         self._probe = await self._find_out(watching=self.watching and any(case.needs for case in chosen))
+        if progress is not None and self._able:
+            progress.expect(self._expected(chosen))
         slots = anyio.Semaphore(self.jobs)
         ended = {case.id: anyio.Event() for case in chosen}
 
@@ -154,7 +183,12 @@ class AgentRun:
             if progress is not None:
                 progress.finished(result)
 
-        async def alone(case: Case) -> None:
+        async def alone(case: Case, doubted: bool = False) -> None:
+            if doubted and self.quick and case.after in ended:
+                await ended[case.after].wait()
+                if (root := self._results[case.after]).verdict in ACCUSING:
+                    await tell(case, Judged(Verdict.UNREACHED, root.reason, root.id), 0.0)
+                    return
             async with slots:
                 if progress is not None:
                     progress.started(case.id)
@@ -166,7 +200,8 @@ class AgentRun:
             while cases:
                 doubted: Case | None = None
                 try:
-                    async with slots, self._open() as agent:
+                    async with slots, self._open(brief=self.quick) as agent:
+                        agent.brief = self.quick
                         while cases and doubted is None and not agent.ended:
                             case = doubted = cases.popleft()
                             if progress is not None:
@@ -178,6 +213,9 @@ class AgentRun:
                                 self._observe(case, judged, agent, messages)
                                 judged = replace(judged, transcript=agent.transcript.lines())
                                 await tell(case, judged, time.monotonic() - began)
+                            elif self.quick:
+                                doubted = None
+                                tasks.start_soon(alone, case, True)
                         agent.begin_case()
                     self._observed_in(f"the end of a process that served {case.group}", agent)
                 except CannotStart:
@@ -187,7 +225,7 @@ class AgentRun:
                 if doubted is not None:
                     tasks.start_soon(alone, doubted)
 
-        able = not (self._probe.cannot_run or self._probe.deaf)
+        able = self._able
         own = [case for case in chosen if not case.whole_run]
         shared: dict[str, list[Case]] = {}
         async with anyio.create_task_group() as tasks:
@@ -195,7 +233,7 @@ class AgentRun:
                 tasks.start_soon(self._tour, version, slots)
             for case in own:
                 if able and case.shared and self.profile.situations.keys() >= set(case.needs):
-                    shared.setdefault(case.group, []).append(case)
+                    shared.setdefault("" if self.quick else case.group, []).append(case)
                 else:
                     tasks.start_soon(alone, case)
             for cases in shared.values():
@@ -213,11 +251,11 @@ class AgentRun:
         for case in filter(lambda case: case.whole_run, chosen):
             await alone(case)
 
-    def _open(self, *, first: bool = False) -> AbstractAsyncContextManager[Agent]:
+    def _open(self, *, first: bool = False, brief: bool = False) -> AbstractAsyncContextManager[Agent]:
         return open_agent(
             self.command,
             self.profile,
-            patience=self._patience,
+            patience=max(_BRIEF, 5 * self._probe.latency) if brief else self._patience,
             start_patience=self.patient * self.timeout if first else self._start_patience,
             token=self.token,
             fence_method=self._probe.fence_method,
@@ -230,7 +268,9 @@ class AgentRun:
             async with self._open(first=True) as agent:
                 found = await probe(agent, short=min(2.0, self.timeout / 2))
                 if watching and not (found.cannot_run or found.deaf) and agent.checker.spoken == VERSION:
-                    seen = self._watched = await watch(agent, within=2 * self.timeout, limit=6 * self.timeout)
+                    seen = self._watched = await watch(
+                        agent, tools=not self.quick, within=2 * self.timeout, limit=6 * self.timeout
+                    )
                     found = replace(found, latency=max(found.latency, seen.slowest))
                     self.profile = replace(self.profile, situations=seen.situations)
             self._observed_in("the first conversation", agent)
@@ -257,6 +297,8 @@ class AgentRun:
                 return Judged(Verdict.SUITE_ERROR, self._mishaps[0])
             if judged.verdict is Verdict.PASS:
                 return judged
+            if judged.accuses and case.id in _WIRE:
+                self._broken_in = dict.fromkeys((case.id, *self.observed.affected), case.id) | self._broken_in
             return replace(judged, transcript=self.observed.exhibit, guilty=self.observed.guilty)
         agent: Agent | None = None
         judged = Judged(Verdict.SUITE_ERROR)

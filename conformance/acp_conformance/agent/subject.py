@@ -82,6 +82,8 @@ class Agent(Conversation):
         """The result of the last `session/new`."""
         self.mark = ""
         """What the environment of its processes carries: by it, those that left its group are found."""
+        self.brief = False
+        """Whether what fails here is judged again in a process of its own: silence is enough then, for its end."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
@@ -275,7 +277,7 @@ class Agent(Conversation):
         await self.fence()
         found = find()
         if found is None:
-            await self.settle()
+            await (self.pause() if self.brief else self.settle())
             found = find()
         return found
 

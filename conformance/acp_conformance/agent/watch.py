@@ -105,22 +105,30 @@ class Watched:
 
 
 async def watch(
-    agent: Agent, prompts: Iterable[str] = (), *, within: float | None = None, limit: float | None = None
+    agent: Agent,
+    prompts: Iterable[str] = (),
+    *,
+    tools: bool = True,
+    within: float | None = None,
+    limit: float | None = None,
 ) -> Watched:
     """Hold the conversation. Every prompt has a session of its own.
 
     Args:
         prompts: What is tried besides.
+        tools: Whether the commands that it offers and prompts for tools are tried; else the greeting alone.
         within: Seconds that a turn may take until it is cancelled; default is the patience of the conversation.
         limit: Seconds of the whole conversation; what was seen until then counts.
     """
     watched = Watched()
     with anyio.move_on_after(limit):
-        await _converse(agent, prompts, watched, within)
+        await _converse(agent, prompts, watched, within, tools=tools)
     return watched
 
 
-async def _converse(agent: Agent, prompts: Iterable[str], watched: Watched, within: float | None) -> None:
+async def _converse(
+    agent: Agent, prompts: Iterable[str], watched: Watched, within: float | None, *, tools: bool
+) -> None:
     try:
         info = (await agent.initialize()).get("agentInfo")
         watched.name = str(info.get("name", "")) if isinstance(info, dict) else ""
@@ -130,7 +138,8 @@ async def _converse(agent: Agent, prompts: Iterable[str], watched: Watched, with
     except Outcome as outcome:
         watched.missing = outcome.reason
         return
-    for prompt in dict.fromkeys([GREETING, *prompts, *_commands(agent, session), *TOOLS]):
+    further = [*_commands(agent, session), *TOOLS] if tools else []
+    for prompt in dict.fromkeys([GREETING, *prompts, *further]):
         try:
             watched.turns.append(await _turn(agent, prompt, within))
         except Ended:

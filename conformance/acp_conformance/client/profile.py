@@ -46,7 +46,7 @@ INCLUDED = Path(__file__).parent / "profiles"
 
 SITUATIONS: Mapping[str, str] = {
     "prompt": "the client sends a prompt",
-    "again": "the user sends a second prompt when the first has ended",
+    "again": "the user types a second prompt, when the first has ended or while it runs",
     "cancel": "the user stops the turn that is running",
     "approve": "the user says yes to a permission request",
     "reject": "the user says no to a permission request",

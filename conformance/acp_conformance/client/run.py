@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import anyio
 
 from acp_conformance.core.case import Case, Outcome
+from acp_conformance.core.causes import with_causes
 from acp_conformance.core.process import CannotStart
 from acp_conformance.core.progress import Progress
 from acp_conformance.core.result import CaseResult, Run, Verdict, clean
@@ -131,7 +132,7 @@ async def run(
         subject=seen.subject,
         started=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
         seconds=round(time.monotonic() - began, 3),
-        cases=tuple(results[case.id] for case in cases),
+        cases=tuple(with_causes(results[case.id] for case in cases)),
         interrupted=stop.pulled,
     )
     if progress is not None:

@@ -3,7 +3,7 @@
 A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
 
     @case("cancel-request/answers-once", level=MUST, source="RFD request-cancellation",
-          section="Cancellation processing", behaviours=["B1", "A1"], needs="hang")
+          section="Cancellation processing", needs="hang")
     async def answers_once(agent: Agent) -> None:
         "A cancelled request is answered exactly once."
         ...
@@ -47,6 +47,9 @@ __all__ = [
 MUST, SHOULD, CHOICE = Level.MUST, Level.SHOULD, Level.CHOICE
 
 F = TypeVar("F", bound=Callable[[Any], Awaitable[None]])
+
+_TRYING = ("profile", "v2-profile")
+"""The groups of the whole run whose cases start processes."""
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -108,7 +111,6 @@ class Case:
     level: Level
     source: str
     section: str
-    behaviours: tuple[str, ...]
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
     after: str
@@ -127,6 +129,11 @@ class Case:
     def group(self) -> str:
         """The part of the id before the slash."""
         return self.id.partition("/")[0]
+
+    @property
+    def quick(self) -> bool:
+        """Whether it needs no process of its own."""
+        return self.shared or (self.whole_run and self.group not in _TRYING)
 
     def broken(self) -> Verdict:
         """The verdict when the rule is broken, by its level. A choice can go wrong, too: no answer, or the end."""
@@ -147,7 +154,6 @@ class Case:
             level=self.level,
             section=self.section,
             source=self.source,
-            behaviours=self.behaviours,
             verdict=verdict,
             reason=clean(" ".join(reason.split())),
             seconds=round(seconds, 3),
@@ -198,7 +204,6 @@ class Registry:
         level: Level,
         source: str,
         section: str,
-        behaviours: Iterable[str] = (),
         needs: str | Iterable[str] = (),
         after: str = "",
         shared: bool = False,
@@ -229,7 +234,6 @@ class Registry:
                 level=level,
                 source=source,
                 section=section,
-                behaviours=tuple(behaviours),
                 needs=(needs,) if isinstance(needs, str) else tuple(needs),
                 after=after,
                 shared=shared,

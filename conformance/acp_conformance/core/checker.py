@@ -146,7 +146,7 @@ class Checker:
             if key in self._own:
                 yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
             self._own.add(key)
-        if method == "initialize" and _version_of(params) < self.version:
+        if method == "initialize" and _names_a_version(params) and _version_of(params) < self.version:
             self.spoken = _version_of(params)  # a client that asks for an earlier version speaks that one
         if self.spoken not in (0, self.version):
             return
@@ -268,6 +268,10 @@ def _kind(value: object) -> str:
         float: "a number",
     }
     return names.get(type(value), "null")
+
+
+def _names_a_version(params: Any) -> bool:
+    return isinstance(params, dict) and _integer(params.get("protocolVersion"))
 
 
 def _version_of(params: Any) -> int:

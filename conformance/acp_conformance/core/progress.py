@@ -13,6 +13,9 @@ class Progress(Protocol):
     def begin(self, total: int) -> None:
         """The run begins."""
 
+    def expect(self, seconds: float) -> None:
+        """The cases will take about so long, as far as the start of the subject tells."""
+
     def started(self, id: str) -> None:
         """A case begins."""
 

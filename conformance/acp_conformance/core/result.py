@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from .members import published
 
-SUITE = "5"
+SUITE = "6"
 """The version of the rules: it grows when a case is added, removed or judged otherwise."""
 
 TEXT_LIMIT = 4_000
@@ -74,12 +74,13 @@ class CaseResult:
     """Where the rule stands in `source`, such as "Prompt Turn, Cancellation"."""
     source: str
     """Short name of the document: "ACP v1", "JSON-RPC 2.0", "RFD request-cancellation"."""
-    behaviours: Sequence[str]
     verdict: Verdict
     reason: str = ""
     """One line: why it failed or was skipped, or what the choice was; empty on a pass."""
     root: str = ""
     """The case that stands for this one: what is wrong there kept this rule from being tried."""
+    cause: str = ""
+    """The first case with the same cause, which may be this one; empty where no other has it. See `core.causes`."""
     seconds: float = 0.0
     transcript: Sequence[Line] = field(default_factory=tuple)
     guilty: int | None = None
@@ -163,7 +164,6 @@ class Run:
         data["cases"] = [
             {
                 **asdict(case),
-                "behaviours": list(case.behaviours),
                 "transcript": [dict(line) for line in case.transcript],
             }
             for case in self.cases

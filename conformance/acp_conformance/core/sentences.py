@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_FILE = Path(__file__).with_name("sentences.toml")
+_FILES = [Path(__file__).with_name(name) for name in ("sentences.toml", "sentences_v2.toml")]
 
 
 class Sentence(NamedTuple):
@@ -20,18 +20,30 @@ class Sentence(NamedTuple):
     binds: str
     """`agent`, `client` or `both`."""
     text: str
+    agent: Sequence[str] = ()
+    """The cases for agents that come from it; those of its section where neither side has any here."""
+    client: Sequence[str] = ()
+    unseen: str = ""
+    """Why it cannot be seen from outside, for each side that it binds and that has no case."""
+
+    def names(self, kind: str, id: str) -> bool:
+        """Whether a case for agents, or for clients, comes from it, if one of its section does."""
+        return not (self.agent or self.client) or id in (self.agent if kind == "agent" else self.client)
 
 
 @cache
 def sentences() -> Sequence[Sentence]:
     """All of them, in the order of the texts."""
-    return [Sentence(**each) for each in tomllib.loads(_FILE.read_text("utf-8"))["sentence"]]
+    return [Sentence(**each) for file in _FILES for each in tomllib.loads(file.read_text("utf-8"))["sentence"]]
 
 
-def cited(source: str, section: str, kind: str) -> Sequence[Sentence]:
-    """The sentences of a section that bind agents, or clients."""
+def cited(source: str, section: str, kind: str, id: str = "") -> Sequence[Sentence]:
+    """The sentences of a section that bind agents, or clients, and that a case comes from, if its id is given."""
     return [
         each
         for each in sentences()
-        if (each.source, each.section) == (source, section) and each.binds in (kind, "both")
+        if (each.source, each.section) == (source, section)
+        and each.binds in (kind, "both")
+        and not each.unseen
+        and (not id or each.names(kind, id))
     ]

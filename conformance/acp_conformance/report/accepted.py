@@ -1,23 +1,28 @@
 """What a run may fail: the cases that an earlier one broke, or those that a short file accepts, each with a reason.
 
+rules = "6"
+skipped = ["terminals/released"]
+
 [[accepted]]
 case = "bad-input/not-json"
 reason = "garbage is logged, and not answered"
 since = "2026-11-28"
+
+Cases that are not in `skipped` may not be skipped by a run of the same rules: what was tried before is lost otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from acp_conformance.core import tables
 from acp_conformance.core.private import write_private
-from acp_conformance.core.result import Run, Verdict
+from acp_conformance.core.result import SUITE, Run, Verdict
 
 from . import jsonfile
 
@@ -30,7 +35,7 @@ class Baseline:
 
     known: frozenset[str] = frozenset()
     """The ids of cases that may fail."""
-    passed: frozenset[str] = frozenset()
+    passed: Container[str] = frozenset()
     """The ids of cases that may not be skipped."""
 
 
@@ -49,16 +54,34 @@ def read(path: Path) -> Baseline:
             frozenset(case.id for case in run.cases if case.verdict is Verdict.PASS),
         )
     try:
-        return Baseline(frozenset(_accepted(text, str(path))))
+        data = tomllib.loads(text)
+        return Baseline(frozenset(_accepted(data, str(path))), _tried(data, str(path)))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: neither a report of this suite nor a list of accepted cases: {error}") from error
     except tables.ProfileError as error:
         raise ValueError(str(error)) from error
 
 
-def _accepted(text: str, where: str) -> Iterator[str]:
-    try:
-        entries = tomllib.loads(text).get("accepted", [])
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{where}: neither a report of this suite nor a list of accepted cases: {error}") from error
+class _AllBut(frozenset[str]):
+    """The cases that are not in it."""
+
+    def __contains__(self, id: object) -> bool:
+        return not super().__contains__(id)
+
+
+def _tried(data: Mapping[str, object], where: str) -> Container[str]:
+    if unknown := data.keys() - {"accepted", "rules", "skipped"}:
+        raise ValueError(f"{where}: there is no {', '.join(sorted(unknown))}")
+    skipped = data.get("skipped")
+    if skipped is None or data.get("rules") != SUITE:
+        return frozenset()
+    if not isinstance(skipped, list):
+        raise ValueError(f"{where}: skipped is not a list of cases")
+    return _AllBut(map(str, skipped))
+
+
+def _accepted(data: Mapping[str, object], where: str) -> Iterator[str]:
+    entries = data.get("accepted", [])
     if not isinstance(entries, list):
         raise ValueError(f"{where}: [[accepted]] is not a list of tables")
     keys = {"case": tables.text, "reason": tables.text, "since": _day}
@@ -84,15 +107,17 @@ def write(run: Run, path: Path) -> None:
 
 def render(run: Run) -> str:
     """The list, with what came as the reason: a text to replace by why that is accepted."""
-    lines = ["# What may fail. Replace each reason by why it is accepted."]
+    skipped = [case.id for case in run.cases if case.verdict is Verdict.SKIP]
+    lines = ["# What may fail. Replace each reason by why it is accepted. What is not in `skipped` may not be skipped."]
+    lines += [f"rules = {_string(run.suite)}", "skipped = [", *(f"    {_string(id)}," for id in skipped), "]"]
     for case in run.cases:
         if case.verdict in _BROKEN and case.verdict is not Verdict.UNREACHED:
-            reason = case.reason.encode("utf-16", "surrogatepass").decode("utf-16", "replace")[:200]
-            lines += ["", "[[accepted]]", f"case = {_string(case.id)}", f"reason = {_string(reason)}"]
+            lines += ["", "[[accepted]]", f"case = {_string(case.id)}", f"reason = {_string(case.reason[:200])}"]
             lines.append(f"since = {_string(run.started[:10])}")
     return "\n".join(lines) + "\n"
 
 
 def _string(text: str) -> str:
     """A basic string of TOML, whose escapes are those of JSON but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

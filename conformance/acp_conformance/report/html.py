@@ -18,6 +18,7 @@ from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .excerpts import excerpts, text
 from .links import link_to
+from .told import change_of, sentence_of
 from .words import (
     NAMES,
     PROBLEMS,
@@ -37,6 +38,9 @@ _LIMIT = 300_000
 
 _REASONS = (2_000, 500, 100, 50)
 """Bytes of a reason: fewer where there are very many."""
+
+_ROOMY = 500
+"""Bytes of a reason from which on there is room for its sentence as well."""
 
 _NAME = 500
 """Bytes of the subject's name, and of its command."""
@@ -92,7 +96,7 @@ def _page(run: Run, reason: int, conversations: Mapping[str, str]) -> str:
             *_header(run, title),
             "<main>",
             *_matrix(run),
-            *(line for group, cases in grouped(run) for line in _group(group, cases, reason, conversations)),
+            *(line for group, cases in grouped(run) for line in _group(run, group, cases, reason, conversations)),
             "</main>",
             "</body>",
             "</html>",
@@ -154,11 +158,13 @@ def _matrix(run: Run) -> Iterator[str]:
     yield "</table>"
 
 
-def _group(group: str, cases: Sequence[CaseResult], reason: int, conversations: Mapping[str, str]) -> Iterator[str]:
+def _group(
+    run: Run, group: str, cases: Sequence[CaseResult], reason: int, conversations: Mapping[str, str]
+) -> Iterator[str]:
     yield f'<section id="{_anchor(group)}" class="{_verdicts(cases)}">'
     yield f"<h2>{text(group)} <small>{counted(cases)}</small></h2>"
     for case in cases:
-        yield from _case(case, reason, conversations.get(case.id, ""))
+        yield from _case(run, case, reason, conversations.get(case.id, ""))
     yield "</section>"
 
 
@@ -167,7 +173,7 @@ def _verdicts(cases: Sequence[CaseResult]) -> str:
     return " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
 
 
-def _case(case: CaseResult, reason: int, conversation: str) -> Iterator[str]:
+def _case(run: Run, case: CaseResult, reason: int, conversation: str) -> Iterator[str]:
     verdict = _CLASSES[case.verdict]
     yield f'<details id="{_anchor(case.id)}" class="case {verdict}">'
     yield f'<summary><span class="sign {verdict}">{_SIGNS[case.verdict]}</span><span class="what">'
@@ -177,13 +183,23 @@ def _case(case: CaseResult, reason: int, conversation: str) -> Iterator[str]:
     yield f'<span class="id">{text(case.id)}</span></span></summary>'
     yield '<div class="body">'
     rest = f"; {NAMES[case.verdict]}, {case.seconds:.2f} s"
-    if case.behaviours:
-        rest += f"; {', '.join(case.behaviours)}"
     rule, address = text(rule_of(case)), link_to(case.source, case.section)
     yield f'<p><a href="{escape(address)}">{rule}</a>{text(rest)}</p>' if address else f"<p>{rule}{text(rest)}</p>"
+    if case.verdict in PROBLEMS and reason >= _ROOMY:
+        yield from _explained(run, case, reason)
     if conversation:
         yield conversation
     yield "</div></details>"
+
+
+def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
+    """The sentence that is broken, what to change, and which other cases have the same cause."""
+    others = [each.id for each in run.cases if case.id == each.cause != each.id]
+    same = f"{len(others)} more: {', '.join(others)}" if others else case.cause if case.cause != case.id else ""
+    told = {"Sentence": sentence_of(case, run.kind), "Change": change_of(case, run.kind)}
+    for name, what in {**told, "Same cause": same}.items():
+        if what:
+            yield f"<p>{name}: {text(what, room)}</p>"
 
 
 def _moment(started: str) -> str:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
+from .told import change_of, sent_of, sentence_of
 from .words import (
     NAMES,
     PROBLEMS,
@@ -22,6 +23,7 @@ from .words import (
     printable_lines,
     rule_of,
     schema_of,
+    shortened,
     shown_lines,
     subject_of,
     tried_of,
@@ -49,12 +51,12 @@ def render(run: Run) -> bytes:
         suite = _element(root, "testsuite", names)
         _properties(suite, about)
         for case in cases:
-            _case(suite, names["name"], case)
+            _case(suite, names["name"], case, run.kind)
     ET.indent(root)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _case(suite: ET.Element, class_name: str, case: CaseResult) -> None:
+def _case(suite: ET.Element, class_name: str, case: CaseResult, kind: str) -> None:
     names = {"classname": class_name, "name": case.id.partition("/")[2] or case.id, "time": _time(case.seconds)}
     element = _element(suite, "testcase", names)
     _properties(
@@ -64,12 +66,12 @@ def _case(suite: ET.Element, class_name: str, case: CaseResult) -> None:
             "level": str(case.level),
             "source": case.source,
             "section": case.section,
-            "behaviours": " ".join(case.behaviours),
             "protocol": str(case.protocol),
             "verdict": str(case.verdict),
+            "cause": case.cause,
         },
     )
-    explained = f"{case.title}\n{rule_of(case)}\n\n{case.reason}"
+    explained = _explained(case, kind)
     if case.verdict is Verdict.FAIL:
         _element(element, "failure", {"type": str(case.level), "message": case.reason}, explained)
     elif case.verdict in (Verdict.ERROR, Verdict.SUITE_ERROR):
@@ -83,6 +85,15 @@ def _case(suite: ET.Element, class_name: str, case: CaseResult) -> None:
         _element(element, "system-out", {}, said)
     if case.stderr and case.verdict in (Verdict.FAIL, Verdict.ERROR):
         _element(element, "system-err", {}, case.stderr)
+
+
+def _explained(case: CaseResult, kind: str) -> str:
+    parts = {"Sent": shortened(sent_of(case)), "Change": change_of(case, kind)}
+    if case.cause not in ("", case.id):
+        parts["Same cause as"] = case.cause
+    lines = [case.title, rule_of(case), sentence_of(case, kind), "", case.reason]
+    lines += [f"{name}: {text}" for name, text in parts.items() if text]
+    return "\n".join(line for number, line in enumerate(lines) if line or number == 3)
 
 
 def _transcript(case: CaseResult) -> str:

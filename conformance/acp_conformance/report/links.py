@@ -35,6 +35,36 @@ _RPC_ANCHORS: Mapping[str, str] = {
     "error": "error_object",
     "batch": "batch",
 }
+_DRAFT_PAGES: Mapping[str, str] = {
+    "Initialization": "initialization",
+    "Transports": "transports",
+    "Methods": "overview",
+    "Prompt lifecycle": "prompt-lifecycle",
+    "Prompt lifecycle, Second prompts": "prompt-lifecycle",
+    "Errors": "error",
+    "Content": "content",
+    "Session updates": "prompt-lifecycle#3-agent-reports-output",
+    "Messages": "prompt-lifecycle#message-ids",
+    "Tool calls": "tool-calls",
+    "Plan": "agent-plan",
+    "Terminals": "tool-calls#display-only-terminals",
+    "Cancellation": "prompt-lifecycle#cancellation",
+    "Tool call cancellation": "schema",
+    "Terminal cancellation": "schema",
+    "Session close": "session-setup#closing-active-sessions",
+    "Session delete": "session-delete",
+    "Permission requests": "tool-calls#requesting-permission",
+    "Session setup": "session-setup",
+    "Session list": "session-list",
+    "Session resume": "session-setup#resuming-sessions",
+    "Config options": "session-config-options",
+    "Authentication": "authentication",
+    "Elicitation": "elicitation",
+    "Schema": "schema",
+    "Extensibility": "extensibility",
+}
+"""The pages of the draft by what its rules are about. Where the schema is newer than the page, the schema holds."""
+
 _RFD_HEADINGS = (
     "Shiny future",
     "Cancellation Method",
@@ -56,6 +86,9 @@ def link_to(source: str, section: str) -> str:
             return f"{_SUITE}#{_slug(section)}"
         case "ACP v1":
             return _acp(*section.split(", "))
+        case "ACP v2 draft":
+            page = _DRAFT_PAGES.get(section)
+            return f"{_ACP}/protocol/v2/{page}" if page else ""
         case "JSON-RPC 2.0":
             anchor = _RPC_ANCHORS.get(re.split(r"[\s,:]", section.lower())[0])
             return f"{_RPC}#{anchor}" if anchor else ""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from acp_conformance.core.causes import folded
 from acp_conformance.core.private import write_private
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
 from .links import link_to
-from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, schema_of, subject_of, tried_of
+from .told import change_of, sent_of, sentence_of
+from .words import NAMES, PROBLEMS, command_of, counted, printable, rule_of, schema_of, shortened, subject_of, tried_of
 
 _MOST_PROBLEMS = 50
-_LONGEST_REASON = 300
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]()<>#|~&@!"})
 
 
@@ -36,25 +37,30 @@ def _lines(run: Run) -> Iterator[str]:
     yield harmless(command_of(run))
     problems = [case for verdict in PROBLEMS for case in run.cases if case.verdict is verdict]
     own = [case for case in problems if case.verdict is not Verdict.UNREACHED]
+    causes = folded(own)
     if own:
         yield ""
-        yield "| | Case | Rule | What came |"
-        yield "| --- | --- | --- | --- |"
-        yield from (_row(run, case) for case in own[:_MOST_PROBLEMS])
-    if len(own) > _MOST_PROBLEMS:
+        yield "| | Case | Rule | What was sent | What came |"
+        yield "| --- | --- | --- | --- | --- |"
+        yield from (_row(run, case, others) for case, others in causes[:_MOST_PROBLEMS])
+    if len(causes) > _MOST_PROBLEMS:
         yield ""
-        yield f"{len(own) - _MOST_PROBLEMS} more problems are in the other reports."
+        yield f"{len(causes) - _MOST_PROBLEMS} more problems are in the other reports."
 
 
-def _row(run: Run, case: CaseResult) -> str:
+def _row(run: Run, case: CaseResult, others: Sequence[CaseResult]) -> str:
     behind = sum(each.root == case.id for each in run.cases)
-    reason = case.reason if len(case.reason) <= _LONGEST_REASON else f"{case.reason[:_LONGEST_REASON]}..."
     cases = "1 case was" if behind == 1 else f"{behind} cases were"
     more = f" ({cases} not reached because of it)" if behind else ""
     address = link_to(case.source, case.section)
     where = f"[{harmless(rule_of(case))}]({address})" if address else harmless(rule_of(case))
-    rule = f"{harmless(case.title)} {where}"
-    return f"| {NAMES[case.verdict]} | {harmless(case.id)} | {rule} | {harmless(reason)}{more} |"
+    rule = " ".join(filter(None, (harmless(case.title), where, harmless(sentence_of(case, run.kind)))))
+    if others:
+        more += f" (by the same cause, {len(others)} more: {harmless(', '.join(each.id for each in others))})"
+    if change := change_of(case, run.kind):
+        more += f" Change: {harmless(change)}"
+    sent, came = harmless(shortened(sent_of(case))), harmless(shortened(case.reason))
+    return f"| {NAMES[case.verdict]} | {harmless(case.id)} | {rule} | {sent} | {came}{more} |"
 
 
 def harmless(text: str) -> str:

@@ -7,13 +7,16 @@ harmless and fits the stream's encoding; a terminal is never wider than it is.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import click
 
+from acp_conformance.core.causes import folded
 from acp_conformance.core.result import CaseResult, Run, Verdict
 
+from .told import came_of, change_of, sent_of, sentence_of
 from .words import (
     NAMES,
     WORST_FIRST,
@@ -21,10 +24,12 @@ from .words import (
     columns,
     command_of,
     counted,
+    duration,
     grouped,
     printable,
     rule_of,
     schema_of,
+    shortened,
     subject_of,
     tried_of,
     wrapped,
@@ -51,6 +56,10 @@ _EXPLAINED = {
     Verdict.NOT_APPLICABLE: "Not applicable",
 }
 _PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+_BAR = 20
+_BAR_NEEDS = 60
+"""Columns."""
+
 _WIDE = 120
 _LAST_WORDS = 5
 """Lines."""
@@ -134,15 +143,25 @@ class Terminal:
     `width`: columns; found out by itself where it is not given.
     """
 
-    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+    def __init__(self, stream: TextIO, width: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self._paper = Paper(stream, width)
+        self._now = now
         self._total = 0
+        self._began = 0.0
+        self._expected = 0.0
         self._running: dict[str, None] = {}
         self._finished: list[CaseResult] = []
 
     def begin(self, total: int) -> None:
         """So many cases will be run."""
         self._total = total
+
+    def expect(self, seconds: float) -> None:
+        """The cases will take about so long."""
+        self._began, self._expected = self._now(), seconds
+        if self._paper.rewritable:
+            self._paper.wipe()
+            self._paper.text(f"{self._total} cases, about {duration(seconds)}")
 
     def started(self, id: str) -> None:
         """A case has begun."""
@@ -175,8 +194,29 @@ class Terminal:
         if not self._paper.rewritable:
             return
         bad = [case for case in self._finished if case.verdict in (Verdict.FAIL, Verdict.ERROR)]
-        said = [f"{len(self._finished)}/{self._total}", counted(bad) if bad else "", ", ".join(self._running)]
+        said = [
+            self._bar(),
+            f"{len(self._finished)}/{self._total}",
+            self._left(),
+            counted(bad) if bad else "",
+            ", ".join(self._running),
+        ]
         self._paper.rewrite("  ".join(printable(part) for part in said if part))
+
+    def _bar(self) -> str:
+        """How much is done; where lines are short, what is said counts more."""
+        if self._paper.width < _BAR_NEEDS:
+            return ""
+        done = _BAR * len(self._finished) // max(self._total, 1)
+        return f"[{'#' * done}{'.' * (_BAR - done)}]"
+
+    def _left(self) -> str:
+        """How long the rest takes: by the estimate, and the more by what was seen the more is done."""
+        if not self._expected:
+            return ""
+        done = len(self._finished) / max(self._total, 1)
+        seen = (self._now() - self._began) / done if done else 0.0
+        return f"{duration((done * seen + (1 - done) * self._expected) * (1 - done))} left"
 
 
 class _Summary:
@@ -218,11 +258,27 @@ class _Summary:
             self._paper.item(name + padding, counted(cases), _worst(cases))
 
     def _each(self, cases: Sequence[CaseResult]) -> None:
-        for case in cases:
+        for case, others in folded(cases):
             self._paper.item(case.id, case.title, case.verdict)
-            if case.verdict is not Verdict.CHOICE:
-                self._paper.paragraph(rule_of(case))
-            self._paper.paragraph(case.reason)
+            if case.verdict is Verdict.CHOICE:
+                self._paper.paragraph(case.reason)
+            else:
+                self._problem(case, others)
+
+    def _problem(self, case: CaseResult, others: Sequence[CaseResult]) -> None:
+        self._paper.paragraph(rule_of(case))
+        self._paper.paragraph(case.reason)
+        kind = self._run.kind
+        for name, text in (
+            ("sentence", sentence_of(case, kind)),
+            ("sent", sent_of(case)),
+            ("came", came_of(case)),
+            ("change", change_of(case, kind)),
+        ):
+            if text:
+                self._paper.paragraph(f"{name}: {shortened(text)}")
+        if others:
+            self._paper.paragraph(f"by the same cause, {len(others)} more: {', '.join(each.id for each in others)}")
 
     def _by_root(self, cases: Sequence[CaseResult]) -> None:
         """One problem, and all that it kept from being tried."""

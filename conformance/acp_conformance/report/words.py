@@ -78,6 +78,11 @@ def schema_of() -> str:
     return f"schema: {published()}"
 
 
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min`."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def protocols_of(run: Run) -> str:
     """Which versions of the protocol were judged: `protocol 1`, `protocols 1 and 2`."""
     return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"
@@ -106,6 +111,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """As `printable`, but line feeds and tabs stay: for text of several lines."""
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """`text`, cut beyond `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def columns(text: str) -> int:

@@ -392,3 +392,74 @@ def test_silence_at_requests_of_extensions_is_one_accusation() -> None:
 def test_without_that_case_each_case_tells_of_the_silence_itself() -> None:
     run = judge(load().matching(["ids/zero"]), Started(SilentAtExtensions))
     assert [case.verdict for case in run.cases] == [Verdict.FAIL]
+
+
+def shared_case(id: str, function: Callable[[Agent], Any], **options: Any) -> Case:
+    return a_case(function, id=id, shared=True, **options)
+
+
+async def answered(agent: Agent) -> None:
+    await agent.initialize()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_quick_run_has_one_process_for_the_shared_cases_of_all_groups(backend: str) -> None:
+    cases = [shared_case(f"group-{n}/case", answered) for n in range(4)]
+    started = Started()
+    assert {case.verdict for case in judge(cases, started, backend, quick=True).cases} == {Verdict.PASS}
+    assert started.count == 2  # the probe is the first
+
+
+def test_what_fails_in_company_is_judged_alone_in_a_quick_run_and_the_rest_goes_on_in_the_same_process() -> None:
+    processes: dict[str, set[int]] = {}
+
+    def fails_in(company: bool) -> Callable[[Agent], Any]:
+        async def case(agent: Agent) -> None:
+            await agent.initialize()
+            processes.setdefault("first", set()).add(id(agent))
+            if agent.brief is company:
+                fail("no")
+
+        return case
+
+    async def last(agent: Agent) -> None:
+        await answered(agent)
+        processes["last"] = {id(agent)}
+
+    cases = [shared_case("a/first", fails_in(True)), shared_case("b/last", last)]
+    assert [case.verdict for case in judge(cases, quick=True).cases] == [Verdict.PASS, Verdict.PASS]
+    assert processes["last"] < processes["first"]
+
+
+def test_a_quick_run_does_not_wait_again_for_what_proves_nothing() -> None:
+    tried: list[str] = []
+
+    async def root(agent: Agent) -> None:
+        fail("no")
+
+    async def behind(agent: Agent) -> None:
+        tried.append("behind")
+        fail("no")
+
+    cases = [shared_case("a/root", root), shared_case("a/behind", behind, after="a/root")]
+    found = by_id(judge(cases, quick=True))
+    assert found["a/root"].verdict is Verdict.FAIL
+    assert (found["a/behind"].verdict, found["a/behind"].root) == (Verdict.UNREACHED, "a/root")
+    assert tried == ["behind"]
+
+
+def test_quick_cases_start_no_process_of_their_own() -> None:
+    quick = [case for case in load() if case.quick]
+    assert len(quick) > 150
+    assert all(case.shared or case.whole_run for case in quick)
+    assert "profile/situation" not in {case.id for case in quick}
+
+
+def test_a_run_says_how_long_it_will_take_once_the_start_was_measured() -> None:
+    told: list[float] = []
+    progress = cast("Any", SimpleNamespace(begin=lambda _: None, started=lambda _: None, end=lambda _: None))
+    progress.finished, progress.expect = (lambda _: None), told.append
+    run = AgentRun(["small"], PROFILE, timeout=0.4, start=Started())
+    anyio.run(run.run, load().matching(["ids/zero"]), progress)
+    (seconds,) = told
+    assert seconds > 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 
 import anyio
 import anyio.to_thread
 
-from acp_server.client import Handlers, LocalFiles, LocalTerminals, spawn_agent
+from acp_server.client import Handlers, LocalFiles, LocalTerminals, RemoteSession, spawn_agent
 from acp_server.errors import AcpError
 from acp_server.schema import Implementation, PermissionOption, RequestPermissionRequest
 
@@ -23,6 +24,19 @@ async def ask(request: RequestPermissionRequest) -> PermissionOption | None:
     return request.options[int(line) - 1] if line.strip() else await anyio.sleep_forever()
 
 
+async def prompt(session: RemoteSession, signals: AsyncIterator[signal.Signals]) -> None:
+    """One turn, which a signal of the user stops."""
+    async with session.prompt("hello") as turn, anyio.create_task_group() as group:
+
+        async def stop() -> None:
+            async for _ in signals:
+                turn.cancel()
+
+        group.start_soon(stop)
+        await turn.wait()
+        group.cancel_scope.cancel()
+
+
 async def main(command: list[str]) -> None:
     again, resumes, version = "--again" in command, "--resume" in command, 2 if "--protocol-2" in command else 1
     command = [word for word in command if word not in ("--again", "--resume", "--protocol-2")]
@@ -34,20 +48,11 @@ async def main(command: list[str]) -> None:
         with anyio.open_signal_receiver(signal.SIGINT) as signals:
             if again:
                 try:
-                    async with session.prompt("hello") as turn:
-                        await turn.wait()
-                except AcpError as error:
-                    sys.stderr.write(f"{error}\n")
+                    await prompt(session, signals)
+                except* AcpError as errors:
+                    sys.stderr.write(f"{errors.exceptions}\n")
                 await anyio.to_thread.run_sync(sys.stdin.readline)
-            async with session.prompt("hello") as turn, anyio.create_task_group() as group:
-
-                async def stop() -> None:
-                    async for _ in signals:
-                        turn.cancel()
-
-                group.start_soon(stop)
-                await turn.wait()
-                group.cancel_scope.cancel()
+            await prompt(session, signals)
 
 
 if __name__ == "__main__":

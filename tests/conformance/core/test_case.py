@@ -26,7 +26,7 @@ def registry() -> Registry:
     made = Registry("agent")
     for id in ("ids/zero", "ids/text", "batch/empty"):
 
-        @made.case(id, level=MUST, source="ACP v1", section="Nowhere", behaviours=["A1"], needs="hang")
+        @made.case(id, level=MUST, source="ACP v1", section="Nowhere", needs="hang")
         async def rule(_: object) -> None:
             """A rule.
 
@@ -38,7 +38,7 @@ def registry() -> Registry:
 
 def test_a_case_knows_its_rule_and_its_group() -> None:
     case = registry()["ids/zero"]
-    assert (case.title, case.group, case.needs, case.behaviours) == ("A rule.", "ids", ("hang",), ("A1",))
+    assert (case.title, case.group, case.needs) == ("A rule.", "ids", ("hang",))
 
 
 @pytest.mark.parametrize(

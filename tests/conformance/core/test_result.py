@@ -17,7 +17,6 @@ def result(verdict: Verdict) -> CaseResult:
         level=Level.MUST,
         section="Nowhere",
         source="ACP v1",
-        behaviours=("A1", "B2"),
         verdict=verdict,
         reason="because",
         seconds=0.25,

@@ -20,6 +20,7 @@ from acp_conformance.agent import cases as agent_cases
 from acp_conformance.agent import profile
 from acp_conformance.agent.run import AgentRun
 from acp_conformance.core.case import Case, Level, Registry
+from acp_conformance.core.causes import folded
 from acp_conformance.core.process import Start
 from acp_conformance.core.result import Run, Verdict
 from tests.prefork import Prefork, prefork
@@ -41,7 +42,7 @@ NOT_ABOUT_CLEAN = {
     *("gating/image", "gating/audio", "gating/has-logout"),
     *("gating/no-load", "gating/no-resume", "gating/no-list", "gating/no-close", "gating/no-delete"),
     "session-cancel/queued-prompt",
-    *("initialize/logs-out", "sessions/mode-and-option-agree"),
+    *("initialize/logs-out", "sessions/mode-and-option-agree", "terminals/shown-by-tools"),
 }
 
 
@@ -102,6 +103,11 @@ def test_the_table_names_cases_that_exist(cases: Registry) -> None:
     assert all(cases.matching([pattern]) for patterns in CHOICES.values() for pattern in patterns)
 
 
+def test_every_rule_has_a_fault_that_breaks_it(cases: Registry) -> None:
+    binding = {case.id for case in cases if case.level is not Level.CHOICE}
+    assert binding - {id for ids in FAULTS.values() for id in ids} == set()
+
+
 @pytest.mark.parametrize("agent", FAULTS)
 def test_a_fault_is_caught_by_its_cases(agent: str, runs: Mapping[str, Run], cases: Registry) -> None:
     found = {result.id: (result.verdict, result.reason) for result in runs[agent].cases}
@@ -155,6 +161,15 @@ def test_a_cancelled_question_is_judged_once_where_it_is_all_that_the_client_is_
     found = {result.id: result.verdict for result in anyio.run(agent.run, cases.matching(judged)).cases}
     assert found.pop("nested/cancelled-turn-ends") is verdict
     assert set(found.values()) <= {Verdict.FAIL}
+
+
+def test_one_fault_has_one_cause_however_many_cases_it_fails(cases: Registry, agents: Prefork) -> None:
+    known = profile.load(str(HERE / "profile.toml"))
+    agent = AgentRun((*COMMAND, "gating/cannot-list"), known, timeout=SECONDS_OF_A_FAULT, start=agents.start)
+    run = anyio.run(agent.run, cases.matching(["gating/has-list", "sessions/list-*", "sessions/pages-end"]))
+    ((first, others),) = folded([result for result in run.cases if result.verdict is Verdict.FAIL])
+    assert first.id == "gating/has-list"
+    assert len(others) >= 5
 
 
 @pytest.mark.parametrize("group", sorted({case.group for case in agent_cases.load()}))

@@ -82,3 +82,26 @@ class StaysBusy(Client):
         params = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": "hello"}]}
         await self.request("session/prompt", params)
         self.in_turn = False
+
+
+class PromptsMeanwhile(Client):
+    """Sends what is typed at once, also while a turn runs."""
+
+    async def prompt(self) -> None:
+        self.typing = asyncio.create_task(self.type_on())
+        await super().prompt()
+
+    async def type_on(self) -> None:
+        await self.typed()
+        if self.meanwhile():
+            await super().prompt()
+
+    def meanwhile(self) -> bool:
+        return True
+
+
+class PromptsWhileItStops(PromptsMeanwhile):
+    """Sends what is typed without waiting for the end of a turn that was cancelled."""
+
+    def meanwhile(self) -> bool:
+        return self.cancelling

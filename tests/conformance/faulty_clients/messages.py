@@ -348,3 +348,12 @@ class DiesOfUnknownToolCalls(Client):
             self.calls.add(update["toolCallId"])
         elif update["sessionUpdate"] == "tool_call_update":
             _ = dict.fromkeys(self.calls, True)[update["toolCallId"]]
+
+
+class AnswersCompletions(Client):
+    """Answers the completion of an elicitation that it does not know."""
+
+    def notified(self, message: dict[str, Any]) -> None:
+        if message["method"] == "elicitation/complete":
+            self.answer(None, error={"code": -32602, "message": "No such elicitation"})
+        super().notified(message)

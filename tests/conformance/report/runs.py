@@ -24,7 +24,6 @@ def result(id: str, verdict: Verdict = Verdict.PASS, reason: str = "", **more: o
         "level": LEVELS.get(verdict, Level.MUST),
         "section": "Prompt Turn, Cancellation",
         "source": "ACP v1",
-        "behaviours": ["F1", "A1"],
         "seconds": 0.125,
         **more,
     }
@@ -67,7 +66,6 @@ def hostile() -> Run:
             title=HOSTILE,
             section=HOSTILE,
             source=HOSTILE,
-            behaviours=[HOSTILE],
             transcript=said,
             stderr=f"first\n\tsecond {HOSTILE}\n",
         )

@@ -49,7 +49,11 @@ def test_each_verdict_is_told_in_the_formats_words() -> None:
     (failure,) = case_named(root, "a-fail").findall("failure")
     assert failure.get("message") == 'the request "7" was answered with 7'
     assert failure.text == (
-        'The rule of a-fail is kept.\nMUST, ACP v1, Prompt Turn, Cancellation\n\nthe request "7" was answered with 7'
+        "The rule of a-fail is kept.\nMUST, ACP v1, Prompt Turn, Cancellation\n"
+        "The Agent MUST respond to the original session/prompt request with the cancelled stop reason, and MUST catch "
+        "the errors of what it aborts. Updates come before that response. A cancel is for an ongoing prompt turn.\n\n"
+        'the request "7" was answered with 7\n'
+        "Change: Send an id back as the JSON value that came, and key open requests by its type and value."
     )
     (skipped,) = case_named(root, "not-there").findall("skipped")
     assert skipped.get("message") == "not applicable: session/load is not announced"
@@ -62,7 +66,6 @@ def test_level_section_and_verdict_are_properties() -> None:
         "level": "SHOULD",
         "source": "ACP v1",
         "section": "Prompt Turn, Cancellation",
-        "behaviours": "F1 A1",
         "protocol": "1",
         "verdict": "warn",
     }

@@ -36,7 +36,7 @@ def test_a_run_without_problems_has_no_table() -> None:
 def test_what_a_subject_says_is_no_mark_up() -> None:
     text, links = re.subn(r"(?<!\\)\]\(https://agentclientprotocol[^)]*\)", "", markdown.render(hostile()))
     assert re.findall(r"(?<!\\)[<>`\[\]]", text) == ["["] * links  # the suite's own links
-    assert all(row.count(" | ") == 3 for row in rows(text))
+    assert all(row.count(" | ") == 4 for row in rows(text))
     assert "https://example" not in markdown.render(run(result("a/b", Verdict.FAIL, "https://example.com or @someone")))
 
 

@@ -93,7 +93,28 @@ def test_the_line_names_the_cases_that_are_running() -> None:
     for id in ("a/1", "a/2", "a/3"):
         terminal.started(id)
     terminal.finished(result("a/2", Verdict.ERROR, "boom"))
-    assert screen.written.rsplit("\x1b[K", 1)[1] == "1/3  1 could not run  a/1, a/3"
+    assert screen.written.rsplit("\x1b[K", 1)[1] == "[######..............]  1/3  1 could not run  a/1, a/3"
+
+
+def judged_by_the_clock(screen: Screen, times: list[float]) -> str:
+    terminal = Terminal(screen, 80, now=lambda: times.pop(0))
+    terminal.begin(4)
+    terminal.expect(100)
+    terminal.started("a/1")
+    terminal.finished(result("a/1"))
+    return screen.written
+
+
+def test_on_a_terminal_a_run_begins_with_an_estimate_and_goes_on_with_a_bar() -> None:
+    lines = COLOUR.sub("", judged_by_the_clock(Screen(), [0, 50])).replace("\n", "\r\x1b[K").split("\r\x1b[K")
+    assert "4 cases, about 2 min" in lines
+    assert "[....................]  0/4  2 min left  a/1" in lines
+    # A quarter took 50 s where 25 were expected: the rest takes longer, too.
+    assert lines[-1] == "[#####...............]  1/4  2 min left"
+
+
+def test_elsewhere_there_is_neither_bar_nor_estimate() -> None:
+    assert judged_by_the_clock(Screen(terminal=False), [0, 50]) == ""
 
 
 def test_there_are_colours_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,6 @@ async def _unanswered(agent: Agent, line: bytes) -> None:
     source=RPC,
     after="bad-input/not-json-survives",
     section=ERRORS,
-    behaviours=["A8"],
     shared=True,
 )
 async def not_json(agent: Agent) -> None:
@@ -71,7 +70,6 @@ async def not_json(agent: Agent) -> None:
     source=RPC,
     after="bad-input/not-json-survives",
     section=ERRORS,
-    behaviours=["A8"],
     shared=True,
 )
 async def cut_short(agent: Agent) -> None:
@@ -85,7 +83,6 @@ async def cut_short(agent: Agent) -> None:
     source="ACP v1",
     after="bad-input/invalid-utf-8-survives",
     section="Transports",
-    behaviours=["L5"],
     shared=True,
 )
 async def invalid_utf_8(agent: Agent) -> None:
@@ -99,7 +96,6 @@ async def invalid_utf_8(agent: Agent) -> None:
     source=RPC,
     after="bad-input/scalar-survives",
     section=ERRORS,
-    behaviours=["A9"],
     shared=True,
 )
 async def number(agent: Agent) -> None:
@@ -113,7 +109,6 @@ async def number(agent: Agent) -> None:
     source=RPC,
     after="bad-input/scalar-survives",
     section=ERRORS,
-    behaviours=["A9"],
     shared=True,
 )
 async def string(agent: Agent) -> None:
@@ -127,7 +122,6 @@ async def string(agent: Agent) -> None:
     source=RPC,
     after="bad-input/scalar-survives",
     section=ERRORS,
-    behaviours=["A9"],
     shared=True,
 )
 async def null(agent: Agent) -> None:
@@ -141,7 +135,6 @@ async def null(agent: Agent) -> None:
     source=RPC,
     after="bad-input/invalid-request-survives",
     section="3 Compatibility",
-    behaviours=["A10"],
     shared=True,
 )
 async def no_version(agent: Agent) -> None:
@@ -163,7 +156,6 @@ async def no_version(agent: Agent) -> None:
     source=RPC,
     after="bad-input/invalid-request-survives",
     section="4 Request object: jsonrpc",
-    behaviours=["A10"],
     shared=True,
 )
 async def other_version(agent: Agent) -> None:
@@ -177,7 +169,6 @@ async def other_version(agent: Agent) -> None:
     source=RPC,
     after="bad-input/invalid-request-survives",
     section="4 Request object: method",
-    behaviours=["A10"],
     shared=True,
 )
 async def method_no_string(agent: Agent) -> None:
@@ -191,7 +182,6 @@ async def method_no_string(agent: Agent) -> None:
     source=RPC,
     after="bad-input/bad-params-survive",
     section="4.2 Parameter Structures",
-    behaviours=["A10"],
     shared=True,
 )
 async def params_no_structure(agent: Agent) -> None:
@@ -206,7 +196,6 @@ async def params_no_structure(agent: Agent) -> None:
     source=RPC,
     after="bad-input/bad-params-survive",
     section=ERRORS,
-    behaviours=["A7"],
     shared=True,
 )
 async def missing_param(agent: Agent) -> None:
@@ -221,7 +210,6 @@ async def missing_param(agent: Agent) -> None:
     source=RPC,
     after="bad-input/bad-params-survive",
     section=ERRORS,
-    behaviours=["A7"],
     shared=True,
 )
 async def wrong_param_type(agent: Agent) -> None:
@@ -236,7 +224,6 @@ async def wrong_param_type(agent: Agent) -> None:
     source=RPC,
     after="bad-input/bad-params-survive",
     section=ERRORS,
-    behaviours=["A7"],
     shared=True,
 )
 async def wrong_nested_param(agent: Agent) -> None:
@@ -251,7 +238,6 @@ async def wrong_nested_param(agent: Agent) -> None:
     source=RPC,
     after="bad-input/bad-params-survive",
     section=ERRORS,
-    behaviours=["A7"],
     shared=True,
 )
 async def positional_params(agent: Agent) -> None:
@@ -260,31 +246,31 @@ async def positional_params(agent: Agent) -> None:
     await (await agent.request("session/new", [str(agent.cwd), []])).error()
 
 
-@case("bad-input/notification-bad-params", level=MUST, source=RPC, section=NOTIFICATION, behaviours=["A5", "F15"])
+@case("bad-input/notification-bad-params", level=MUST, source=RPC, section=NOTIFICATION)
 async def notification_bad_params(agent: Agent) -> None:
     """A notification whose parameters do not fit is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}\n')
 
 
-@case("bad-input/stray-response", level=MUST, source=RPC, section="5 Response object", behaviours=["A11"])
+@case("bad-input/stray-response", level=MUST, source=RPC, section="5 Response object")
 async def stray_response(agent: Agent) -> None:
     """A response to nothing that the agent asked is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":{}}\n')
 
 
-@case("bad-input/stray-error", level=MUST, source=RPC, section="5 Response object", behaviours=["A11"])
+@case("bad-input/stray-error", level=MUST, source=RPC, section="5 Response object")
 async def stray_error(agent: Agent) -> None:
     """An error with the id null, as clients send it for what they cannot read, is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n')
 
 
-@case("bad-input/bad-response", level=MUST, source=RPC, section="5 Response object", behaviours=["A11"])
+@case("bad-input/bad-response", level=MUST, source=RPC, section="5 Response object")
 async def bad_response(agent: Agent) -> None:
     """A response that is malformed is not answered either: two peers could go on like that for ever."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":1,"error":"boom"}\n')
 
 
-@case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L7"], shared=True)
+@case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, shared=True)
 async def blank_line(agent: Agent) -> None:
     """A blank line is ignored or answered as a line that is not JSON."""
     await agent.initialize()
@@ -295,7 +281,7 @@ async def blank_line(agent: Agent) -> None:
     choice(f"answered with {codes[0]}" if codes else "ignored")
 
 
-@case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, behaviours=["L8"], shared=True)
+@case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, shared=True)
 async def no_internals(agent: Agent) -> None:
     """Whether errors show the inside of the agent: a traceback or a path of its source."""
     await agent.initialize()

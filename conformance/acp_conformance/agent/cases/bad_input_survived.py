@@ -15,7 +15,7 @@ async def _survived(agent: Agent, line: bytes) -> None:
     await agent.fence()
 
 
-@case("bad-input/not-json-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"], shared=True)
+@case("bad-input/not-json-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def not_json_survives(agent: Agent) -> None:
     """After a line that is not JSON, the next request is served."""
     await _survived(agent, GARBAGE)
@@ -26,7 +26,6 @@ async def not_json_survives(agent: Agent) -> None:
     level=MUST,
     source="ACP v1",
     section="Transports",
-    behaviours=["L5"],
     shared=True,
 )
 async def invalid_utf_8_survives(agent: Agent) -> None:
@@ -34,19 +33,19 @@ async def invalid_utf_8_survives(agent: Agent) -> None:
     await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/\xff\xfe","params":{}}\n')
 
 
-@case("bad-input/scalar-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A9"], shared=True)
+@case("bad-input/scalar-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def scalar_survives(agent: Agent) -> None:
     """After lines that are JSON and no objects, the next request is served."""
     await _survived(agent, b'42\nnull\ntrue\n"x"\n')
 
 
-@case("bad-input/invalid-request-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A10"], shared=True)
+@case("bad-input/invalid-request-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def invalid_request_survives(agent: Agent) -> None:
     """After objects that are not messages, the next request is served."""
     await _survived(agent, b'{}\n{"jsonrpc":"2.0"}\n{"jsonrpc":"2.0","method":{}}\n{"jsonrpc":2,"method":"x"}\n')
 
 
-@case("bad-input/bad-params-survive", level=MUST, source=RPC, section=ERRORS, behaviours=["A7"], shared=True)
+@case("bad-input/bad-params-survive", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def bad_params_survive(agent: Agent) -> None:
     """After a request whose parameters do not fit, the next request is served."""
     await agent.initialize()
@@ -60,7 +59,6 @@ async def bad_params_survive(agent: Agent) -> None:
     level=MUST,
     source=RPC,
     section=NOTIFICATION,
-    behaviours=["A5"],
     shared=True,
 )
 async def notification_bad_params_survives(agent: Agent) -> None:
@@ -76,7 +74,6 @@ async def notification_bad_params_survives(agent: Agent) -> None:
     level=MUST,
     source=RPC,
     section="5 Response object",
-    behaviours=["A11", "A12"],
     shared=True,
 )
 async def bad_response_survives(agent: Agent) -> None:
@@ -96,7 +93,6 @@ async def bad_response_survives(agent: Agent) -> None:
     level=MUST,
     source="RFC 8259",
     section="2 JSON Grammar",
-    behaviours=["L7"],
     shared=True,
 )
 async def blank_lines_survive(agent: Agent) -> None:
@@ -109,7 +105,6 @@ async def blank_lines_survive(agent: Agent) -> None:
     level=MUST,
     source="RFC 8259",
     section="8.1 Encoding",
-    behaviours=["L7"],
     shared=True,
 )
 async def byte_order_mark_survives(agent: Agent) -> None:
@@ -117,13 +112,13 @@ async def byte_order_mark_survives(agent: Agent) -> None:
     await _survived(agent, b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"_conformance/note"}\n')
 
 
-@case("bad-input/nul-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8"], shared=True)
+@case("bad-input/nul-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def nul_survives(agent: Agent) -> None:
     """After a line of NUL bytes, the next request is served."""
     await _survived(agent, b"\0\0\0\0\n")
 
 
-@case("bad-input/long-garbage-survives", level=MUST, source=RPC, section=ERRORS, behaviours=["A8", "L4"], shared=True)
+@case("bad-input/long-garbage-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def long_garbage_survives(agent: Agent) -> None:
     """After a megabyte that is not JSON, the next request is served."""
     await _survived(agent, b"x" * 1_000_000 + b"\n")
@@ -134,7 +129,6 @@ async def long_garbage_survives(agent: Agent) -> None:
     level=SHOULD,
     source="RFC 8259",
     section="9 Parsers",
-    behaviours=["A8"],
     shared=True,
 )
 async def deep_nesting_survives(agent: Agent) -> None:
@@ -148,7 +142,6 @@ async def deep_nesting_survives(agent: Agent) -> None:
     level=SHOULD,
     source="RFC 8259",
     section="9 Parsers",
-    behaviours=["A8"],
     shared=True,
 )
 async def huge_number_survives(agent: Agent) -> None:
@@ -161,7 +154,6 @@ async def huge_number_survives(agent: Agent) -> None:
     level=MUST,
     source="RFC 8259",
     section="4 Objects",
-    behaviours=["L7"],
     shared=True,
 )
 async def duplicate_names_survive(agent: Agent) -> None:
@@ -174,7 +166,6 @@ async def duplicate_names_survive(agent: Agent) -> None:
     level=MUST,
     source="RFC 8259",
     section="8.2 Unicode",
-    behaviours=["L6"],
     shared=True,
 )
 async def lone_surrogate_survives(agent: Agent) -> None:

@@ -66,7 +66,6 @@ async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
     source="ACP v1",
     after="batch/survives",
     section="Transports, stdio",
-    behaviours=["H1", "H2"],
 )
 async def taken_or_refused(agent: Agent) -> None:
     """Batches are taken or refused."""
@@ -81,7 +80,7 @@ async def taken_or_refused(agent: Agent) -> None:
     )
 
 
-@case("batch/survives", level=SHOULD, strict=MUST, source=RPC, section=BATCH, behaviours=["H1"])
+@case("batch/survives", level=SHOULD, strict=MUST, source=RPC, section=BATCH)
 async def survives(agent: Agent) -> None:
     """After an array, the next request is served."""
     await agent.initialize()
@@ -96,7 +95,6 @@ async def survives(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H1"],
 )
 async def invalid_survives(agent: Agent) -> None:
     """After an array of things that are not messages, the next request is served."""
@@ -112,7 +110,6 @@ async def invalid_survives(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H1", "H3"],
 )
 async def one_array(agent: Agent) -> None:
     """An array of requests is answered with one array, or refused as a whole with one -32600."""
@@ -129,7 +126,6 @@ async def one_array(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H3"],
 )
 async def each_request(agent: Agent) -> None:
     """The array has one response for each request, with its id."""
@@ -148,7 +144,6 @@ async def each_request(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H3"],
 )
 async def no_response_to_notifications(agent: Agent) -> None:
     """In an array of requests and notifications, only the requests have a response."""
@@ -165,7 +160,6 @@ async def no_response_to_notifications(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H3"],
 )
 async def only_notifications(agent: Agent) -> None:
     """An array of nothing but notifications is not answered, not even with an empty array."""
@@ -173,7 +167,7 @@ async def only_notifications(agent: Agent) -> None:
         fail(f"the answer is {answers!r:.300}")
 
 
-@case("batch/empty", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH, behaviours=["H2"])
+@case("batch/empty", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH)
 async def empty(agent: Agent) -> None:
     """An empty array is answered with one -32600, which is not an array."""
     await agent.initialize()
@@ -189,7 +183,6 @@ async def empty(agent: Agent) -> None:
     source=RPC,
     after="batch/invalid-survives",
     section=BATCH,
-    behaviours=["H2"],
 )
 async def invalid_members(agent: Agent) -> None:
     """Each member of an array that is not a message has a -32600 of its own."""
@@ -209,7 +202,6 @@ async def invalid_members(agent: Agent) -> None:
     source=RPC,
     after="batch/invalid-survives",
     section=BATCH,
-    behaviours=["H3"],
 )
 async def mixed(agent: Agent) -> None:
     """A member that is not a message does not keep the others from being served."""
@@ -222,9 +214,7 @@ async def mixed(agent: Agent) -> None:
         fail(f"a request, an invalid member and a notification are answered with {answers!r:.300}")
 
 
-@case(
-    "batch/responses", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH, behaviours=["H9"]
-)
+@case("batch/responses", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH)
 async def responses(agent: Agent) -> None:
     """An array of responses that the agent does not await is not answered, if it takes batches."""
     await _takes_batches(agent)
@@ -239,7 +229,6 @@ async def responses(agent: Agent) -> None:
     source=RPC,
     after="batch/survives",
     section=BATCH,
-    behaviours=["H4", "H5"],
     needs="hang",
 )
 async def slow_member(agent: Agent) -> None:

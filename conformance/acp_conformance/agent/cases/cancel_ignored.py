@@ -17,7 +17,6 @@ NOTIFICATION = ("JSON-RPC 2.0", "4.1 Notification")
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["A5"],
     needs="hang",
 )
 async def is_not_answered(agent: Agent) -> None:
@@ -34,7 +33,6 @@ async def is_not_answered(agent: Agent) -> None:
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["B7", "K3"],
 )
 async def ignores_an_unknown_id(agent: Agent) -> None:
     """A cancel for a request that never was is ignored."""
@@ -54,7 +52,6 @@ async def ignores_an_unknown_id(agent: Agent) -> None:
     level=SHOULD,
     source=SOURCE,
     section="FAQ, What happens if a request completes before the cancellation is processed?",
-    behaviours=["B7"],
     needs="hang",
 )
 async def does_not_keep_an_unknown_id(agent: Agent) -> None:
@@ -75,7 +72,6 @@ async def does_not_keep_an_unknown_id(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="FAQ, What happens if a request completes before the cancellation is processed?",
-    behaviours=["B7", "E3"],
     needs="quick",
 )
 async def ignores_the_answered(agent: Agent) -> None:
@@ -95,7 +91,6 @@ async def ignores_the_answered(agent: Agent) -> None:
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["B13"],
 )
 async def ignores_bad_params(agent: Agent) -> None:
     """A cancel that does not name a request is not answered and ends nothing."""
@@ -112,7 +107,6 @@ async def ignores_bad_params(agent: Agent) -> None:
     level=CHOICE,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["L1"],
     needs="hang",
 )
 async def as_a_request(agent: Agent) -> None:
@@ -130,7 +124,6 @@ async def as_a_request(agent: Agent) -> None:
     level=CHOICE,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["A15", "L2"],
     needs="hang",
 )
 async def other_spelling(agent: Agent) -> None:

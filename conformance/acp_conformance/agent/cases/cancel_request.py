@@ -39,7 +39,7 @@ async def cancelled_by_id(agent: Agent, session: str, prompt: Pending) -> None:
         not_applicable("$/cancel_request has no effect on a prompt, which is allowed")
 
 
-@case("cancel-request/answers-once", level=MUST, source=SOURCE, section=SECTION, behaviours=["B1", "A1"], needs="hang")
+@case("cancel-request/answers-once", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def answers_once(agent: Agent) -> None:
     """A request that is cancelled by its id is answered exactly once."""
     session = await agent.session()
@@ -55,7 +55,6 @@ async def answers_once(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["B1", "F17"],
     needs="hang",
     shared=True,
 )
@@ -76,7 +75,6 @@ async def gives_a_valid_answer(agent: Agent) -> None:
     level=CHOICE,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F17"],
     needs="hang",
     shared=True,
 )
@@ -91,9 +89,7 @@ async def how_a_prompt_ends(agent: Agent) -> None:
     choice(f"with the stop reason {stop_reason(answer.get('result'))!r}")
 
 
-@case(
-    "cancel-request/other-requests", level=MUST, source=SOURCE, section="Shiny future", behaviours=["B9"], needs="hang"
-)
+@case("cancel-request/other-requests", level=MUST, source=SOURCE, section="Shiny future", needs="hang")
 async def leaves_other_requests(agent: Agent) -> None:
     """Other requests run on."""
     session, other = await agent.session(), await agent.session()
@@ -104,7 +100,7 @@ async def leaves_other_requests(agent: Agent) -> None:
         fail(f"another request was answered as well: {str(beside.answers[0])[:200]}", at=beside.position)
 
 
-@case("cancel-request/type-of-the-id", level=MUST, source="JSON-RPC 2.0", section="4", behaviours=["A2"], needs="hang")
+@case("cancel-request/type-of-the-id", level=MUST, source="JSON-RPC 2.0", section="4", needs="hang")
 async def minds_the_type_of_the_id(agent: Agent) -> None:
     """The cancel of "7" does not cancel the request 7."""
     session = await agent.session()
@@ -121,7 +117,6 @@ async def minds_the_type_of_the_id(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["A2"],
     needs="hang",
     shared=True,
 )
@@ -141,7 +136,6 @@ async def takes_a_text_id(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["B3", "B4"],
     needs="hang",
     shared=True,
 )
@@ -160,7 +154,7 @@ async def takes_effect_right_behind_the_request(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("cancel-request/twice", level=MUST, source=SOURCE, section=SECTION, behaviours=["B8", "A1"], needs="hang")
+@case("cancel-request/twice", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def twice_is_once(agent: Agent) -> None:
     """Cancelled twice by its id, a request is answered once."""
     await supporting(agent)
@@ -178,7 +172,6 @@ async def twice_is_once(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="FAQ, How does this relate to existing cancellation mechanisms like session/cancel?",
-    behaviours=["E7", "A1"],
     needs="hang",
 )
 async def beside_session_cancel(agent: Agent) -> None:
@@ -203,7 +196,6 @@ async def beside_session_cancel(agent: Agent) -> None:
     level=MUST,
     source="ACP v1",
     section="Prompt Turn, Cancellation",
-    behaviours=["F17", "F7"],
     needs=["hang", "quick"],
     shared=True,
 )
@@ -219,7 +211,6 @@ async def session_lives(agent: Agent) -> None:
     level=SHOULD,
     source=SOURCE,
     section=SECTION,
-    behaviours=["B16", "B17"],
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
@@ -237,7 +228,6 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     level=SHOULD,
     source="ACP v1",
     section="Extensibility, The _meta Field",
-    behaviours=["L3"],
     needs="hang",
     shared=True,
 )
@@ -250,7 +240,7 @@ async def bears_meta(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("cancel-request/session-new", level=MUST, source=SOURCE, section=SECTION, behaviours=["B18", "A1", "E1"])
+@case("cancel-request/session-new", level=MUST, source=SOURCE, section=SECTION)
 async def session_new_is_answered_once(agent: Agent) -> None:
     """A session/new with its cancel right behind it is answered once: with a session or with -32800."""
     await agent.session()

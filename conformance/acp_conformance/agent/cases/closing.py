@@ -29,7 +29,7 @@ async def _exits(agent: Agent, cause: str) -> int:
         raise Outcome(Verdict.FAIL, f"{2 * still.seconds:.3g} s after {cause} it still runs") from still
 
 
-@case("closing/exits", level=SHOULD, source=ACP, section=STDIO, behaviours=["G7"])
+@case("closing/exits", level=SHOULD, source=ACP, section=STDIO)
 async def exits(agent: Agent) -> None:
     """The agent ends when its input ends."""
     await agent.initialize()
@@ -37,14 +37,14 @@ async def exits(agent: Agent) -> None:
     await _exits(agent, "the end of its input")
 
 
-@case("closing/exits-at-once", level=SHOULD, source=ACP, section=STDIO, behaviours=["G7"])
+@case("closing/exits-at-once", level=SHOULD, source=ACP, section=STDIO)
 async def exits_at_once(agent: Agent) -> None:
     """The agent ends when its input ends before anything was said."""
     await agent.end_input()
     await _exits(agent, "the end of its input")
 
 
-@case("closing/exits-during-turn", level=SHOULD, source=ACP, section=STDIO, behaviours=["G6", "G7"], needs="hang")
+@case("closing/exits-during-turn", level=SHOULD, source=ACP, section=STDIO, needs="hang")
 async def exits_during_turn(agent: Agent) -> None:
     """The agent ends when its input ends while a turn runs."""
     session = await agent.session()
@@ -53,7 +53,7 @@ async def exits_during_turn(agent: Agent) -> None:
     await _exits(agent, "the end of its input")
 
 
-@case("closing/exits-while-asking", level=SHOULD, source=ACP, section=STDIO, behaviours=["G1"], needs="permission")
+@case("closing/exits-while-asking", level=SHOULD, source=ACP, section=STDIO, needs="permission")
 async def exits_while_asking(agent: Agent) -> None:
     """The agent ends when its input ends while it waits for an answer of the client."""
     session = await agent.session()
@@ -64,7 +64,7 @@ async def exits_while_asking(agent: Agent) -> None:
     await _exits(agent, "the end of its input")
 
 
-@case("closing/status", level=SHOULD, source=ACP, section=STDIO, behaviours=["G7"])
+@case("closing/status", level=SHOULD, source=ACP, section=STDIO)
 async def status(agent: Agent) -> None:
     """The end of input is not a failure: the exit status is 0."""
     await agent.initialize()
@@ -73,7 +73,7 @@ async def status(agent: Agent) -> None:
         fail(f"the exit status is {status}")
 
 
-@case("closing/answers-first", level=SHOULD, source="JSON-RPC 2.0", section="5 Response object", behaviours=["G5"])
+@case("closing/answers-first", level=SHOULD, source="JSON-RPC 2.0", section="5 Response object")
 async def answers_first(agent: Agent) -> None:
     """A request right before the end of input is answered."""
     await agent.initialize()
@@ -85,7 +85,7 @@ async def answers_first(agent: Agent) -> None:
         fail("its output ends without the answer")
 
 
-@case("closing/turn-at-end", level=CHOICE, source=ACP, section=STDIO, behaviours=["G6", "D2", "D3"], needs="hang")
+@case("closing/turn-at-end", level=CHOICE, source=ACP, section=STDIO, needs="hang")
 async def turn_at_end(agent: Agent) -> None:
     """A prompt whose turn runs when the input ends is answered or not."""
     session = await agent.session()
@@ -98,7 +98,7 @@ async def turn_at_end(agent: Agent) -> None:
     choice(f"answered with {code_of(answer) if 'error' in answer else answer.get('result')}")
 
 
-@case("closing/no-newline", level=CHOICE, source=ACP, section=STDIO, behaviours=["G11"])
+@case("closing/no-newline", level=CHOICE, source=ACP, section=STDIO)
 async def no_newline(agent: Agent) -> None:
     """A complete last message without a newline is served or dropped."""
     await agent.initialize()
@@ -108,7 +108,7 @@ async def no_newline(agent: Agent) -> None:
     choice("served" if pending.answers else "dropped")
 
 
-@case("closing/cut-short", level=SHOULD, source=ACP, section=STDIO, behaviours=["G11"])
+@case("closing/cut-short", level=SHOULD, source=ACP, section=STDIO)
 async def cut_short(agent: Agent) -> None:
     """Input that ends inside of a message is the end of input: the agent ends."""
     await agent.initialize()
@@ -117,7 +117,7 @@ async def cut_short(agent: Agent) -> None:
     await _exits(agent, "the end of its input")
 
 
-@case("closing/broken-pipe", level=CHOICE, source=ACP, section=STDIO, behaviours=["G8", "G9"])
+@case("closing/broken-pipe", level=CHOICE, source=ACP, section=STDIO)
 async def broken_pipe(agent: Agent) -> None:
     """Whether the agent ends when the client reads no more of what it writes is left open."""
     await agent.initialize()
@@ -132,7 +132,7 @@ async def broken_pipe(agent: Agent) -> None:
     choice(f"{agent.patience:.3g} s after its output broke it still runs")
 
 
-@case("closing/broken-pipe-then-end", level=SHOULD, source=ACP, section=STDIO, behaviours=["G8"])
+@case("closing/broken-pipe-then-end", level=SHOULD, source=ACP, section=STDIO)
 async def broken_pipe_then_end(agent: Agent) -> None:
     """The agent ends when its output is broken and its input ends."""
     await agent.initialize()
@@ -142,7 +142,7 @@ async def broken_pipe_then_end(agent: Agent) -> None:
     await _exits(agent, "both ends were closed")
 
 
-@case("closing/terminated", level=SHOULD, source=ACP, section=STDIO, behaviours=["D10"])
+@case("closing/terminated", level=SHOULD, source=ACP, section=STDIO)
 async def terminated(agent: Agent) -> None:
     """The agent ends when it is terminated (SIGTERM)."""
     await agent.initialize()
@@ -150,7 +150,7 @@ async def terminated(agent: Agent) -> None:
     await _exits(agent, "SIGTERM")
 
 
-@case("closing/terminated-during-turn", level=SHOULD, source=ACP, section=STDIO, behaviours=["D10"], needs="hang")
+@case("closing/terminated-during-turn", level=SHOULD, source=ACP, section=STDIO, needs="hang")
 async def terminated_during_turn(agent: Agent) -> None:
     """The agent ends when it is terminated (SIGTERM) while a turn runs."""
     session = await agent.session()
@@ -164,7 +164,7 @@ def _left(agent: Agent) -> set[int]:
     return {*agent.process.company(), *(strays(agent.mark) if agent.mark else ())}
 
 
-@case("closing/leaves-nothing", level=SHOULD, source=ACP, section=STDIO, behaviours=["G17"])
+@case("closing/leaves-nothing", level=SHOULD, source=ACP, section=STDIO)
 async def leaves_nothing(agent: Agent) -> None:
     """No process that the agent started outlives it."""
     await agent.session()
@@ -177,7 +177,7 @@ async def leaves_nothing(agent: Agent) -> None:
     fail(f"{len(_left(agent))} of its processes live on, {agent.patience:.3g} s after its end")
 
 
-@case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, behaviours=["G14"], needs="hang")
+@case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, needs="hang")
 async def quiet_end(agent: Agent) -> None:
     """Whether the end of input during a turn leaves a traceback on standard error."""
     session = await agent.session()
@@ -188,7 +188,7 @@ async def quiet_end(agent: Agent) -> None:
         choice("a traceback")
 
 
-@case("closing/output-lasts", level=MUST, source=ACP, section=STDIO, behaviours=["G4"])
+@case("closing/output-lasts", level=MUST, source=ACP, section=STDIO)
 async def output_lasts(agent: Agent) -> None:
     """The agent keeps its output open as long as its input is open."""
     await agent.session()

@@ -29,73 +29,73 @@ async def _echoed(agent: Agent, id: JsonId) -> None:
         )
 
 
-@case("ids/integer", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/integer", level=MUST, source=RPC, section=SECTION, shared=True)
 async def integer(agent: Agent) -> None:
     """An integer id comes back as that integer."""
     await _echoed(agent, 1234567)
 
 
-@case("ids/zero", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/zero", level=MUST, source=RPC, section=SECTION, shared=True)
 async def zero(agent: Agent) -> None:
     """The id 0 is an id like any other."""
     await _echoed(agent, 0)
 
 
-@case("ids/negative", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
+@case("ids/negative", level=MUST, source=ACP, section=SCHEMA, shared=True)
 async def negative(agent: Agent) -> None:
     """A negative id comes back as it is."""
     await _echoed(agent, -5)
 
 
-@case("ids/wide", level=MUST, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
+@case("ids/wide", level=MUST, source=ACP, section=SCHEMA, shared=True)
 async def wide(agent: Agent) -> None:
     """An id beyond 32 bits comes back as it is."""
     await _echoed(agent, 2**53 - 1)
 
 
-@case("ids/widest", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A2"], shared=True)
+@case("ids/widest", level=SHOULD, source=ACP, section=SCHEMA, shared=True)
 async def widest(agent: Agent) -> None:
     """The largest 64-bit integer comes back as it is."""
     await _echoed(agent, 2**63 - 1)
 
 
-@case("ids/string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def string(agent: Agent) -> None:
     """A string id comes back as that string."""
     await _echoed(agent, "2f1c9a1e-5b1d-4a57-9c5e-3a8a6c0f1b77")
 
 
-@case("ids/digits", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/digits", level=MUST, source=RPC, section=SECTION, shared=True)
 async def digits(agent: Agent) -> None:
     """A string id that looks like a number comes back as a string."""
     await _echoed(agent, "7")
 
 
-@case("ids/empty-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/empty-string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def empty_string(agent: Agent) -> None:
     """The empty string is an id like any other."""
     await _echoed(agent, "")
 
 
-@case("ids/any-text", level=MUST, source=RPC, section=SECTION, behaviours=["A2", "A13"], shared=True)
+@case("ids/any-text", level=MUST, source=RPC, section=SECTION, shared=True)
 async def any_text(agent: Agent) -> None:
     """A string id with quotes, newlines, control characters and characters of any script comes back as it is."""
     await _echoed(agent, 'a"b\\c\nd\te\x00f\u2028g é 漢 🦊')
 
 
-@case("ids/long-string", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/long-string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def long_string(agent: Agent) -> None:
     """A string id of a few thousand characters comes back whole."""
     await _echoed(agent, "0123456789abcdef" * 256)
 
 
-@case("ids/null", level=SHOULD, source=ACP, section=SCHEMA, behaviours=["A4"], shared=True)
+@case("ids/null", level=SHOULD, source=ACP, section=SCHEMA, shared=True)
 async def null(agent: Agent) -> None:
     """A request whose id is null, which is discouraged and allowed, is answered with the id null."""
     await _echoed(agent, None)
 
 
-@case("ids/result-too", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], shared=True)
+@case("ids/result-too", level=MUST, source=RPC, section=SECTION)
 async def result_too(agent: Agent) -> None:
     """A result carries the id of its request as errors do."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")
@@ -110,7 +110,6 @@ async def result_too(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section=SCHEMA,
-    behaviours=["A2"],
     after="ids/widest",
     shared=True,
 )
@@ -125,7 +124,7 @@ async def _made(agent: Agent, id: JsonId) -> None:
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []}, id=id)).result()
 
 
-@case("ids/types-apart", level=MUST, source=RPC, section=SECTION, behaviours=["A2"])
+@case("ids/types-apart", level=MUST, source=RPC, section=SECTION)
 async def types_apart(agent: Agent) -> None:
     """Of two requests at a time with the ids 7 and "7", each has its own answer."""
     await agent.initialize()
@@ -140,9 +139,7 @@ async def types_apart(agent: Agent) -> None:
         fail(f"{len(number.answers)} answers to 7 and {len(text.answers)} to '7'")
 
 
-@case(
-    "ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, behaviours=["A2"], needs="hang", shared=True
-)
+@case("ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, needs="hang", shared=True)
 async def types_apart_in_flight(agent: Agent) -> None:
     """While the prompt 7007 runs, the request "7007" is another one: it is served, and the prompt goes on."""
     session = await agent.session()
@@ -165,25 +162,25 @@ async def _refused(agent: Agent, id: str) -> None:
         fail(f"the error is {answer.get('error')!r:.200}")
 
 
-@case("ids/boolean", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/boolean", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def boolean(agent: Agent) -> None:
     """A request whose id is a boolean is invalid: -32600 with the id null."""
     await _refused(agent, "true")
 
 
-@case("ids/object", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/object", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def object_(agent: Agent) -> None:
     """A request whose id is an object is invalid: -32600 with the id null."""
     await _refused(agent, '{"a":1}')
 
 
-@case("ids/array", level=SHOULD, source=RPC, section="4 Request object: id", behaviours=["A3"], shared=True)
+@case("ids/array", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def array(agent: Agent) -> None:
     """A request whose id is an array is invalid: -32600 with the id null."""
     await _refused(agent, "[1]")
 
 
-@case("ids/fraction", level=CHOICE, source=ACP, section=SCHEMA, behaviours=["A3"], shared=True)
+@case("ids/fraction", level=CHOICE, source=ACP, section=SCHEMA, shared=True)
 async def fraction(agent: Agent) -> None:
     """A request whose id has a fractional part, which JSON-RPC discourages and ACP excludes, is refused or served."""
     await agent.initialize()
@@ -196,21 +193,19 @@ async def fraction(agent: Agent) -> None:
     choice("refused" if agent.null_answers(since) else "ignored")
 
 
-@case("ids/own-types", level=MUST, source=ACP, section=SCHEMA, behaviours=["A3"], whole_run=True)
+@case("ids/own-types", level=MUST, source=ACP, section=SCHEMA, whole_run=True)
 async def own_types(observed: Observed) -> None:
     """Every id on the agent's messages is a string, an integer or null."""
     observed.forbid("id-type")
 
 
-@case("ids/own-unique", level=MUST, source=RPC, section="4 Request object: id", behaviours=["C16"], whole_run=True)
+@case("ids/own-unique", level=MUST, source=RPC, section="4 Request object: id", whole_run=True)
 async def own_unique(observed: Observed) -> None:
     """No two requests of the agent that are open at a time share an id."""
     observed.forbid("reused-id")
 
 
-@case(
-    "ids/own-in-flight", level=MUST, source=RPC, section="4 Request object: id", behaviours=["C16"], needs="permission"
-)
+@case("ids/own-in-flight", level=MUST, source=RPC, section="4 Request object: id", needs="permission")
 async def own_in_flight(agent: Agent) -> None:
     """Two requests of the agent at a time have two ids."""
     first, second = await agent.session(), await agent.session()
@@ -223,7 +218,7 @@ async def own_in_flight(agent: Agent) -> None:
         fail(f"both have the id {one.id!r}")
 
 
-@case("ids/directions-apart", level=MUST, source=RPC, section=SECTION, behaviours=["B12"], needs="permission")
+@case("ids/directions-apart", level=MUST, source=RPC, section=SECTION, needs="permission")
 async def directions_apart(agent: Agent) -> None:
     """A request of the client with the id of an open request of the agent is a request like any other."""
     session = await agent.session()
@@ -235,7 +230,7 @@ async def directions_apart(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("ids/duplicate", level=CHOICE, source=RPC, section="4 Request object: id", behaviours=["E5"], needs="hang")
+@case("ids/duplicate", level=CHOICE, source=RPC, section="4 Request object: id", needs="hang")
 async def duplicate(agent: Agent) -> None:
     """A second request with the id of an open one is refused or served."""
     session = await agent.session()

@@ -52,7 +52,8 @@ async def newer_version_then_works(agent: Agent) -> None:
     if version != VERSION:
         choice(f"it speaks version {version}")
     agent.initialized = {}
-    await agent.session()
+    await agent.log_in()
+    await agent.session(cwd=str(agent.cwd))
 
 
 @case("initialize/older-version", level=MUST, source=SOURCE, section=NEGOTIATION)

@@ -8,7 +8,7 @@ from acp_conformance.agent.cases.cancel_request import SOURCE, supporting
 from acp_conformance.agent.cases.turns import stop_reason
 from acp_conformance.agent.registry import case
 from acp_conformance.agent.subject import Agent, Incoming, Pending, prompt_params
-from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable, skip
 from acp_conformance.core.schema import same_id
 
 ACP = "ACP v1"
@@ -50,7 +50,6 @@ async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["I5"],
     needs="read",
     shared=True,
 )
@@ -66,7 +65,6 @@ async def answer_arrives(agent: Agent) -> None:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["C16", "A2"],
     needs="read",
     shared=True,
 )
@@ -86,7 +84,6 @@ async def answers_are_matched_by_id(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["B12"],
     needs=["nested", "hang"],
 )
 async def cancel_of_the_same_id(agent: Agent) -> None:
@@ -131,6 +128,26 @@ async def own_folder(agent: Agent) -> None:
         fail(f"the session of {agent.cwd} reads {path}")
 
 
+@case("nested/folder-of-a-loaded-session", level=SHOULD, source=ACP, section=FOLDER, needs="read")
+async def folder_of_a_loaded_session(agent: Agent) -> None:
+    """In a session that is opened again with another folder, a turn looks for a file there."""
+    await agent.initialize()
+    ways = {"session/load": "loadSession", "session/resume": "sessionCapabilities.resume"}
+    method = next((method for method, capability in ways.items() if agent.can(capability)), None)
+    if method is None:
+        not_applicable("loadSession is not announced")
+    session = await agent.session()
+    before, agent.cwd = agent.cwd, agent.cwd / "other"
+    agent.cwd.mkdir()
+    params = {"sessionId": session, "cwd": str(agent.cwd), "mcpServers": []}
+    if "error" in await (await agent.request(method, params)).answer():
+        skip(f"{method} refuses another folder, or a session that has had no prompt")
+    _, request = await reading(agent, session)
+    path = request.params.get("path") if isinstance(request.params, dict) else None
+    if isinstance(path, str) and PurePath(path).is_relative_to(before) and not PurePath(path).is_relative_to(agent.cwd):
+        fail(f"the session was opened again in {agent.cwd}, and reads {path}")
+
+
 @case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write", shared=True)
 async def takes_null_for_an_answer(agent: Agent) -> None:
     """The result null of a written file lets the turn go on."""
@@ -145,7 +162,6 @@ async def takes_null_for_an_answer(agent: Agent) -> None:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["A1", "C14"],
     needs="read",
     shared=True,
 )
@@ -162,7 +178,6 @@ async def survives_an_error(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section="Prompt Turn, Stop Reasons",
-    behaviours=["C12"],
     needs="read",
     shared=True,
 )
@@ -175,9 +190,7 @@ async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
         fail("the turn ended as if the client had cancelled it")
 
 
-@case(
-    "nested/malformed-answer", level=SHOULD, source="JSON-RPC 2.0", section="5", behaviours=["A11", "A12"], needs="read"
-)
+@case("nested/malformed-answer", level=SHOULD, source="JSON-RPC 2.0", section="5", needs="read")
 async def survives_a_malformed_answer(agent: Agent) -> None:
     """An answer of the client that is malformed does not end the connection."""
     _, request = await reading(agent, await agent.session())

@@ -39,7 +39,6 @@ async def withdrawal_or_end(agent: Agent, prompt: Pending) -> bool:
     level=MUST,
     source=ACP,
     section="Prompt Turn, Cancellation",
-    behaviours=["F1", "C13"],
     needs="nested",
 )
 async def cancelled_turn_ends(agent: Agent) -> None:
@@ -57,7 +56,7 @@ async def cancelled_turn_ends(agent: Agent) -> None:
         await ends_cancelled(prompt)
 
 
-@case("nested/withdrawn", level=SHOULD, source=SOURCE, section=CASCADE, behaviours=["C1", "F14"], needs="nested")
+@case("nested/withdrawn", level=SHOULD, source=SOURCE, section=CASCADE, needs="nested")
 async def withdraws(agent: Agent) -> None:
     """A request that waits for the client is withdrawn when its turn is cancelled."""
     session = await agent.session()
@@ -72,7 +71,7 @@ async def withdraws(agent: Agent) -> None:
     fail(f"{request.method} was left standing when its turn was cancelled")
 
 
-@case("nested/withdrawn-once", level=SHOULD, source=SOURCE, section=CASCADE, behaviours=["C2"], needs="nested")
+@case("nested/withdrawn-once", level=SHOULD, source=SOURCE, section=CASCADE, needs="nested")
 async def withdraws_once(agent: Agent) -> None:
     """A request is withdrawn at most once."""
     session = await agent.session()
@@ -91,7 +90,6 @@ async def withdraws_once(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["C16", "B12"],
     needs="nested",
 )
 async def withdraws_its_own(agent: Agent) -> None:
@@ -114,7 +112,6 @@ async def withdraws_its_own(agent: Agent) -> None:
     level=SHOULD,
     source=SOURCE,
     section="Cancellation Method",
-    behaviours=["C3"],
     needs="read",
 )
 async def does_not_withdraw_the_answered(agent: Agent) -> None:
@@ -127,7 +124,7 @@ async def does_not_withdraw_the_answered(agent: Agent) -> None:
         fail(f"$/cancel_request for {request.method}, which had its answer")
 
 
-@case("nested/withdrawn-by-id", level=SHOULD, source=SOURCE, section=CASCADE, behaviours=["C1", "C11"], needs="nested")
+@case("nested/withdrawn-by-id", level=SHOULD, source=SOURCE, section=CASCADE, needs="nested")
 async def withdraws_when_cancelled_by_id(agent: Agent) -> None:
     """A request that waits for the client is withdrawn when its prompt is cancelled by its id."""
     session = await agent.session()
@@ -143,7 +140,6 @@ async def withdraws_when_cancelled_by_id(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section="Prompt Turn, Cancellation",
-    behaviours=["F6"],
     needs="nested",
 )
 async def leaves_requests_of_other_sessions(agent: Agent) -> None:
@@ -159,9 +155,7 @@ async def leaves_requests_of_other_sessions(agent: Agent) -> None:
         fail(f"{beside.method} of another session was withdrawn as well")
 
 
-@case(
-    "nested/waits-for-the-client", level=CHOICE, source=ACP, section="Cancellation", behaviours=["C13"], needs="nested"
-)
+@case("nested/waits-for-the-client", level=CHOICE, source=ACP, section="Cancellation", needs="nested")
 async def waits_for_the_client(agent: Agent) -> None:
     """Whether a cancelled turn waits for the client's answer to what it withdrew is left open."""
     agent.yields_to_cancel = False
@@ -171,7 +165,7 @@ async def waits_for_the_client(agent: Agent) -> None:
     choice("it does not wait" if await ends_without_the_client(agent, prompt) else "it waits")
 
 
-@case("nested/late-answer", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["C5", "A11"], needs="nested")
+@case("nested/late-answer", level=MUST, source="JSON-RPC 2.0", section="5", needs="nested")
 async def ignores_a_late_answer(agent: Agent) -> None:
     """An answer to a request that was withdrawn is ignored."""
     agent.yields_to_cancel = False
@@ -193,7 +187,6 @@ async def ignores_a_late_answer(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section="Prompt Turn, Cancellation",
-    behaviours=["F9", "B17"],
     needs="nested",
 )
 async def asks_no_more(agent: Agent) -> None:

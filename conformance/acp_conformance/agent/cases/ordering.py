@@ -12,7 +12,7 @@ ACP = "ACP v1"
 TURN = "Prompt Turn"
 
 
-@case("ordering/updates-before-answer", level=MUST, source=ACP, section=TURN, behaviours=["F5", "I1"], needs="stream")
+@case("ordering/updates-before-answer", level=MUST, source=ACP, section=TURN, needs="stream")
 async def updates_before_answer(agent: Agent) -> None:
     """Everything that a turn says comes before the answer to its prompt."""
     session = await agent.session()
@@ -31,7 +31,6 @@ async def updates_before_answer(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section=TURN,
-    behaviours=["I1"],
     needs="stream",
     shared=True,
 )
@@ -42,7 +41,7 @@ async def says_before_answer(agent: Agent) -> None:
     await agent.said_something(prompt)
 
 
-@case("ordering/chunks", level=MUST, source=ACP, section=TURN, behaviours=["I1"], needs="stream", shared=True)
+@case("ordering/chunks", level=MUST, source=ACP, section=TURN, needs="stream", shared=True)
 async def chunks(agent: Agent) -> None:
     """The chunks of a message come in their order."""
     says = agent.profile.situations["stream"].says
@@ -71,9 +70,7 @@ async def tool_call_first(observed: Observed) -> None:
     observed.forbid("tool-order")
 
 
-@case(
-    "ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", behaviours=["I7"], shared=True
-)
+@case("ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", shared=True)
 async def session_before_updates(agent: Agent) -> None:
     """Updates of a new session come after the answer that names it, which clients rely on, or before."""
     session = await agent.session()
@@ -94,7 +91,6 @@ async def session_before_updates(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section=TURN,
-    behaviours=["B6", "I5"],
     needs="hang",
     shared=True,
 )
@@ -111,7 +107,6 @@ async def serves_during_turn(agent: Agent) -> None:
     level=SHOULD,
     source=ACP,
     section="Overview",
-    behaviours=["F6"],
     needs=["hang", "quick"],
     shared=True,
 )
@@ -125,7 +120,7 @@ async def sessions_side_by_side(agent: Agent) -> None:
         fail("the other turn has ended too")
 
 
-@case("ordering/own-session", level=MUST, source=ACP, section=TURN, behaviours=["F6"], needs="stream", shared=True)
+@case("ordering/own-session", level=MUST, source=ACP, section=TURN, needs="stream", shared=True)
 async def own_session(agent: Agent) -> None:
     """Of two sessions, a turn reports to its own."""
     older, newer = await agent.session(), await agent.session()
@@ -141,7 +136,6 @@ async def own_session(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section="Prompt Turn, Check for Completion",
-    behaviours=["F4"],
     needs="quick",
     shared=True,
 )
@@ -152,7 +146,7 @@ async def next_turn(agent: Agent) -> None:
     await (await agent.prompt(session, "quick")).result()
 
 
-@case("ordering/pipelined", level=MUST, source="JSON-RPC 2.0", section="5 Response object", behaviours=["A1"])
+@case("ordering/pipelined", level=MUST, source="JSON-RPC 2.0", section="5 Response object")
 async def pipelined(agent: Agent) -> None:
     """Of two hundred requests that are sent without waiting, each is answered, and once."""
     await agent.initialize()
@@ -164,7 +158,7 @@ async def pipelined(agent: Agent) -> None:
         fail(f"{len(twice)} of them have more than one answer, the first is {twice[0]!r}")
 
 
-@case("ordering/initialize-pipelined", level=CHOICE, source=ACP, section="Initialization", behaviours=["I9"])
+@case("ordering/initialize-pipelined", level=CHOICE, source=ACP, section="Initialization")
 async def initialize_pipelined(agent: Agent) -> None:
     """A session/new right behind initialize, before that is answered, is served or refused."""
     first = await agent.ask_initialize()

@@ -161,9 +161,7 @@ async def what_is_allowed_runs(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=OPTIONS,
-    behaviours=["F9"],
     needs="permission",
-    shared=True,
 )
 async def what_is_rejected_does_not_run(agent: Agent) -> None:
     """A tool that was rejected does not run."""
@@ -177,9 +175,7 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F9"],
     needs="permission",
-    shared=True,
 )
 async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     """A tool does not run when the question is answered `cancelled`, and the turn ends."""
@@ -193,9 +189,7 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F9"],
     needs="permission",
-    shared=True,
 )
 async def an_error_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the client answers the question with an error, and the turn ends."""
@@ -204,7 +198,7 @@ async def an_error_is_no_leave(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, behaviours=["F9"], needs="permission")
+@case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")
 async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     """A tool does not run when the answer names an option that was not offered."""
     prompt, request = await asked(agent, await agent.session())
@@ -212,9 +206,7 @@ async def an_unknown_option_is_no_leave(agent: Agent) -> None:
     await does_not_run(agent, prompt, request)
 
 
-@case(
-    "permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, behaviours=["F6"], needs="permission"
-)
+@case("permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, needs="permission")
 async def leave_is_for_one_session(agent: Agent) -> None:
     """Leave that was given in one session makes no tool of another run."""
     first, question = await asked(agent, await agent.session())

@@ -16,7 +16,6 @@ CANCELLATION = "Prompt Turn, Cancellation"
     level=MUST,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F8", "F1"],
     needs="permission",
     shared=True,
 )
@@ -33,7 +32,6 @@ async def a_cancelled_turn_ends(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Cancellation, Example: Cascading Cancellation Flow",
-    behaviours=["F8", "C13"],
     needs="permission",
 )
 async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
@@ -52,9 +50,7 @@ async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F9"],
     needs="permission",
-    shared=True,
 )
 async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     """The tool of a turn that is cancelled while it asks does not run."""
@@ -69,9 +65,7 @@ async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     level=SHOULD,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F9", "E12"],
     needs="permission",
-    shared=True,
 )
 async def late_leave_is_void(agent: Agent) -> None:
     """Leave that comes behind the cancel does not make the tool run."""
@@ -90,7 +84,6 @@ async def late_leave_is_void(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F8", "E12"],
     needs="permission",
 )
 async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
@@ -110,7 +103,6 @@ async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
     level=CHOICE,
     source="RFD request-cancellation",
     section="FAQ, How should implementations handle cascading cancellation?",
-    behaviours=["F8", "C1"],
     needs="permission",
 )
 async def withdraws_the_question(agent: Agent) -> None:

@@ -69,7 +69,6 @@ async def no_answer_to_a_notification(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F1"],
     needs="hang",
     shared=True,
 )
@@ -79,18 +78,14 @@ async def answers_cancelled(agent: Agent) -> None:
     await ends_cancelled(prompt)
 
 
-@case(
-    "session-cancel/no-error", level=MUST, source=SOURCE, section=SECTION, behaviours=["F2"], needs="hang", shared=True
-)
+@case("session-cancel/no-error", level=MUST, source=SOURCE, section=SECTION, needs="hang", shared=True)
 async def is_no_error(agent: Agent) -> None:
     """A cancelled turn is not answered with an error."""
     _, prompt = await cancelled(agent)
     await prompt.result()
 
 
-@case(
-    "session-cancel/answers-once", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "F4"], needs="hang"
-)
+@case("session-cancel/answers-once", level=MUST, source="JSON-RPC 2.0", section="5", needs="hang")
 async def answers_once(agent: Agent) -> None:
     """A cancelled turn is answered exactly once."""
     _, prompt = await cancelled(agent)
@@ -103,7 +98,6 @@ async def answers_once(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F5", "B16"],
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
@@ -119,7 +113,6 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F5", "F22"],
     needs="stubborn",
 )
 async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
@@ -129,7 +122,7 @@ async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
     await says_no_more(agent, session, prompt)
 
 
-@case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, behaviours=["F1"], needs="stubborn")
+@case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, needs="stubborn")
 async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
     """A turn that is slow to stop is answered `cancelled`."""
     _, prompt = await cancelled(agent, "stubborn")
@@ -141,7 +134,6 @@ async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["A5"],
     needs="hang",
 )
 async def is_not_answered(agent: Agent) -> None:
@@ -157,7 +149,6 @@ async def is_not_answered(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F6", "B9"],
     needs="hang",
 )
 async def leaves_other_sessions(agent: Agent) -> None:
@@ -178,7 +169,6 @@ async def leaves_other_sessions(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F7"],
     needs=["hang", "quick"],
     shared=True,
 )
@@ -196,7 +186,6 @@ async def session_lives(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["F1", "F7"],
     needs="hang",
     shared=True,
 )
@@ -216,7 +205,6 @@ async def cancels_again(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["E8", "B3"],
     needs="hang",
     shared=True,
 )
@@ -234,7 +222,7 @@ async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
     await ends_cancelled(prompt)
 
 
-@case("session-cancel/twice", level=MUST, source=SOURCE, section=SECTION, behaviours=["B8", "A1"], needs="hang")
+@case("session-cancel/twice", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def twice_is_once(agent: Agent) -> None:
     """Cancelled twice, a turn is answered once."""
     session = await agent.session()
@@ -249,7 +237,6 @@ async def twice_is_once(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["B8", "F1"],
     needs="stubborn",
 )
 async def twice_while_stopping(agent: Agent) -> None:
@@ -264,7 +251,6 @@ async def twice_while_stopping(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["E9"],
     needs=["quick", "hang"],
     shared=True,
 )
@@ -284,7 +270,6 @@ async def too_late_is_void(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=SECTION,
-    behaviours=["E10", "E9"],
     needs="hang",
     shared=True,
 )
@@ -309,7 +294,6 @@ async def spares_the_next_prompt(agent: Agent) -> None:
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["E9", "A5"],
 )
 async def ignores_an_idle_session(agent: Agent) -> None:
     """A cancel for a session without a turn is ignored."""
@@ -324,7 +308,6 @@ async def ignores_an_idle_session(agent: Agent) -> None:
     level=MUST,
     source=NOTIFICATION[0],
     section=NOTIFICATION[1],
-    behaviours=["F15", "A5"],
 )
 async def ignores_bad_params(agent: Agent) -> None:
     """A cancel whose parameters do not fit is not answered and ends nothing."""
@@ -336,7 +319,7 @@ async def ignores_bad_params(agent: Agent) -> None:
     await no_answer_to_a_notification(agent)
 
 
-@case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, behaviours=["L1"], needs="hang")
+@case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, needs="hang")
 async def as_a_request(agent: Agent) -> None:
     """What session/cancel does when it is sent as a request is left open."""
     session = await agent.session()

@@ -105,7 +105,7 @@ async def list_null_cursor(agent: Agent) -> None:
 
 @case("sessions/list-dates", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
 async def list_dates(agent: Agent) -> None:
-    """When a session was last active is told as a date and time of ISO 8601."""
+    """When a session was last active is told as a date and time of ISO 8601, with its offset from UTC."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.prompt(await agent.session(), "quick")).result()
     dates = [each.get("updatedAt") for page in await _pages(agent) for each in page]
@@ -113,10 +113,15 @@ async def list_dates(agent: Agent) -> None:
     if not dates:
         not_applicable("no session has a date")
     for date in dates:
-        try:
-            datetime.fromisoformat(date)
-        except (TypeError, ValueError):
+        if not _is_timestamp(date):
             fail(f"updatedAt is {date!r:.100}")
+
+
+def _is_timestamp(date: object) -> bool:
+    try:
+        return "T" in str(date) and datetime.fromisoformat(str(date)).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _told(updates: list[Update]) -> list[tuple[str, str]]:

@@ -62,9 +62,12 @@ async def load_replays_one_session(agent: Agent) -> None:
     await _taken(agent, session, agent.text_of("quick"))
     strange = " This was said in another session."
     await _taken(agent, other, agent.text_of("quick"), strange)
-    replayed = _said(await replay(agent, session))
-    if strange in replayed:
+    said, elsewhere = (_said(agent.updates(each), "agent_message_chunk") for each in (session, other))
+    found = await replay(agent, session)
+    if strange in (replayed := _said(found)):
         fail(f"the replay has what was said in another session: {replayed!r:.200}")
+    if elsewhere and _said(found, "agent_message_chunk") in (said + elsewhere, elsewhere + said):
+        fail(f"the replay has what the agent said in another session: {elsewhere!r:.200}")
 
 
 @case("sessions/load-replays-cancelled", level=MUST, source=ACP, section=LOADING, needs="hang", shared=True)

@@ -188,7 +188,12 @@ async def mode_of_one_session(agent: Agent) -> None:
     target = next((mode for mode in modes if mode != before), None)
     if target is None:
         not_applicable("its sessions have one mode")
+    since = len(agent.received)
     await agent.set_mode(await agent.session(), target)
+    await agent.fence()
+    told = agent.updates(other["sessionId"], since=since)
+    if any(each.kind == "current_mode_update" and each.body.get("currentModeId") == target for each in told):
+        fail(f"the mode {target!r}, which was set in one session, is told of another")
     now, _ = modes_of(await opened_again(agent, other["sessionId"]))
     if now == target:
         fail(f"the mode of another session was {before!r} and is {now!r} now, which was set in the first one")

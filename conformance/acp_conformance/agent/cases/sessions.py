@@ -46,7 +46,6 @@ async def unique(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section="Extensibility, The _meta Field",
-    behaviours=["L3"],
     shared=True,
 )
 async def unknown_members(agent: Agent) -> None:
@@ -77,7 +76,7 @@ async def prompt_unknown(agent: Agent) -> None:
     await (await agent.say(NONE, "hello")).error()
 
 
-@case("sessions/cancel-unknown", level=MUST, source="JSON-RPC 2.0", section="4.1 Notification", behaviours=["F15"])
+@case("sessions/cancel-unknown", level=MUST, source="JSON-RPC 2.0", section="4.1 Notification")
 async def cancel_unknown(agent: Agent) -> None:
     """A session/cancel for a session that does not exist is not answered, and the next request is served."""
     await agent.initialize()
@@ -99,7 +98,7 @@ async def close(agent: Agent) -> None:
     await (await agent.request("session/close", {"sessionId": await agent.session()})).result()
 
 
-@case("sessions/closed-takes-no-prompt", level=SHOULD, source=ACP, section=CLOSING, behaviours=["F18"], shared=True)
+@case("sessions/closed-takes-no-prompt", level=SHOULD, source=ACP, section=CLOSING, shared=True)
 async def closed_takes_no_prompt(agent: Agent) -> None:
     """A closed session takes no prompts: its resources are freed."""
     await _capable(agent, "sessionCapabilities.close")
@@ -113,7 +112,6 @@ async def closed_takes_no_prompt(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section=CLOSING,
-    behaviours=["F18"],
     needs="hang",
     after="gating/has-close",
 )
@@ -135,7 +133,6 @@ async def close_cancels(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section=CLOSING,
-    behaviours=["F6"],
     needs="quick",
     shared=True,
 )
@@ -147,7 +144,7 @@ async def close_leaves_others(agent: Agent) -> None:
     await (await agent.prompt(second, "quick")).result()
 
 
-@case("sessions/close-leaves-other-turns", level=MUST, source=ACP, section=CLOSING, behaviours=["F6"], needs="hang")
+@case("sessions/close-leaves-other-turns", level=MUST, source=ACP, section=CLOSING, needs="hang")
 async def close_leaves_other_turns(agent: Agent) -> None:
     """Closing a session cancels the work of that one: the turns of others run on."""
     await _capable(agent, "sessionCapabilities.close")
@@ -162,7 +159,7 @@ async def close_leaves_other_turns(agent: Agent) -> None:
     await prompt.answer()
 
 
-@case("sessions/close-unknown", level=CHOICE, source=ACP, section=CLOSING, behaviours=["F20"], shared=True)
+@case("sessions/close-unknown", level=CHOICE, source=ACP, section=CLOSING, shared=True)
 async def close_unknown(agent: Agent) -> None:
     """Closing a session that does not exist succeeds or is refused."""
     await _capable(agent, "sessionCapabilities.close")

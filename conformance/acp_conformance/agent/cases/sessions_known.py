@@ -94,14 +94,14 @@ async def deleted_not_listed(agent: Agent) -> None:
         fail("it is still listed")
 
 
-@case("sessions/delete-unknown", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"], shared=True)
+@case("sessions/delete-unknown", level=SHOULD, source=ACP, section=DELETE, shared=True)
 async def delete_unknown(agent: Agent) -> None:
     """Deleting a session that never existed succeeds silently."""
     await capable(agent, "sessionCapabilities.delete")
     await (await agent.request("session/delete", {"sessionId": NONE})).result()
 
 
-@case("sessions/delete-twice", level=SHOULD, source=ACP, section=DELETE, behaviours=["F19"], shared=True)
+@case("sessions/delete-twice", level=SHOULD, source=ACP, section=DELETE, shared=True)
 async def delete_twice(agent: Agent) -> None:
     """Deleting a session that is deleted already succeeds silently."""
     await capable(agent, "sessionCapabilities.delete")
@@ -155,7 +155,7 @@ async def load_replays_agent(agent: Agent) -> None:
         fail(f"the agent said {said!r:.200}, the replay has {replayed!r:.200}")
 
 
-@case("sessions/load-replays-first", level=MUST, source=ACP, section=LOADING, behaviours=["I8"], needs="quick")
+@case("sessions/load-replays-first", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_replays_first(agent: Agent) -> None:
     """session/load is answered when the whole conversation has been replayed, not before."""
     loading, _, session, _, _ = await _loaded(agent)
@@ -186,7 +186,6 @@ async def load_unknown(agent: Agent) -> None:
     level=MUST,
     source=ACP,
     section=RESUMING,
-    behaviours=["I8"],
     needs="quick",
     after="gating/has-resume",
 )

@@ -97,8 +97,18 @@ async def does_not_use_the_released(agent: Agent) -> None:
 @case("terminals/shown", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="terminal")
 async def shows_its_own(agent: Agent) -> None:
     """A terminal that a tool call shows was created by the client."""
+    await _shows_its_own(agent, "terminal")
+
+
+@case("terminals/shown-by-tools", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="tool")
+async def tools_show_their_own(agent: Agent) -> None:
+    """A terminal that any other tool call shows was created by the client, too."""
+    await _shows_its_own(agent, "tool")
+
+
+async def _shows_its_own(agent: Agent, situation: str) -> None:
     session = await agent.session()
-    await (await agent.prompt(session, "terminal")).answer()
+    await (await agent.prompt(session, situation)).answer()
     shown = [
         content.get("terminalId")
         for update in agent.spoken(session)
@@ -113,7 +123,7 @@ async def shows_its_own(agent: Agent) -> None:
             fail(f"a tool call shows the terminal {id!r}, which was never created")
 
 
-@case("terminals/not-created", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1"], needs="terminal")
+@case("terminals/not-created", level=MUST, source="JSON-RPC 2.0", section="5", needs="terminal")
 async def survives_that_none_is_created(agent: Agent) -> None:
     """A turn for which the client cannot create a terminal is answered all the same."""
 
@@ -146,7 +156,6 @@ async def releases_after_an_error(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=CANCELLATION,
-    behaviours=["F1", "F12"],
     needs="terminal",
 )
 async def a_cancelled_turn_ends(agent: Agent) -> None:
@@ -162,7 +171,6 @@ async def a_cancelled_turn_ends(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=RELEASE,
-    behaviours=["F10", "C9"],
     needs="terminal",
 )
 async def releases_at_cancel(agent: Agent) -> None:
@@ -179,7 +187,6 @@ async def releases_at_cancel(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section=RELEASE,
-    behaviours=["F11", "C4"],
     needs="terminal",
 )
 async def releases_the_late_one(agent: Agent) -> None:
@@ -196,9 +203,7 @@ async def releases_the_late_one(agent: Agent) -> None:
     await all_released(agent)
 
 
-@case(
-    "terminals/failing-release", level=MUST, source=SOURCE, section=CANCELLATION, behaviours=["F13"], needs="terminal"
-)
+@case("terminals/failing-release", level=MUST, source=SOURCE, section=CANCELLATION, needs="terminal")
 async def survives_a_failing_release(agent: Agent) -> None:
     """A cancelled turn is answered `cancelled` though its terminal can neither be killed nor released."""
 
@@ -218,7 +223,6 @@ async def survives_a_failing_release(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Session Setup, Closing Active Sessions",
-    behaviours=["F18"],
     needs="terminal",
 )
 async def releases_at_close(agent: Agent) -> None:
@@ -236,7 +240,6 @@ async def releases_at_close(agent: Agent) -> None:
     level=SHOULD,
     source="RFD request-cancellation",
     section="FAQ, How should implementations handle cascading cancellation?",
-    behaviours=["B17", "F10"],
     needs="terminal",
 )
 async def releases_when_cancelled_by_id(agent: Agent) -> None:

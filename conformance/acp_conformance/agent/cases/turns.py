@@ -49,7 +49,6 @@ async def gives_a_stop_reason(agent: Agent) -> None:
     level=MUST,
     source=SOURCE,
     section="Prompt Turn, Stop Reasons",
-    behaviours=["D2"],
     needs="quick",
     shared=True,
 )
@@ -60,7 +59,7 @@ async def is_not_cancelled_by_itself(agent: Agent) -> None:
         fail("the stop reason is 'cancelled', and the client has not cancelled")
 
 
-@case("turns/answered-once", level=MUST, source="JSON-RPC 2.0", section="5", behaviours=["A1", "F4"], needs="quick")
+@case("turns/answered-once", level=MUST, source="JSON-RPC 2.0", section="5", needs="quick")
 async def is_answered_once(agent: Agent) -> None:
     """A prompt is answered exactly once."""
     prompt = await agent.prompt(await agent.session(), "quick")
@@ -75,7 +74,6 @@ async def is_answered_once(agent: Agent) -> None:
     level=CHOICE,
     source=SOURCE,
     section="Prompt Turn",
-    behaviours=["E10"],
     needs=["hang", "quick"],
 )
 async def second_prompt(agent: Agent) -> None:
@@ -101,7 +99,6 @@ async def second_prompt(agent: Agent) -> None:
     level=MUST,
     source="JSON-RPC 2.0",
     section="5",
-    behaviours=["A1", "A14"],
     needs="fails",
     shared=True,
 )
@@ -116,7 +113,6 @@ async def answers_a_turn_that_fails(agent: Agent) -> None:
     level=SHOULD,
     source=SOURCE,
     section="Prompt Turn",
-    behaviours=["D5"],
     needs=["fails", "quick"],
     shared=True,
 )
@@ -132,7 +128,6 @@ async def session_survives_a_failure(agent: Agent) -> None:
     level=CHOICE,
     source="JSON-RPC 2.0",
     section="5.1",
-    behaviours=["L8"],
     needs="fails",
     shared=True,
 )

@@ -18,25 +18,25 @@ async def _alive_or_ended(client: Client, *lines: bytes) -> None:
         pass
 
 
-@case("bad-input/not-json", level=SHOULD, source=_JSON_RPC, section="Error object, -32700", behaviours=["A8"])
+@case("bad-input/not-json", level=SHOULD, source=_JSON_RPC, section="Error object, -32700")
 async def not_json(client: Client) -> None:
     """After a line that is not JSON a client goes on or ends; it does not hang."""
     await _alive_or_ended(client, b"Loading the model...", b'{"jsonrpc": "2.0", "method"')
 
 
-@case("bad-input/no-message", level=SHOULD, source=_JSON_RPC, section="Error object, -32600", behaviours=["A9", "A10"])
+@case("bad-input/no-message", level=SHOULD, source=_JSON_RPC, section="Error object, -32600")
 async def no_message(client: Client) -> None:
     """After JSON that is not a message a client goes on or ends; it does not hang."""
     await _alive_or_ended(client, b"42", b'"text"', b"null", b"{}", b'{"jsonrpc":"2.0","method":7}')
 
 
-@case("bad-input/not-utf8", level=SHOULD, source="ACP v1", section="Transports", behaviours=["L5"])
+@case("bad-input/not-utf8", level=SHOULD, source="ACP v1", section="Transports")
 async def not_utf8(client: Client) -> None:
     """After a line that is not UTF-8 a client goes on or ends; it does not hang."""
     await _alive_or_ended(client, b'{"jsonrpc":"2.0","method":"_conformance/hello","params":{"a":"\xff\xfe"}}')
 
 
-@case("bad-input/unasked-response", level=MUST, source=_JSON_RPC, section="Response object", behaviours=["A11", "C5"])
+@case("bad-input/unasked-response", level=MUST, source=_JSON_RPC, section="Response object")
 async def unasked_response(client: Client) -> None:
     """A response to what the client did not ask is not answered, and the connection lives."""
     await client.prompt()
@@ -47,7 +47,7 @@ async def unasked_response(client: Client) -> None:
     await client.nothing_answered("a response")
 
 
-@case("bad-input/batch", level=CHOICE, source=_JSON_RPC, section="Batch", behaviours=["H1", "H3"])
+@case("bad-input/batch", level=CHOICE, source=_JSON_RPC, section="Batch")
 async def batch(client: Client) -> None:
     """What a client does with a batch: ACP speaks of individual messages, JSON-RPC has batches."""
     await client.prompt()

@@ -22,7 +22,7 @@ async def is_a_notification(client: Client) -> None:
         fail(f"session/cancel names {message.param('sessionId')!r}, the session is {client.session_id!r}")
 
 
-@case("cancel/accepts-updates", level=SHOULD, source=_ACP, section=_CANCELLATION, behaviours=["F5"], needs="cancel")
+@case("cancel/accepts-updates", level=SHOULD, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def accepts_updates(client: Client) -> None:
     """A client takes updates between session/cancel and the answer to the prompt."""
     await client.prompt()
@@ -34,7 +34,7 @@ async def accepts_updates(client: Client) -> None:
     await client.nothing_answered("an update after session/cancel")
 
 
-@case("cancel/confirmed", level=SHOULD, source=_ACP, section=_CANCELLATION, behaviours=["F7"], needs="cancel")
+@case("cancel/confirmed", level=SHOULD, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def confirmed(client: Client) -> None:
     """After the agent has confirmed a cancel the client goes on or ends; it does not hang."""
     await client.prompt()

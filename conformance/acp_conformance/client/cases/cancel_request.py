@@ -38,7 +38,7 @@ async def _pending_wait(client: Client, **id: object) -> tuple[Ask, str]:
     return ask, terminal
 
 
-@case("cancel-request/allowed-answer", level=MUST, source=_SOURCE, section=_SECTION, behaviours=["B1"])
+@case("cancel-request/allowed-answer", level=MUST, source=_SOURCE, section=_SECTION)
 async def allowed_answer(client: Client) -> None:
     """A request that the agent withdraws is answered with -32800 or with a result."""
     ask, _ = await _pending_wait(client)
@@ -51,7 +51,7 @@ async def allowed_answer(client: Client) -> None:
     _allowed(ask)
 
 
-@case("cancel-request/answers-once", level=MUST, source=_SOURCE, section=_SECTION, behaviours=["A1", "B8"])
+@case("cancel-request/answers-once", level=MUST, source=_SOURCE, section=_SECTION)
 async def answers_once(client: Client) -> None:
     """A request that the agent withdraws, twice even, is answered exactly once."""
     ask, terminal = await _pending_wait(client)
@@ -63,7 +63,7 @@ async def answers_once(client: Client) -> None:
     _once(ask)
 
 
-@case("cancel-request/permission", level=MUST, source=_SOURCE, section=_SECTION, behaviours=["F8"])
+@case("cancel-request/permission", level=MUST, source=_SOURCE, section=_SECTION)
 async def permission(client: Client) -> None:
     """A permission request that the agent withdraws is answered at most once, with -32800 or with an outcome."""
     await client.prompt()
@@ -84,7 +84,7 @@ async def permission(client: Client) -> None:
     _once(ask)
 
 
-@case("cancel-request/unknown-id", level=MUST, source="RFD request-cancellation", section="FAQ", behaviours=["B7"])
+@case("cancel-request/unknown-id", level=MUST, source="RFD request-cancellation", section="FAQ")
 async def unknown_id(client: Client) -> None:
     """The withdrawal of a request that was never made is not answered, and the connection lives."""
     await client.prompt()
@@ -93,9 +93,7 @@ async def unknown_id(client: Client) -> None:
     await client.nothing_answered("the withdrawal of an unknown request")
 
 
-@case(
-    "cancel-request/already-answered", level=MUST, source="RFD request-cancellation", section="FAQ", behaviours=["B7"]
-)
+@case("cancel-request/already-answered", level=MUST, source="RFD request-cancellation", section="FAQ")
 async def already_answered(client: Client) -> None:
     """The withdrawal of a request that was answered brings no second answer."""
     await client.prompt()
@@ -106,7 +104,7 @@ async def already_answered(client: Client) -> None:
     _once(ask)
 
 
-@case("cancel-request/malformed", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["B13"])
+@case("cancel-request/malformed", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def malformed(client: Client) -> None:
     """A malformed withdrawal is not answered, and the connection lives."""
     await client.prompt()
@@ -115,7 +113,7 @@ async def malformed(client: Client) -> None:
     await client.nothing_answered("a malformed withdrawal")
 
 
-@case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId", behaviours=["A2"])
+@case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId")
 async def same_type(client: Client) -> None:
     """The withdrawal of "70007" does not concern request 70007, nor that of 70008 request "70008"."""
     first, terminal = await _pending_wait(client, id=70_007)

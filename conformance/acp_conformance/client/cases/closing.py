@@ -23,7 +23,7 @@ async def _leaves(client: Client, what: str) -> None:
         fail(f"{what}, and the client was still running {_leaving(client):g} s later")
 
 
-@case("closing/agent-dies-in-a-turn", level=SHOULD, source=_ACP, section=_STDIO, behaviours=["G1"])
+@case("closing/agent-dies-in-a-turn", level=SHOULD, source=_ACP, section=_STDIO)
 async def agent_dies_in_a_turn(client: Client) -> None:
     """A client whose agent dies in the middle of a turn ends, or lets its user leave; it does not hang."""
     await client.prompt()
@@ -32,7 +32,7 @@ async def agent_dies_in_a_turn(client: Client) -> None:
     await _leaves(client, "the agent died in a turn")
 
 
-@case("closing/agent-dies-at-the-start", level=SHOULD, source=_ACP, section=_STDIO, behaviours=["G1"])
+@case("closing/agent-dies-at-the-start", level=SHOULD, source=_ACP, section=_STDIO)
 async def agent_dies_at_the_start(client: Client) -> None:
     """A client whose agent dies instead of answering initialize ends, or lets its user leave; it does not hang."""
     await client.greeting()
@@ -41,7 +41,7 @@ async def agent_dies_at_the_start(client: Client) -> None:
     await _leaves(client, "the agent died at the start")
 
 
-@case("closing/agent-closes-its-output", level=SHOULD, source=_ACP, section=_STDIO, behaviours=["G1"])
+@case("closing/agent-closes-its-output", level=SHOULD, source=_ACP, section=_STDIO)
 async def agent_closes_its_output(client: Client) -> None:
     """A client whose agent closes its output in a turn ends, or lets its user leave; it does not hang."""
     await client.prompt()
@@ -61,7 +61,7 @@ async def status_after_a_death(client: Client) -> None:
     choice("does not end")
 
 
-@case("closing/lets-the-agent-go", level=SHOULD, source=_ACP, section=_STDIO, behaviours=["G7"])
+@case("closing/lets-the-agent-go", level=SHOULD, source=_ACP, section=_STDIO)
 async def lets_the_agent_go(client: Client) -> None:
     """At its end a client closes its agent's input, or ends it, and ends itself."""
     await client.prompt()
@@ -77,7 +77,7 @@ async def lets_the_agent_go(client: Client) -> None:
         fail("the agent is gone, and the client does not end")
 
 
-@case("closing/ends-an-agent-that-stays", level=SHOULD, source=_ACP, section=_STDIO, behaviours=["G17"])
+@case("closing/ends-an-agent-that-stays", level=SHOULD, source=_ACP, section=_STDIO)
 async def ends_an_agent_that_stays(client: Client) -> None:
     """A client does not leave an agent behind that goes on although its input was closed."""
     await client.prompt()

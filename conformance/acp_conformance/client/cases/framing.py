@@ -9,7 +9,7 @@ from acp_conformance.core.case import MUST, SHOULD
 _STDIO = "Transports, stdio"
 
 
-@case("framing/long-line", level=MUST, source="ACP v1", section=_STDIO, behaviours=["L4"])
+@case("framing/long-line", level=MUST, source="ACP v1", section=_STDIO)
 async def long_line(client: Client) -> None:
     """A message of some hundred kilobytes is read whole, however it is cut on its way."""
     await client.prompt()
@@ -19,7 +19,7 @@ async def long_line(client: Client) -> None:
     await client.nothing_answered("a long update")
 
 
-@case("framing/long-request", level=MUST, source="ACP v1", section=_STDIO, behaviours=["L4"], after="framing/long-line")
+@case("framing/long-request", level=MUST, source="ACP v1", section=_STDIO, after="framing/long-line")
 async def long_request(client: Client) -> None:
     """A request of some hundred kilobytes is read whole, and answered."""
     await client.prompt()
@@ -38,7 +38,7 @@ async def several_at_once(client: Client) -> None:
         await conversation.answer(ask)
 
 
-@case("framing/whitespace", level=MUST, source="RFC 8259", section="Insignificant whitespace", behaviours=["L7"])
+@case("framing/whitespace", level=MUST, source="RFC 8259", section="Insignificant whitespace")
 async def whitespace(client: Client) -> None:
     """Whitespace that JSON allows does not disturb a client, a carriage return before the newline included."""
     await client.prompt()

@@ -22,25 +22,25 @@ async def _echoed(client: Client, ids: Iterable[int | str]) -> None:
             fail(f"the request with the id {id!r} was answered with the id {conversation.strays[0].get('id')!r}")
 
 
-@case("ids/integers", level=MUST, source=_JSON_RPC, section="Response object", behaviours=["A2"])
+@case("ids/integers", level=MUST, source=_JSON_RPC, section="Response object")
 async def integers(client: Client) -> None:
     """Integer ids come back as the same integers."""
     await _echoed(client, [0, 70_007, -1, 2**31, 2**53 - 1])
 
 
-@case("ids/strings", level=MUST, source=_JSON_RPC, section="Response object", behaviours=["A2"])
+@case("ids/strings", level=MUST, source=_JSON_RPC, section="Response object")
 async def strings(client: Client) -> None:
     """String ids come back as the same strings, those that look like numbers as well."""
     await _echoed(client, ["70007", "", "6f1c0e0e-9d0c-4f2b-8a51-1d1a3c3c5b52", 'ünï "\\\n\u2028 🙂'])
 
 
-@case("ids/int64", level=SHOULD, source="ACP v1", section="Schema, RequestId", behaviours=["A2"])
+@case("ids/int64", level=SHOULD, source="ACP v1", section="Schema, RequestId")
 async def int64(client: Client) -> None:
     """Integer ids beyond what a double holds come back exactly."""
     await _echoed(client, [2**53 + 1, 2**63 - 1, -(2**63)])
 
 
-@case("ids/null", level=CHOICE, source=_JSON_RPC, section="Request object", behaviours=["A4"])
+@case("ids/null", level=CHOICE, source=_JSON_RPC, section="Request object")
 async def null(client: Client) -> None:
     """What a client does with a request whose id is null, which is allowed and discouraged."""
     await client.prompt()

@@ -5,7 +5,7 @@ from acp_conformance.client.subject import Client
 from acp_conformance.core.case import MUST
 
 
-@case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5", "L2"])
+@case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def unknown(client: Client) -> None:
     """A notification that the client does not know is not answered, and the connection lives."""
     await client.prompt()
@@ -14,10 +14,19 @@ async def unknown(client: Client) -> None:
     await client.nothing_answered("an unknown notification")
 
 
-@case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification", behaviours=["A5"])
+@case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def invalid_params(client: Client) -> None:
     """A notification is not answered even if its params are wrong, and the connection lives."""
     await client.prompt()
     for params in ([], {}, {"sessionId": client.session_id, "update": "no object"}, {"sessionId": 7, "update": {}}):
         await client.conversation.notify("session/update", params)
     await client.nothing_answered("a notification with wrong params")
+
+
+@case("notifications/unknown-elicitation", level=MUST, source="ACP v1", section="Elicitation, URL completion")
+async def unknown_elicitation(client: Client) -> None:
+    """The completion of an elicitation that the client does not know is ignored."""
+    await client.prompt()
+    await client.conversation.notify("elicitation/complete", {"elicitationId": "there is none"})
+    await client.nothing_answered("the completion of an unknown elicitation")
+    await client.end_turn()

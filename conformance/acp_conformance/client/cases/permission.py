@@ -93,7 +93,7 @@ async def rejection_rejects(client: Client) -> None:
         fail(f"the answer to a rejection is {brief(outcome)}")
 
 
-@case("permission/each-its-own", level=MUST, source=_ACP, section=_REQUESTING, behaviours=["A2"], needs="approve")
+@case("permission/each-its-own", level=MUST, source=_ACP, section=_REQUESTING, needs="approve")
 async def each_its_own(client: Client) -> None:
     """Two permission requests at once are answered each with an option of its own."""
     await client.prompt()
@@ -112,7 +112,7 @@ async def each_its_own(client: Client) -> None:
             fail(f"of the options {[option['optionId'] for option in options]} was chosen {brief(outcome)}")
 
 
-@case("permission/cancelled", level=MUST, source=_ACP, section=_CANCELLATION, behaviours=["F8"], needs="cancel")
+@case("permission/cancelled", level=MUST, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def cancelled(client: Client) -> None:
     """A permission request that is pending at session/cancel is answered with the outcome cancelled."""
     await client.prompt()
@@ -121,7 +121,7 @@ async def cancelled(client: Client) -> None:
     await _cancelled(client, await client.cancelled(), ask)
 
 
-@case("permission/all-cancelled", level=MUST, source=_ACP, section=_CANCELLATION, behaviours=["F8"], needs="cancel")
+@case("permission/all-cancelled", level=MUST, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def all_cancelled(client: Client) -> None:
     """Every permission request that is pending at session/cancel is answered with the outcome cancelled."""
     await client.prompt()
@@ -167,7 +167,7 @@ async def dialog_closed(client: Client) -> None:
         fail(f"one permission request got {len(ask.answers)} answers: {brief(ask.answers)}")
 
 
-@case("permission/late", level=MUST, source=_ACP, section=_REQUESTING, behaviours=["F8"], needs="cancel")
+@case("permission/late", level=MUST, source=_ACP, section=_REQUESTING, needs="cancel")
 async def late(client: Client) -> None:
     """A permission request that crosses session/cancel on its way is answered with the outcome cancelled."""
     await client.prompt()

@@ -20,19 +20,19 @@ async def _refused_as_unknown(client: Client, method: str) -> None:
     await client.alive()
 
 
-@case("requests/unknown-method", level=MUST, source=_ACP, section="Extensibility, Custom Requests", behaviours=["A6"])
+@case("requests/unknown-method", level=MUST, source=_ACP, section="Extensibility, Custom Requests")
 async def unknown_method(client: Client) -> None:
     """A request for a method that the client does not know is answered with -32601, and the connection lives."""
     await _refused_as_unknown(client, "_conformance/unknown")
 
 
-@case("requests/dollar-method", level=MUST, source="JSON-RPC 2.0", section="Error object", behaviours=["A6", "L1"])
+@case("requests/dollar-method", level=MUST, source="JSON-RPC 2.0", section="Error object")
 async def dollar_method(client: Client) -> None:
     """A request, other than a notification, is answered even if its method begins with $/."""
     await _refused_as_unknown(client, "$/conformance/unknown")
 
 
-@case("requests/not-announced", level=MUST, source=_ACP, section="Initialization, Capabilities", behaviours=["A6"])
+@case("requests/not-announced", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def not_announced(client: Client) -> None:
     """A method that the client has not announced is refused, not passed over in silence."""
     await client.prompt()
@@ -56,7 +56,7 @@ async def not_announced(client: Client) -> None:
     not_applicable("the client announces everything")
 
 
-@case("requests/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Error object", behaviours=["A7"])
+@case("requests/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Error object")
 async def invalid_params(client: Client) -> None:
     """A permission request whose params are wrong is answered, without choosing what was not offered."""
     await client.prompt()

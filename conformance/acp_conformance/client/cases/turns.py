@@ -6,6 +6,8 @@ from acp_conformance.client.subject import Client
 from acp_conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
+_MOMENT = 1.0
+"""Seconds in which a client that sends what is typed at once has sent it. A slower one is not accused."""
 
 
 @case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
@@ -16,7 +18,7 @@ async def session_id(client: Client) -> None:
         fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
 
 
-@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn", behaviours=["I7"])
+@case("turns/after-the-session", level=MUST, source=_ACP, section="Prompt Turn")
 async def after_the_session(client: Client) -> None:
     """A client prompts only in a session that exists."""
     conversation = client.conversation
@@ -33,7 +35,7 @@ async def after_the_session(client: Client) -> None:
     fail("session/prompt was sent although session/new had not been answered, and then failed")
 
 
-@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object", behaviours=["G16"])
+@case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object")
 async def failed_prompt(client: Client) -> None:
     """A prompt that is answered with an error leaves a client that answers, or that ends."""
     prompt = await client.prompt()
@@ -49,7 +51,6 @@ async def failed_prompt(client: Client) -> None:
     level=SHOULD,
     source=_ACP,
     section="Prompt Turn",
-    behaviours=["G16"],
     needs="again",
     after="turns/failed-prompt",
 )
@@ -68,3 +69,45 @@ async def prompt_after_a_failed_one(client: Client) -> None:
     await client.user("leave")
     if not await client.stage.exited(3 * client.conversation.patience):
         fail("the second prompt was answered, and the client does not end")
+
+
+@case("turns/one-at-a-time", level=SHOULD, source=_ACP, section="Prompt Turn, 6. Continue Conversation", needs="again")
+async def one_at_a_time(client: Client) -> None:
+    """What the user types while a turn runs is sent when that one is over, and does not disturb it."""
+    await client.prompt()
+    await client.say("working")
+    await client.alive()
+    await _typed_meanwhile(client, "the turn runs")
+    await client.end_turn()
+
+
+@case(
+    "turns/one-at-a-time-at-cancel",
+    level=SHOULD,
+    source=_ACP,
+    section="Prompt Turn, 6. Continue Conversation",
+    needs=("again", "cancel"),
+    after="turns/one-at-a-time",
+)
+async def one_at_a_time_at_cancel(client: Client) -> None:
+    """What the user types while a turn stops is sent when the agent has confirmed that it is over."""
+    await client.prompt()
+    await client.say("working")
+    await client.alive()
+    await client.cancelled()
+    await _typed_meanwhile(client, "the cancelled turn has not ended")
+    await client.end_turn("cancelled")
+
+
+async def _typed_meanwhile(client: Client, when: str) -> None:
+    client.conversation.hold("session/prompt")
+    await client.user("again")
+    # The client has read the line by the time that it has answered twice, or it reads it only behind the turn.
+    for _ in range(2):
+        await client.alive()
+    try:
+        message = await client.conversation.receive("session/prompt", _MOMENT)
+    except Silent:
+        return
+    if message.param("sessionId") == client.session_id:
+        fail(f"session/prompt is sent while {when}")

@@ -66,7 +66,7 @@ _UPDATES: list[dict[str, Any]] = [
 ]
 
 
-@case("updates/known-kinds", level=MUST, source=_ACP, section="Prompt Turn, Agent Reports Output", behaviours=["A5"])
+@case("updates/known-kinds", level=MUST, source=_ACP, section="Prompt Turn, Agent Reports Output")
 async def known_kinds(client: Client) -> None:
     """Every kind of update of the protocol is taken, and none is answered."""
     await client.prompt()
@@ -83,7 +83,7 @@ async def unknown_tool_call(client: Client) -> None:
     await client.nothing_answered("an update for an unknown tool call")
 
 
-@case("updates/meta", level=MUST, source=_ACP, section="Extensibility, The _meta Field", behaviours=["L3"])
+@case("updates/meta", level=MUST, source=_ACP, section="Extensibility, The _meta Field")
 async def meta(client: Client) -> None:
     """_meta is taken in every place."""
     await client.prompt()

@@ -161,3 +161,31 @@ class ReportsOneOption(Clean):
 
     def reported(self, session: Session) -> Json:
         return self.config(session)[:1]
+
+
+class TellsAllOfAMode(Clean):
+    """Tells every session of the mode that is set in one."""
+
+    async def set_mode(self, request: Request) -> Json:
+        result = await super().set_mode(request)
+        for session in self.sessions.values():
+            self.update(session, {"sessionUpdate": "current_mode_update", "currentModeId": request.params["modeId"]})
+        return result
+
+
+class StaysInItsFirstFolder(Clean):
+    """Opens a session again in the folder that it was made in."""
+
+    def reopened(self, request: Request) -> Session:
+        known = self.sessions.get(self.param(request, "sessionId", str))
+        before = known.cwd if known else ""
+        session = super().reopened(request)
+        session.cwd = before
+        return session
+
+
+class TellsNoZone(Clean):
+    """Says when a session was active by the clock on the wall."""
+
+    def listed(self, cwd: Json, cursor: Json) -> list[Json]:
+        return [{**each, "updatedAt": "2026-01-02T03:04:05"} for each in super().listed(cwd, cursor)]

@@ -138,3 +138,48 @@ class LogsOutForEver(Clean):
         if self.out:
             raise RpcError(-32000, "Authentication required")
         return await super().new_session(request)
+
+
+class WritesSixtyKilobytes(Clean):
+    """Cuts a line that does not fit into a buffer of 64 kB."""
+
+    def put(self, data: bytes) -> None:
+        super().put(data if len(data) <= 65_536 else data[:65_535] + b"\n")
+
+
+class RefusesLongAnswers(Clean):
+    """Writes no answer of more than 64 kB."""
+
+    def put(self, data: bytes) -> None:
+        if len(data) <= 65_536:
+            super().put(data)
+
+
+class StreamsAtTheEnd(Clean):
+    """Keeps what a turn says until it is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Json] = []
+
+    def notify(self, method: str, params: Json) -> None:
+        if method == "session/update" and self.running:
+            self.kept.append(params)
+        else:
+            super().notify(method, params)
+
+    def answer(self, request: Request, message: Json) -> None:
+        kept, self.kept = self.kept, []
+        for params in kept:
+            super().notify("session/update", params)
+        super().answer(request, message)
+
+
+class RemembersForAll(Clean):
+    """Keeps what it says for every session."""
+
+    def say(self, session: Session, text: str) -> None:
+        update = self.chunk("agent_message_chunk", text)
+        for each in self.sessions.values():
+            each.history.append(update)
+        self.update(session, update)

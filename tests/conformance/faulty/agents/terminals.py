@@ -110,3 +110,12 @@ class FailedReleaseFails(Clean):
         finally:
             await self.ask("terminal/release", where)
         self.tool_update(session, tool, status="completed")
+
+
+class ShowsWhatIsNotThere(Clean):
+    """Shows a terminal with a tool call that was never created."""
+
+    async def do_tool(self, session: Session) -> None:
+        tool = self.tool_call(session, "Count lines", "execute")
+        content = [{"type": "terminal", "terminalId": "none"}]
+        self.tool_update(session, tool, status="completed", content=content)

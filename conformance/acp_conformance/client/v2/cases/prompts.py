@@ -5,7 +5,7 @@ from acp_conformance.client.subject import Client, brief
 from acp_conformance.client.v2.registry import SOURCE, case
 from acp_conformance.core.case import MUST, SHOULD, fail
 
-_SECTION = "Prompt Lifecycle"
+_SECTION = "Prompt lifecycle"
 
 
 async def _goes_on(client: Client, what: str) -> None:

@@ -8,7 +8,7 @@ from acp_conformance.core.case import MUST, fail, not_applicable
 from acp_conformance.core.schema import announced
 
 _OLD = load()
-_PERMISSION = "Requesting Permission"
+_PERMISSION = "Permission requests"
 
 same_as(_OLD["permission/offered-option"], "v2-requests/offered-option", _PERMISSION)
 same_as(_OLD["permission/rejection-rejects"], "v2-requests/rejection-rejects", _PERMISSION)
@@ -35,7 +35,7 @@ async def withdrawn(client: Client) -> None:
         fail(f"a question that was withdrawn got {len(ask.answers)} answers")
 
 
-@case("v2-requests/gone", level=MUST, source=SOURCE, section="Client Filesystem and Terminal")
+@case("v2-requests/gone", level=MUST, source=SOURCE, section="Methods")
 async def gone(client: Client) -> None:
     """Files and terminals of the client do not exist on version 2: such a request is refused with -32601."""
     await client.prompt()

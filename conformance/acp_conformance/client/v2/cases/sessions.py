@@ -7,11 +7,11 @@ from acp_conformance.core.case import MUST, fail
 
 _OLD = load()
 
-same_as(_OLD["sessions/absolute-cwd"], "v2-sessions/absolute-cwd", "Session Setup")
-same_as(_OLD["turns/session-id"], "v2-sessions/session-id", "Prompt Lifecycle")
+same_as(_OLD["sessions/absolute-cwd"], "v2-sessions/absolute-cwd", "Session setup")
+same_as(_OLD["turns/session-id"], "v2-sessions/session-id", "Prompt lifecycle")
 
 
-@case("v2-sessions/replay", level=MUST, source=SOURCE, section="Session Setup, Resuming", needs="resume")
+@case("v2-sessions/replay", level=MUST, source=SOURCE, section="Session resume", needs="resume")
 async def replay(client: Client) -> None:
     """A client that resumes a session takes its history before the answer, and prompts in that session."""
     client.conversation.hold("session/resume")

@@ -46,7 +46,7 @@ _UPDATES: list[dict[str, Any]] = [
 ]
 
 
-@case("v2-updates/known-kinds", level=MUST, source=SOURCE, section="Session Updates")
+@case("v2-updates/known-kinds", level=MUST, source=SOURCE, section="Session updates")
 async def known_kinds(client: Client) -> None:
     """Every kind of update is taken, and none is answered."""
     await client.prompt()
@@ -55,7 +55,7 @@ async def known_kinds(client: Client) -> None:
     await client.nothing_answered("an update")
 
 
-@case("v2-updates/null-clears", level=MUST, source=SOURCE, section="Session Updates")
+@case("v2-updates/null-clears", level=MUST, source=SOURCE, section="Session updates")
 async def null_clears(client: Client) -> None:
     """A field of a patch may be null, which clears it, and be absent, which leaves it."""
     await client.prompt()
@@ -83,7 +83,7 @@ async def unknown_kinds(client: Client) -> None:
     await client.nothing_answered("an update of an unknown kind")
 
 
-@case("v2-updates/first-sight", level=MUST, source=SOURCE, section="Session Updates")
+@case("v2-updates/first-sight", level=MUST, source=SOURCE, section="Session updates")
 async def first_sight(client: Client) -> None:
     """The first patch of an id makes what it is about, whatever it has."""
     await client.prompt()

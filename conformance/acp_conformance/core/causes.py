@@ -1,0 +1,67 @@
+"""Which problems of a run have one cause: one fault may break many rules, and is to be read about once.
+
+Cases have a cause in common if the same is missing, the same method was refused with the same code, or what came
+differs in the same way; so their reasons differ in values alone. What is not JSON at all is the cause of all that
+fails in the same conversation. Each case keeps its verdict: only how it is told follows from this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from .result import CaseResult, Verdict
+
+ACCUSING = (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
+
+_REFUSED = re.compile(r"([a-z_$]+/[a-z_]+|authenticate|initialize|logout) (?:is|was) answered with .*?(-32\d{3})")
+_WHERE = re.compile(r",? in [a-z0-9-]+/[a-z0-9-]+: .*|,? in the (?:first|tour|end) .*", re.DOTALL)
+_VALUE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\b(?:None|True|False|null|true|false)\b|-?\d[\d.,]*""")
+_FAMILIES = ("the replay has",)
+"""Words of reasons that are about one thing, however different the rest of them is."""
+
+_TELLING = 4
+"""Words below which a phrase says too little to stand for a cause in another group."""
+
+
+def with_causes(results: Iterable[CaseResult], broken_in: Mapping[str, str] | None = None) -> list[CaseResult]:
+    """The results with `cause` set where a case has its cause in common with others: the id of the first of them.
+
+    Args:
+        results: In the order in which they are told.
+        broken_in: By the id of a case, the id of that about the wire which its conversation has broken.
+    """
+    told = list(results)
+    about = broken_in or {}
+    groups: dict[str, list[str]] = {}
+    for case in told:
+        if case.verdict in ACCUSING:
+            groups.setdefault(about.get(case.id) or phrase(case), []).append(case.id)
+    leading = {id: _leader(key, ids) for key, ids in groups.items() for id in ids}
+    shared = {leader for id, leader in leading.items() if id != leader}
+    return [replace(case, cause=leading[case.id]) if leading.get(case.id) in shared else case for case in told]
+
+
+def _leader(key: str, ids: Sequence[str]) -> str:
+    return key if key in ids else ids[0]
+
+
+def phrase(case: CaseResult) -> str:
+    """What two reasons that differ only in values have in common."""
+    reason = case.reason
+    if refused := _REFUSED.search(reason):
+        return f"{refused[1]} refused with {refused[2]}"
+    if family := next((each for each in _FAMILIES if each in reason), ""):
+        return family
+    words = _VALUE.sub("#", re.split(r"[{\[]", _WHERE.sub("", reason), maxsplit=1)[0]).split()
+    return " ".join(words) if len(words) > _TELLING else f"{case.group}: {' '.join(words)}"
+
+
+def folded(cases: Sequence[CaseResult]) -> list[tuple[CaseResult, Sequence[CaseResult]]]:
+    """Each cause once, with the other cases that it broke behind it; in the order of the causes."""
+    there = {case.id: case for case in cases}
+    found: dict[str, list[CaseResult]] = {}
+    for case in cases:
+        found.setdefault(case.cause if case.cause in there else case.id, []).append(case)
+    return [(there[first], [each for each in members if each.id != first]) for first, members in found.items()]

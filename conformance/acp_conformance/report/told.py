@@ -1,0 +1,65 @@
+"""What reports say of a problem besides what came: what was sent, which sentence it breaks, what to change."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from acp_conformance.core.result import CaseResult, Line
+from acp_conformance.core.sentences import cited
+
+_FENCE = "_conformance/"
+"""Begins the methods by which the suite finds out how far the subject has read: they are not what a rule is about."""
+
+_ID = re.compile(r"\(id (-?\d+|'[^']*')\)")
+
+
+def sent_of(case: CaseResult) -> str:
+    """The line of the suite that what came is about: the request that was answered wrongly, or the last one sent."""
+    came = _read(case.transcript[case.guilty]) if case.guilty is not None else {}
+    before = case.transcript[: case.guilty]
+    sent = [line for line in before if line["from"] == "suite"]
+    if "method" not in came and "id" in came:
+        wanted = repr(came["id"])
+    else:
+        found = _ID.search(case.reason)
+        wanted = found[1] if found else ""
+    calls = [(line, _read(line)) for line in reversed(sent)]
+    asked = [line for line, message in calls if "method" in message and repr(message.get("id")) == wanted]
+    last = [line for line, message in calls if not str(message.get("method", "")).startswith(_FENCE)]
+    return next((line["text"] for line in (*asked, *last)), "")
+
+
+def came_of(case: CaseResult) -> str:
+    """The line that breaks the rule, where it is one line."""
+    return "" if case.guilty is None else case.transcript[case.guilty]["text"]
+
+
+def sentence_of(case: CaseResult, kind: str) -> str:
+    """The sentence that it breaks; empty where none is known."""
+    return " ".join(each.text for each in cited(case.source, case.section, kind, case.id))
+
+
+def change_of(case: CaseResult, kind: str) -> str:
+    """What to change, where it is plain."""
+    entries = (each for each in _advice()[kind] if any(fnmatchcase(case.id, fit) for fit in each["cases"]))
+    return next((str(each["change"]) for each in entries), "")
+
+
+def _read(line: Line) -> Mapping[str, Any]:
+    try:
+        message = json.loads(line["text"])
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+@cache
+def _advice() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    return tomllib.loads((resources.files("acp_conformance.report") / "advice.toml").read_text("utf-8"))
