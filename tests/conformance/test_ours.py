@@ -17,14 +17,14 @@ from acp_conformance.agent.run import AgentRun
 from acp_conformance.core import tables
 from acp_conformance.core.result import Run, Verdict
 from acp_conformance.report.terminal import Terminal
-from acp_server import workspace
+from acp_server.apps import coder
 from tests.conformance.in_memory import NOT_IN_MEMORY, from_file, starting
 from tests.prefork import RUNTIME, Prefork, prefork
 
 HERE = Path(__file__).parent
 SERVE = str(Path(sys.executable).with_name("acp-server"))
 COMMANDS = {"scripted": [SERVE, "serve", str(HERE / "scripted.py")], "workspace": [SERVE, "serve", "--store", "memory"]}
-FILES = {"scripted": HERE / "scripted.py", "workspace": Path(workspace.__file__)}
+FILES = {"scripted": HERE / "scripted.py", "workspace": Path(coder.__file__)}
 BACKENDS = ["asyncio", "trio"]
 PATIENCE = 40.0
 # Cases that are tried beside each other. In most of them the suite waits for what must not come.

@@ -7,7 +7,8 @@ from typing import Any
 
 from anyio import to_thread
 
-from acp_server import Agent, Call, Session, Turn, workspace
+from acp_server import Agent, Call, Session, Turn
+from acp_server.apps import coder
 from acp_server.tools.json_schema import SchemaParameters
 from tests.flood.meter import Meter
 
@@ -39,7 +40,7 @@ async def watch(call: Call) -> None:
 
 @agent.session
 async def prepare(session: Session) -> None:
-    await workspace.prepare(session)
+    await coder.prepare(session)
 
 
 @agent.prompt
@@ -47,7 +48,7 @@ async def answer(turn: Turn) -> Any:
     meter.note("begun")
     kind = turn.text.removeprefix("check ")
     if kind == turn.text:
-        return await workspace.prompt(turn)
+        return await coder.prompt(turn)
     schema, value = CHECKS[kind]
     # As it is done with the schema of a server.
     parameters = await to_thread.run_sync(SchemaParameters, take, {"properties": {"x": schema}})

@@ -12,7 +12,7 @@ from acp_conformance.agent.run import AgentRun
 from acp_conformance.agent.v2 import cases
 from acp_conformance.core.result import Verdict
 from acp_conformance.report.words import subject_of
-from acp_server import workspace
+from acp_server.apps import coder
 from tests.conformance.in_memory import from_file, starting
 from tests.conformance.v2 import lines
 from tests.conformance.v2.clean import Clean
@@ -21,7 +21,7 @@ from tests.conformance.v2.test_faults import PROFILE
 
 FILES = {
     "scripted": Path(__file__).parents[1] / "scripted.py",
-    "workspace": Path(workspace.__file__),
+    "workspace": Path(coder.__file__),
 }
 KEPT = {Verdict.PASS, Verdict.CHOICE, Verdict.NOT_APPLICABLE}
 
