@@ -306,6 +306,7 @@ class Agent:
         approval_key: str | Always | OfArguments[str | Always | None, K] | None = None,
         approval_timeout: float | None = None,
         needs_editor: bool = False,
+        grace: float | None = None,
     ) -> Callable[[F], Tool[F]]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:

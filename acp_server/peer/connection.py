@@ -219,7 +219,8 @@ class Connection(Peer):
                     await self._idle()
                 # However short the patience is, what is cancelled may end; also what has just left a shield.
                 await self._last_rounds(lambda: not self.work.running)
-                await self.watchdog.finish()
+                for watchdog in [*self._watchdogs.values()]:
+                    await watchdog.finish()
                 self._pending.close()
                 self._begin_closers()
                 with anyio.move_on_after(limits.end_grace):
@@ -236,7 +237,8 @@ class Connection(Peer):
             self._idling.cancel()
             self._pending.lose()
             self.tree.finish_cancels()
-            self.watchdog.finish_now()
+            for watchdog in [*self._watchdogs.values()]:
+                watchdog.finish_now()
             try:
                 await self._late_closers()
             finally:

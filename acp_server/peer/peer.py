@@ -50,6 +50,8 @@ class Peer(ABC):
         self._cleanups = Node(None, "cleanups", self.scopes)
         self.writer: Writer = Writer(stream, self._writer_broken)
         self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
+        # One for each patience, since a watchdog has the same for all that it watches.
+        self._watchdogs: dict[float, Watchdog] = {limits.patience: self.watchdog}
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
@@ -99,6 +101,12 @@ class Peer(ABC):
     async def send_room(self) -> None:
         """Wait while the peer is behind with reading. For a caller that sends much. Raises ConnectionClosed."""
         await self.writer.room()
+
+    def watchdog_of(self, seconds: float | None) -> Watchdog:
+        """The watch of cancelled work that may clean up for so many seconds; None: for `Limits.grace`."""
+        if seconds is None:
+            return self.watchdog
+        return self._watchdogs.setdefault(seconds, Watchdog(seconds, self._house))
 
     def ticker(self, seconds: float) -> Watchdog:
         """A watch of one's own. It is not finished when the connection closes: what it calls must know by itself."""

@@ -60,7 +60,7 @@ class Execution(Job):
         """`id`: the `toolCallId`. `given`: what its caller calls it."""
         connection = turn.client.connection
         node = turn.node.child(f"tool call {tool.name}")
-        super().__init__(node, connection.work, connection.watchdog)
+        super().__init__(node, connection.work, connection.watchdog_of(tool.grace))
         self._turn = turn
         self._tool = tool
         self._arguments = arguments

@@ -103,6 +103,8 @@ class Tool(Generic[F]):
     `approval_timeout`: seconds after which no answer means no.
     `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
     `ToolContext.primary_confirmed`. `needs_editor`: whether it runs only where the client reads and writes files.
+    `grace`: seconds that a cancelled call may clean up before its turn goes on without it, else `Limits.grace`. A
+    cancel of the whole turn is answered within `Limits.grace` in any case.
     `parameters`: what it takes, if the function's parameters do not say it.
 
     Raises UsageError for a function that cannot be a tool.
@@ -123,6 +125,7 @@ class Tool(Generic[F]):
         approval_timeout: float | None = None,
         answers_refusal: bool = False,
         needs_editor: bool = False,
+        grace: float | None = None,
         parameters: Arguments | None = None,
     ) -> None:
         if not callable(function):
@@ -133,8 +136,9 @@ class Tool(Generic[F]):
         for option, on in switches.items():
             if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise UsageError(f"{option} is True or False, and not {on!r}")
-        if approval_timeout is not None and not _is_time(approval_timeout):
-            raise UsageError(f"approval_timeout must be more than 0 seconds, and not {approval_timeout!r}")
+        for option, seconds in {"approval_timeout": approval_timeout, "grace": grace}.items():
+            if seconds is not None and not _is_time(seconds):
+                raise UsageError(f"{option} must be more than 0 seconds, and not {seconds!r}")
         if auto_approve and asks_each_time:
             raise UsageError("a tool that asks each time is not approved automatically")
         self.function: Final = function
@@ -156,6 +160,7 @@ class Tool(Generic[F]):
         self.approval_timeout: Final = approval_timeout
         self.answers_refusal: Final = answers_refusal
         self.needs_editor: Final = needs_editor
+        self.grace: Final = grace
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self.takes_context: Final = context_parameter(function)
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))

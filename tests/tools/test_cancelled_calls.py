@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server import Agent, ToolContext, ToolFailed, ToolResult, Turn, TurnEnded, grace
+from acp_server import Agent, Limits, ToolContext, ToolFailed, ToolResult, Turn, TurnEnded, grace
 from acp_server.tasks.threads import Worker
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 from tests.tools.calls import calling, shown, text, updates
@@ -222,3 +222,45 @@ async def test_only_what_a_cancelled_tool_itself_did_wrong_is_worth_a_warning(
     warnings = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == WARNINGS.get(end, [])
     assert ("Traceback" in caplog.text) is (end is goes_wrong)
+
+
+async def test_a_tool_has_a_grace_of_its_own_after_which_its_turn_goes_on_without_it() -> None:
+    agent = Agent("a")
+    release = anyio.Event()
+    running = {"quick": anyio.Event(), "patient": anyio.Event()}
+    ended: list[str] = []
+
+    async def cleans_up(name: str) -> None:
+        running[name].set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with grace(None):
+                await release.wait()
+
+    @agent.tool(grace=0.01)
+    async def quick() -> None:
+        await cleans_up("quick")
+
+    @agent.tool
+    async def patient() -> None:
+        await cleans_up("patient")
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        async def call(name: str) -> None:
+            assert (await turn.run_tool(name, id=name)).status == "cancelled"
+            ended.append(name)
+            if name == "quick":
+                assert ended == ["quick"]
+                release.set()
+
+        async with anyio.create_task_group() as group:
+            for name in running:
+                group.start_soon(call, name)
+                await running[name].wait()
+                assert turn.cancel_tool(name)
+
+    async with editing(agent, Limits(drain=0.05, grace=3600)) as editor:
+        assert await editor.ask(await editor.open()) == END_TURN
+    assert ended == ["quick", "patient"]
