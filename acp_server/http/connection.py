@@ -9,26 +9,21 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import anyio
 import h11
 
+from acp_server.http.asgi import Application, Headers, Message
 from acp_server.http.sockets import Disconnected, SocketStream
 from acp_server.http.strict import CLOSE, StrictParser
 
 logger = logging.getLogger("acp_server.http")
-
-Message: TypeAlias = "MutableMapping[str, Any]"
-Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
-Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
-Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
-Headers: TypeAlias = "list[tuple[bytes, bytes]]"
 
 ABORT: Final = "abort"
 """The key in `scope["state"]` of a function that breaks the connection off at once."""

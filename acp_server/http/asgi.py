@@ -1,0 +1,28 @@
+"""The words of ASGI 3, as types, and what the answers of several applications need."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+import anyio
+
+Message: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
+Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
+Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
+Headers: TypeAlias = "list[tuple[bytes, bytes]]"
+
+
+async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]]) -> None:
+    """Do this until it is done, or the client has left."""
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()

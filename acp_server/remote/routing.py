@@ -1,0 +1,158 @@
+"""Which stream a message of the agent's belongs to, and what the headers of a message to it must say.
+
+Pure: no streams, no event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, TypeAlias, TypeGuard, cast
+
+from acp_server.wire import codec
+from acp_server.wire.messages import Notification, Request, Response
+from acp_server.wire.state_machine import CANCEL_METHOD
+
+Session: TypeAlias = str | None
+"""A session's id; None stands for the connection as a whole."""
+
+Posted: TypeAlias = Request | Notification | Response
+"""What a client may send."""
+
+_Key: TypeAlias = "tuple[type, Any]"
+
+_NEED_HEADER: Final = frozenset(
+    {
+        "session/prompt",
+        "session/cancel",
+        "session/close",
+        "session/set_mode",
+        "session/set_model",
+        "session/set_config_option",
+    }
+)
+"""Methods of a session that is open. Those that open one are also sent without the header (by the official Python
+SDK), since the client has no stream of it yet."""
+
+_ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
+_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_RENEWING: Final = frozenset({"session/load", "session/resume"})
+_MOST_ASKED: Final = 10_000
+"""Requests to a client that are remembered. One that is never answered stays until so many others were sent."""
+
+
+class Mismatch(ValueError):
+    """A header is missing, or says something else than the message."""
+
+
+class Router:
+    """The requests of one connection that are under way, by their ids: 1 and "1" are two."""
+
+    def __init__(self) -> None:
+        self._pending: dict[_Key, deque[tuple[str, Session, Session]]] = {}
+        """The method, the stream of the answer, and the session that was named; several where an id is used twice."""
+        self._asked: dict[_Key, Session] = {}
+        """What the client was asked, and in which session."""
+
+    def incoming(self, message: Posted, header: Session) -> Session:
+        """Note a message of the client's; the session that it is for. Raises Mismatch."""
+        if isinstance(message, Response):
+            return self._answered(message.id, header)
+        named = session_in(message.params)
+        if header is None and message.method in _NEED_HEADER:
+            raise Mismatch("Missing Acp-Session-Id")
+        if header is not None and named is not None and header != named:
+            raise Mismatch("Mismatched Acp-Session-Id")
+        if isinstance(message, Request):
+            stream = None if message.method in _ON_CONNECTION else header
+            self._pending.setdefault(_key(message.id), deque()).append((message.method, stream, named or header))
+        return named or header
+
+    def _answered(self, id: Any, header: Session) -> Session:
+        key = _key(id)
+        session = self._asked.get(key)
+        # The official Python SDK sends answers without the header; their ids are unique in the connection.
+        if header is not None and key in self._asked and header != session:
+            raise Mismatch("Mismatched Acp-Session-Id")
+        self._asked.pop(key, None)
+        return session
+
+    def outgoing(self, line: bytes) -> Outgoing:
+        """Where a message of the agent's goes."""
+        message: dict[str, Any] = codec.decode(line)
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            return self._answer(line, message, id)
+        session = session_in(message.get("params"))
+        if method == CANCEL_METHOD:
+            # Behind what it withdraws, on the same stream.
+            session = self._asked.get(_key(_member(message.get("params"), "requestId")), session)
+        if "id" in message:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.pop(next(iter(self._asked)))
+            self._asked[_key(id)] = session
+        return Outgoing(line, session)
+
+    def _answer(self, line: bytes, message: dict[str, Any], id: Any) -> Outgoing:
+        key = _key(id)
+        waiting = self._pending.get(key)
+        if not waiting:
+            return Outgoing(line, None)
+        method, session, named = waiting.popleft()
+        if not waiting:
+            del self._pending[key]
+        result = message.get("result")
+        opened = None
+        if method in _OPENING and isinstance(result, dict):
+            opened = session_in(result) or (named if method in _RENEWING else None)
+            if session is None and opened is not None and session_in(result) is None:
+                # As the draft has it: a client learns from it which stream to open.
+                result["sessionId"] = opened
+                line = codec.encode(message)
+        return Outgoing(line, session, method=method, opened=opened)
+
+
+class Outgoing:
+    """A message of the agent's. `session`: its stream; `method`: what it answers; `opened`: the session that is open
+    now."""
+
+    __slots__ = ("line", "method", "opened", "session")
+
+    def __init__(self, line: bytes, session: Session, *, method: str | None = None, opened: Session = None) -> None:
+        self.line = line
+        self.session = session
+        self.method = method
+        self.opened = opened
+
+
+def session_in(params: Any) -> Session:
+    """The `sessionId` in parameters or a result."""
+    session = _member(params, "sessionId")
+    return session if isinstance(session, str) else None
+
+
+def renews(message: Posted) -> TypeGuard[Request]:
+    """Whether it has a session opened that the client may have lost."""
+    return isinstance(message, Request) and message.method in _RENEWING
+
+
+def is_cancel(message: Posted) -> TypeGuard[Notification]:
+    """Whether it overtakes what waits for room."""
+    return isinstance(message, Notification) and message.method in (CANCEL_METHOD, "session/cancel")
+
+
+def is_cancelled_by(message: Posted, cancel: Notification) -> bool:
+    """Whether a cancel means this message."""
+    if not isinstance(message, Request):
+        return False
+    if cancel.method == CANCEL_METHOD:
+        return _key(message.id) == _key(_member(cancel.params, "requestId"))
+    return session_in(message.params) == session_in(cancel.params)
+
+
+def _member(params: Any, name: str) -> Any:
+    return cast("dict[str, Any]", params).get(name) if isinstance(params, dict) else None
+
+
+def _key(id: Any) -> _Key:
+    kind: type[Any] = type(id)
+    return kind, id if kind in (int, str) else None
