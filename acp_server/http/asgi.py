@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -12,6 +12,11 @@ Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
 Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
 Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
 Headers: TypeAlias = "list[tuple[bytes, bytes]]"
+
+ABORT: Final = "abort"
+"""The key in `scope["state"]` of a function that breaks the connection off at once."""
+CALLER: Final = "caller"
+"""The key in `scope["state"]` where the application notes who has sent a request, once that is proved."""
 
 
 async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]]) -> None:

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import anyio
 
-from acp_server.http.asgi import Headers, Receive, Send, while_connected
-from acp_server.http.connection import ABORT
+from acp_server.http.asgi import ABORT, Headers, Receive, Send, while_connected
 
 _HEADERS: Final[Headers] = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
-from acp_server.http.asgi import Headers
+from acp_server.http.asgi import CALLER, Headers
 
 logger = logging.getLogger("acp_server.remote")
 
@@ -54,18 +54,13 @@ class Guard:
         self._check_host(scope)
         self.check_origin(scope)
         if self._authenticate is None:
-            return None
+            return _noted(scope, None)
         found = self._authenticate(scope)
         principal = await found if isawaitable(found) else found
         if principal is None:
             logger.info("a request without a valid token is refused")
             raise Refused(401, "Not authenticated", ((b"www-authenticate", b"Bearer"),))
-        return principal
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether it asks who sends requests."""
-        return self._authenticate is not None
+        return _noted(scope, principal)
 
     def check_origin(self, scope: Scope) -> None:
         """Raises Refused for a web page that may not come."""
@@ -104,6 +99,12 @@ class Guard:
         if name.lower() not in self._hosts:
             logger.warning("a request to another host is refused: %.200r", host)
             raise Refused(403, "Host not allowed")
+
+
+def _noted(scope: Scope, principal: str | None) -> str | None:
+    """Our own server keeps connections with a caller longest."""
+    scope.get("state", {})[CALLER] = principal
+    return principal
 
 
 def header(scope: Scope, name: bytes) -> str | None:

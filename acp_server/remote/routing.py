@@ -154,5 +154,4 @@ def _member(params: Any, name: str) -> Any:
 
 
 def _key(id: Any) -> _Key:
-    kind: type[Any] = type(id)
-    return kind, id if kind in (int, str) else None
+    return (int, id) if type(id) is int else (str, id) if type(id) is str else (type(None), None)
