@@ -27,8 +27,8 @@ _LAST_ANSWERS: Final = 5.0
 
 
 class Server:
-    """Serves `app`. `places`: how many connections there may be; `refusal`: see `HttpConnection`. `websocket`: WebSockets
-    are served, too, within these limits. `tls`: what is served is encrypted.
+    """Serves `app`. `places`: how many connections there may be; `refusal`: see `HttpConnection`. `websocket`:
+    WebSockets are served, too, within these limits. `tls`: what is served is encrypted.
 
     `end` and `hurry` may be called from any task of the event loop, not from other threads or signal handlers.
     """

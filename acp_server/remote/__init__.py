@@ -1,7 +1,7 @@
-"""Agents for clients that come over HTTP or WebSocket (ACP, drafts of remote transports). Imported when it is asked for.
+"""Agents for clients that come over HTTP or WebSocket (drafts of ACP). Imported when it is asked for.
 
-    RemoteApp     an ASGI application that serves an agent
-    RemoteLimits  the bounds of what it keeps for its clients, and how long it waits for them
+RemoteApp     an ASGI application that serves an agent
+RemoteLimits  the bounds of what it keeps for its clients, and how long it waits for them
 """
 
 from importlib import import_module

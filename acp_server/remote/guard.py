@@ -17,7 +17,7 @@ from acp_server.http.asgi import CALLER, Headers
 logger = logging.getLogger("acp_server.remote")
 
 Scope: TypeAlias = "Mapping[str, Any]"
-Authenticate: TypeAlias = "Callable[[Scope], str | None | Awaitable[str | None]]"
+Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
 """Gets the scope of a request, and says whose it is; None if it has not proved that."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})

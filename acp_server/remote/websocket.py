@@ -18,9 +18,7 @@ _REFUSED: Final = 1008
 _TRY_AGAIN: Final = 1013
 
 
-async def serve_websocket(
-    guard: Guard, connections: Connections, scope: Scope, receive: Receive, send: Send
-) -> None:
+async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a client that wants to connect, until it is gone."""
     try:
         principal = await guard.admit(scope)

@@ -105,7 +105,8 @@ async def test_messages_come_and_go_whole_however_they_are_cut() -> None:
         await client.stream.send(whole)
         assert await client.text() == text + "."
         if not client.pongs:
-            assert isinstance(pong := await client.event(), Pong)
+            pong = await client.event()
+            assert isinstance(pong, Pong)
             client.pongs.append(bytes(pong.payload))
         assert client.pongs == [b"now"]
         await client.send(CloseConnection(code=1000))
@@ -167,7 +168,8 @@ async def test_a_client_that_answers_pings_stays() -> None:
     async with serving(app := Echo(), ping_seconds=0.2) as (port, _), websocket(port) as client:
         await client.open()
         for _ in range(3):
-            assert isinstance(ping := await client.event(), Ping)
+            ping = await client.event()
+            assert isinstance(ping, Ping)
             await client.send(ping.response())
         assert not app.left.is_set()
 
@@ -254,25 +256,17 @@ async def test_an_application_that_does_not_let_a_client_in_says_why() -> None:
         assert await client.open() == 500
 
 
+UPGRADE = b"Host: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+
+
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", 400),
-        (
-            b"GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 8\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
-            426,
-        ),
-        (
-            b"POST /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 0\r\n",
-            400,
-        ),
-        (
-            b"GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 2\r\n",
-            400,
-        ),
+        (b"GET /acp HTTP/1.1\r\n" + UPGRADE, 400),
+        (b"GET /acp HTTP/1.1\r\n" + UPGRADE + KEY.replace(b"13", b"8"), 426),
+        (b"POST /acp HTTP/1.1\r\n" + UPGRADE + KEY + b"Content-Length: 0\r\n", 400),
+        (b"GET /acp HTTP/1.1\r\n" + UPGRADE + KEY + b"Content-Length: 2\r\n", 400),
         (b"GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n", 200),
     ],
     ids=["no-key", "old", "post", "body", "another-protocol"],
@@ -285,10 +279,7 @@ async def test_a_handshake_that_is_none_is_refused(head: bytes, status: int) -> 
 
 async def test_a_frame_that_comes_with_the_handshake_is_not_lost() -> None:
     async with serving(Echo()) as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
-        head = (
-            b"GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-        )
+        head = b"GET /acp HTTP/1.1\r\n" + UPGRADE + KEY + b"\r\n"
         await stream.send(head + frame(FIN | TEXT, b"early"))
         received = b""
         while b"early" not in received:

@@ -113,7 +113,7 @@ async def test_a_stream_has_one_reader_at_a_time() -> None:
         assert await client.open().began() == 200
 
 
-async def test_answers_to_new_and_load_come_on_the_stream_of_the_connection_and_all_else_on_that_of_the_session() -> None:
+async def test_what_opens_a_session_is_answered_on_the_stream_of_the_connection_and_all_else_on_its_own() -> None:
     agent, _, _ = reader()
     agent.store = MemoryStore()
     async with client_of(app_of(agent)) as client:
