@@ -2,6 +2,8 @@
 
 RemoteApp     an ASGI application that serves an agent
 RemoteLimits  the bounds of what it keeps for its clients, and how long it waits for them
+BearerTokens  tokens that say whose a request is, for its `authenticate`
+read_tokens   those in a file
 """
 
 from importlib import import_module
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from acp_server.remote.app import RemoteApp as RemoteApp
     from acp_server.remote.limits import RemoteLimits as RemoteLimits
+    from acp_server.remote.tokens import BearerTokens as BearerTokens
+    from acp_server.remote.tokens import read_tokens as read_tokens
 
-_NAMES = {"app": "RemoteApp", "limits": "RemoteLimits"}
+_NAMES = {"app": "RemoteApp", "limits": "RemoteLimits", "tokens": "BearerTokens read_tokens"}
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # To type checkers the imports above say the same.

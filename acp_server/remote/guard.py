@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
+import anyio
+
 from acp_server.http.asgi import CALLER, Headers
 
 logger = logging.getLogger("acp_server.remote")
@@ -19,6 +21,9 @@ logger = logging.getLogger("acp_server.remote")
 Scope: TypeAlias = "Mapping[str, Any]"
 Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
 """Gets the scope of a request, and says whose it is; None if it has not proved that."""
+
+_QUIET: Final = 60.0
+"""Seconds between two lines of the log about the same thing."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
@@ -48,6 +53,7 @@ class Guard:
         default: Collection[str] = LOOPBACK if authenticate is None else ("*",)
         self._hosts = frozenset(host.lower() for host in (default if named is None else named))
         self._authenticate = authenticate
+        self._said: dict[str, float] = {}
 
     async def admit(self, scope: Scope) -> str | None:
         """Whose request it is; None where that is not asked. Raises Refused."""
@@ -66,7 +72,7 @@ class Guard:
         """Raises Refused for a web page that may not come."""
         origin = header(scope, b"origin")
         if origin is not None and not self._may_come(origin):
-            logger.warning("a page of another origin is refused: %.200r", origin)
+            self._warn("a page of another origin is refused: %.200r", origin)
             raise Refused(403, "Origin not allowed")
 
     def headers_for(self, scope: Scope) -> Headers:
@@ -88,6 +94,12 @@ class Guard:
             (b"access-control-max-age", _PREFLIGHT_SECONDS),
         ]
 
+    def _warn(self, what: str, name: str) -> None:
+        now = anyio.current_time()
+        if now - self._said.get(what, -_QUIET) >= _QUIET:
+            self._said[what] = now
+            logger.warning(what, name)
+
     def _may_come(self, origin: str) -> bool:
         return "*" in self._origins or origin in self._origins
 
@@ -97,7 +109,7 @@ class Guard:
         host = header(scope, b"host") or ""
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name.lower() not in self._hosts:
-            logger.warning("a request to another host is refused: %.200r", host)
+            self._warn("a request to another host is refused: %.200r", host)
             raise Refused(403, "Host not allowed")
 
 

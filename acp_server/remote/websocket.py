@@ -13,6 +13,9 @@ from acp_server.remote.guard import Guard, Refused, Scope
 
 logger = logging.getLogger("acp_server.remote")
 
+SUBPROTOCOL: Final = "acp"
+"""What a client may offer, beside a token."""
+
 _NORMAL: Final = 1000
 _REFUSED: Final = 1008
 _TRY_AGAIN: Final = 1013
@@ -28,8 +31,11 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
     if connections.is_full:
         await _refuse(scope, send, Refused(503, "Too many connections"))
         return
+    accept: dict[str, Any] = {"type": "websocket.accept", "headers": [(b"acp-connection-id", new_id().encode())]}
+    if SUBPROTOCOL in scope.get("subprotocols", ()):
+        accept["subprotocol"] = SUBPROTOCOL
     try:
-        await send({"type": "websocket.accept", "headers": [(b"acp-connection-id", new_id().encode())]})
+        await send(accept)
     except OSError as error:
         logger.info("a client has left before it was let in: %s", type(error).__name__)
         return

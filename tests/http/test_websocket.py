@@ -110,7 +110,7 @@ async def test_messages_come_and_go_whole_however_they_are_cut() -> None:
             client.pongs.append(bytes(pong.payload))
         assert client.pongs == [b"now"]
         await client.send(CloseConnection(code=1000))
-        assert (await client.event()).code == 1000
+        assert await client.code() == 1000
         await app.left.wait()
         assert app.codes == [1000]
         assert app.scope["type"] == "websocket"

@@ -1,6 +1,6 @@
 """A client that speaks WebSocket, on asyncio and trio, and says also what no library would."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,10 +33,11 @@ class WebSocket:
         self.is_closed = False
         """Whether the server has ended the connection."""
 
-    async def open(self, host: str = "localhost", **headers: str) -> int:
+    async def open(self, host: str = "localhost", subprotocols: Sequence[str] = (), **headers: str) -> int:
         """The status."""
         extra = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        await self.stream.send(self.wire.send(Request(host=host, target="/acp", extra_headers=extra)))
+        request = Request(host=host, target="/acp", extra_headers=extra, subprotocols=[*subprotocols])
+        await self.stream.send(self.wire.send(request))
         self.answer = await self.event()
         return 101 if isinstance(self.answer, AcceptConnection) else self.answer.status_code
 

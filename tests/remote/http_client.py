@@ -58,7 +58,7 @@ class Events:
         await self._left.wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
@@ -142,7 +142,7 @@ class Client:
             await anyio.sleep_forever()
             raise AssertionError
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Any) -> None:
             sent.append(message)
 
         with anyio.fail_after(20):
