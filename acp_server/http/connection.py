@@ -376,6 +376,6 @@ def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
     """The host and port of one end; None where there is none."""
     try:
         host, port, *_ = of()
+        return str(host), int(port)
     except (OSError, ValueError):
-        return None
-    return str(host), int(port)
+        return None  # A socket of Unix has a path.

@@ -1,4 +1,4 @@
-"""What is served over TLS: whole, to clients that agree, and to those alone that have a certificate where it is asked."""
+"""What is served over TLS: whole, to clients that agree, and to those with a certificate where one is asked for."""
 
 import ssl
 from pathlib import Path
@@ -92,7 +92,7 @@ async def test_a_client_without_a_certificate_is_refused_where_it_needs_one(vers
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\xff\xff", b"\0" * 100])
 async def test_what_is_no_tls_is_cut_off(data: bytes) -> None:
     tls = server_context(HERE / "server.pem", None)
-    async with serving(app := Echo(), tls) as (port, server), await anyio.connect_tcp("127.0.0.1", port) as stream:
+    async with serving(app := Echo(), tls) as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(data)
         await stream.send_eof()
         try:

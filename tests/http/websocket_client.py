@@ -18,6 +18,7 @@ from wsproto.events import (
     Request,
     TextMessage,
 )
+from wsproto.utilities import LocalProtocolError
 
 
 class WebSocket:
@@ -89,8 +90,8 @@ class WebSocket:
         if not self.is_closed and int(event.code) != 1006:
             try:
                 await self.send(event.response())
-            except anyio.BrokenResourceError:
-                pass
+            except (anyio.BrokenResourceError, LocalProtocolError):
+                pass  # It was this client that began.
         return int(event.code)
 
 
