@@ -182,7 +182,7 @@ check-core: lint types
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
-	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra trio --group dev \
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra remote --extra trio --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
 

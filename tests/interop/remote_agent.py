@@ -1,16 +1,24 @@
 """An agent that does what clients over HTTP and WebSocket drive, and a server of it."""
 
+import importlib
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
+import hypercorn
+import sniffio
+import uvicorn
 
 from acp_server import Agent, MemoryStore, ToolContext, Turn
 from acp_server.http.listener import Places
 from acp_server.http.server import Server
 from acp_server.http.websocket import WebSocketLimits
+
+CERTIFICATES = Path(__file__).parents[1] / "http" / "certificates"
 
 
 def conversing() -> Agent:
@@ -49,3 +57,43 @@ async def served(app: Any, tls: Any = None) -> AsyncGenerator[int]:
                 yield listening.getsockname()[1]
             finally:
                 server.hurry()
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@asynccontextmanager
+async def served_by_uvicorn(app: Any) -> AsyncGenerator[int]:
+    """The application behind uvicorn: its port."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = _Uvicorn(uvicorn.Config(app, ws="websockets-sansio", log_config=None, timeout_graceful_shutdown=1))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve, [listening])
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+
+
+@asynccontextmanager
+async def served_by_hypercorn(app: Any, *, tls: bool = False) -> AsyncGenerator[int]:
+    """The application behind hypercorn, with TLS over HTTP/2: its port."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    config = hypercorn.Config()
+    config.bind = [f"fd://{listening.detach()}"]
+    config.errorlog = None
+    config.graceful_timeout = 1
+    if tls:
+        config.certfile = config.keyfile = str(CERTIFICATES / "server.pem")
+    serve: Any = importlib.import_module(f"hypercorn.{sniffio.current_async_library()}").serve
+    ending = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(serve, app, config, shutdown_trigger=ending.wait))
+        try:
+            yield port
+        finally:
+            ending.set()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,13 +12,15 @@ import acp
 import anyio
 import httpx
 import pytest
+import sniffio
 from acp.http.client import create_http_stream
 from acp.ws.client import create_websocket_stream
 
+from acp_server.http.tls import server_context
 from acp_server.remote import RemoteApp
 
 from .editor import Editor, text_block
-from .remote_agent import conversing, served
+from .remote_agent import CERTIFICATES, conversing, served, served_by_hypercorn, served_by_uvicorn
 from .typescript import NODE
 
 pytestmark = pytest.mark.anyio
@@ -25,10 +28,16 @@ pytestmark = pytest.mark.anyio
 COUNTED = "".join(f"{number} " for number in range(20))
 
 
+SERVERS = {"ours": served, "uvicorn": served_by_uvicorn, "hypercorn": served_by_hypercorn}
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @pytest.mark.parametrize("kind", ["http", "ws"])
-async def test_the_clients_of_the_typescript_sdk_converse_in_every_way(kind: str) -> None:
-    async with served(RemoteApp(conversing())) as port:
+@pytest.mark.parametrize("server", SERVERS)
+async def test_the_clients_of_the_typescript_sdk_converse_in_every_way(server: str, kind: str) -> None:
+    if server == "uvicorn" and sniffio.current_async_library() == "trio":
+        pytest.skip("uvicorn is for asyncio")
+    async with SERVERS[server](RemoteApp(conversing())) as port:
         words = [
             "node",
             "--experimental-websocket",
@@ -52,26 +61,46 @@ async def test_the_clients_of_the_typescript_sdk_converse_in_every_way(kind: str
 
 
 @asynccontextmanager
-async def connected(kind: str, port: int, editor: Editor) -> AsyncGenerator[Any]:
-    # Without a client of ours the SDK wants one for HTTP/2, which takes a further package.
-    async with httpx.AsyncClient(timeout=None) as http:
-        if kind == "ws":
-            stream = await create_websocket_stream(f"ws://127.0.0.1:{port}/acp")
+async def connected(url: str, editor: Editor) -> AsyncGenerator[Any]:
+    trusted = ssl.create_default_context(cafile=CERTIFICATES / "ca.pem")
+    # Over TLS the server and the client agree on HTTP/2.
+    async with httpx.AsyncClient(timeout=None, http2=True, verify=trusted) as http:
+        if url.startswith("ws:"):
+            stream = await create_websocket_stream(url)
         else:
-            stream = create_http_stream(f"http://127.0.0.1:{port}/acp", client=http)
+            stream = create_http_stream(url, client=http)
         client = acp.connect_to_agent(editor, stream)
         await client.initialize(protocol_version=1, client_capabilities=editor.capabilities)
         yield client
         await client.close()
 
 
+def with_tls(app: Any) -> Any:
+    return served_by_hypercorn(app, tls=True)
+
+
+def encrypted(app: Any) -> Any:
+    return served(app, server_context(CERTIFICATES / "server.pem", None))
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("kind", ["http", "ws"])
-async def test_the_clients_of_the_official_python_sdk_converse_in_every_way(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("serve", "scheme"),
+    [(served, "http"), (served, "ws"), (encrypted, "https"), (served_by_uvicorn, "http"), (with_tls, "https")],
+)
+async def test_the_clients_of_the_official_python_sdk_converse_in_every_way(serve: Any, scheme: str) -> None:
     editor = Editor()
-    async with served(RemoteApp(conversing())) as port:
+    versions: set[str] = set()
+    app = RemoteApp(conversing())
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        versions.add(scope.get("http_version", ""))
+        await app(scope, receive, send)
+
+    async with serve(noting) as port:
+        url = f"{scheme}://127.0.0.1:{port}/acp"
         with anyio.fail_after(40):
-            async with connected(kind, port, editor) as client:
+            async with connected(url, editor) as client:
                 session = (await client.new_session(cwd="/project", mcp_servers=[])).session_id
 
                 async def ask(text: str) -> str:
@@ -85,6 +114,7 @@ async def test_the_clients_of_the_official_python_sdk_converse_in_every_way(kind
                         await editor.reached("agent_message_chunk")
                     await client.cancel(session_id=session)
                 assert (turn.result(), editor.said[session]) == ("cancelled", COUNTED + "yes begun ")
-            async with connected(kind, port, editor) as client:
+            async with connected(url, editor) as client:
                 await client.load_session(session_id=session, cwd="/project", mcp_servers=[])
                 assert await ask("stream") == "end_turn"
+    assert ("2" in versions) == (serve is with_tls)

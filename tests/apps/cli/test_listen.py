@@ -50,7 +50,7 @@ class Served:
 def served(*arguments: str, cwd: Path) -> Iterator[Served]:
     words = [*COMMAND, "--store", "memory", *arguments]
     pipe = subprocess.PIPE
-    pipes = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
+    pipes: Any = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
     with subprocess.Popen(words, cwd=cwd, env=environment(), text=True, **pipes) as process:
         try:
             yield Served(process)
