@@ -148,7 +148,7 @@ class WebSocketExchange:
         return {"type": "websocket.disconnect", "code": self._code}
 
     async def _message(self) -> Message | None:
-        """The next message, or None if what has come is none."""
+        """The next message, or None if what has come is not a message."""
         for event in self._wire.events():
             if isinstance(event, (TextMessage, BytesMessage)):
                 if (message := await self._piece(event)) is not None or self._is_over:

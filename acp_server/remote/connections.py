@@ -129,7 +129,7 @@ class Connections:
 
 
 def new_id() -> str:
-    """An id that cannot be guessed; it is no credential all the same."""
+    """An id that cannot be guessed; it is not a credential all the same."""
     return secrets.token_hex(16)
 
 

@@ -120,7 +120,7 @@ def _noted(scope: Scope, principal: str | None) -> str | None:
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """A header of a request. Several of one name are none of ours."""
+    """A header of a request. Several of one name are refused: they can be read in two ways."""
     found = [value for key, value in scope["headers"] if key.lower() == name]
     if len(found) > 1:
         raise Refused(400, f"Several headers {name.decode()}")

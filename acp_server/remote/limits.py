@@ -19,7 +19,7 @@ class RemoteLimits:
     bodies (bytes): messages that were received and are not read by their agents, of all connections.
     waiting (bytes): the same of one connection; more wait, cancels excepted.
     unread (bytes): messages of one stream that its reader has not taken.
-    kept (bytes): messages of one stream that its reader has taken, for one that comes back.
+    kept (bytes): messages of one stream that its reader has taken, for a reader that comes back.
     held (bytes): what all streams hold.
     grace (seconds): how long a connection of HTTP goes on without a reader and without a message.
     stall (seconds): how long a stream may be full before it is given up.

@@ -1,6 +1,6 @@
-"""Whose sessions are, where several principals share one agent: an id is no credential.
+"""Whose sessions are, where several principals share one agent: an id is not a credential.
 
-To a principal, a session of another one is a session that does not exist: its id is replaced by one that no session
+To a principal, a session of another one is a session that does not exist: its id is replaced by an id that no session
 has, and the agent answers as it does for those. Lists of sessions are cut down to the principal's own.
 """
 

@@ -37,7 +37,7 @@ _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
 _MOST_ASKED: Final = 10_000
-"""Requests to a client that are remembered. One that is never answered stays until so many others were sent."""
+"""Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
 
 
 class Mismatch(ValueError):

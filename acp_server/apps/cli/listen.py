@@ -190,7 +190,7 @@ def _bound(address: str) -> socket.socket:
 
 
 def _bound_unix(path: str) -> socket.socket:
-    """A socket that the user alone can connect to. One that a server has left behind is replaced."""
+    """A socket that the user alone can connect to. A socket that a server has left behind is replaced."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_left_behind(path):
