@@ -156,8 +156,8 @@ class Ring:
 
     def attach(self, cursor: str | None) -> Reader:
         """Let a reader in, behind `cursor`, or with the first message that no reader has taken. A reader that comes
-        back with a cursor takes the place of the other, whose line may be dead. Raises Taken or Gone: of a stream that was
-        given up each client is told once, and may then begin anew without a cursor."""
+        back with a cursor takes the place of the other, whose line may be dead. Raises Taken or Gone. Of a stream
+        that was given up a client is told once, and may then begin anew without a cursor."""
         if self.is_given_up and (cursor is not None or not self._is_told):
             self._is_told = True
             raise Gone
