@@ -40,6 +40,8 @@ _EVENTS: Final[Headers] = [
 ]
 _AGAIN: Final = ((b"retry-after", b"1"),)
 _SILENCE: Final = b":\n\n"
+_SLOW: Final = 64 * 1024
+"""Bytes a second: a message that arrives as fast may take as long as it needs."""
 _LONGEST_ID: Final = 1024
 """Characters of a session's id in a header."""
 
@@ -198,9 +200,11 @@ class _Exchange:
 
     async def _hand_over(self, connection: HttpConnection, message: Posted, line: bytes, reserved: _Reserved) -> None:
         try:
-            connection.router.incoming(message, self._session())
+            is_new = connection.router.incoming(message, self._session(), line)
         except Mismatch as error:
             raise Refused(400, str(error)) from None
+        if not is_new:
+            return
         try:
             await connection.post(message, reserved.hand_over(line))
         except Ended:
@@ -220,6 +224,7 @@ class _Exchange:
                 piece: bytes = message.get("body", b"")
                 reserved.add(len(piece))
                 pieces.append(piece)
+                patience.deadline += len(piece) / _SLOW
                 if reserved.size > self._limits.body:
                     raise Refused(413, "The message is too long")
                 if not message.get("more_body", False):

@@ -26,7 +26,7 @@ class RemoteLimits:
     idle (seconds): how long a client may send nothing, though it reads.
     keep_alive (seconds): between two comments on a stream that is silent.
     initialize (seconds): how long an agent may take for the answer to `initialize`.
-    receive (seconds): how long a message may take to arrive.
+    receive (seconds): how long a message may take to arrive, and a second more for each 64 KiB.
     """
 
     connections: int = 1024

@@ -6,7 +6,7 @@ Pure: no streams, no event loop.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, cast
 
 from acp_server.wire import codec
 from acp_server.wire.messages import Notification, Request, Response
@@ -44,19 +44,32 @@ class Mismatch(ValueError):
     """A header is missing, or says something else than the message."""
 
 
+class _Asked(NamedTuple):
+    """A request of the client's that is under way."""
+
+    method: str
+    stream: Session
+    """That of the answer."""
+    session: Session
+    text: int
+    """The hash of what was sent."""
+
+
 class Router:
     """The requests of one connection that are under way, by their ids: 1 and "1" are two."""
 
     def __init__(self) -> None:
-        self._pending: dict[_Key, deque[tuple[str, Session, Session]]] = {}
-        """The method, the stream of the answer, and the session that was named; several where an id is used twice."""
+        self._pending: dict[_Key, deque[_Asked]] = {}
+        """Several where an id is used twice."""
         self._asked: dict[_Key, Session] = {}
         """What the client was asked, and in which session."""
 
-    def incoming(self, message: Posted, header: Session) -> Session:
-        """Note a message of the client's; the session that it is for. Raises Mismatch."""
+    def incoming(self, message: Posted, header: Session, line: bytes) -> bool:
+        """Note a message of the client's. False for a request that is under way already: it was sent again, since its
+        client did not learn that it had arrived. Raises Mismatch."""
         if isinstance(message, Response):
-            return self._answered(message.id, header)
+            self._answered(message.id, header)
+            return True
         named = session_in(message.params)
         if header is None and message.method in _NEED_HEADER:
             raise Mismatch("Missing Acp-Session-Id")
@@ -64,17 +77,20 @@ class Router:
             raise Mismatch("Mismatched Acp-Session-Id")
         if isinstance(message, Request):
             stream = None if message.method in _ON_CONNECTION else header
-            self._pending.setdefault(_key(message.id), deque()).append((message.method, stream, named or header))
-        return named or header
+            asked = _Asked(message.method, stream, named or header, hash(line))
+            under_way = self._pending.setdefault(_key(message.id), deque())
+            if asked in under_way:
+                return False
+            under_way.append(asked)
+        return True
 
-    def _answered(self, id: Any, header: Session) -> Session:
+    def _answered(self, id: Any, header: Session) -> None:
         key = _key(id)
         session = self._asked.get(key)
         # The official Python SDK sends answers without the header; their ids are unique in the connection.
         if header is not None and key in self._asked and header != session:
             raise Mismatch("Mismatched Acp-Session-Id")
         self._asked.pop(key, None)
-        return session
 
     def outgoing(self, line: bytes) -> Outgoing:
         """Where a message of the agent's goes."""
@@ -97,7 +113,7 @@ class Router:
         waiting = self._pending.get(key)
         if not waiting:
             return Outgoing(line, None)
-        method, session, named = waiting.popleft()
+        method, session, named, _ = waiting.popleft()
         if not waiting:
             del self._pending[key]
         result = message.get("result")

@@ -46,6 +46,10 @@ class Events:
         self.is_over = False
         self.blocked: anyio.Event | None = None
         """Set it to read on: while there is one, nothing is taken."""
+        self.cut_at: int | None = None
+        """Behind how many messages the line is cut."""
+        self.is_torn = False
+        """Whether it is cut within the next one."""
         self._ready: list[Any] = []
         self._changed = anyio.Event()
         self._left = anyio.Event()
@@ -64,7 +68,12 @@ class Events:
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         elif self.blocked is not None:
             await self.blocked.wait()
-        self.body += message.get("body", b"")
+        body = message.get("body", b"")
+        if len(self.seen) == self.cut_at and body.startswith(b"id:"):
+            self.body += body[: len(body) // 2] if self.is_torn else b""
+            self.leave()
+            await anyio.sleep_forever()
+        self.body += body
         while b"\n\n" in self.body:
             event, _, self.body = self.body.partition(b"\n\n")
             self._event(event)

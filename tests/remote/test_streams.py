@@ -427,3 +427,46 @@ async def test_a_message_that_arrives_too_slowly_is_given_up() -> None:
     await app({"type": "http", "method": "POST", "headers": headers}, receive, send)
     assert sent[0]["status"] == 408
     assert app._open()._bodies == 0
+
+
+async def test_a_request_that_is_sent_again_is_not_begun_again() -> None:
+    agent, turns, _ = reader()
+    async with client_of(app_of(agent)) as client:
+        session, _ = await session_of(client)
+        events = client.open(session)
+        for _ in range(3):
+            assert (await client.prompt(session, "hang", "one")).status == 202
+        await events.next()
+        await client.post({"method": "session/cancel", "params": {"sessionId": session}}, session)
+        assert (await events.next())["result"] == CANCELLED
+        assert len(turns) == 1
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["behind", "within"])
+async def test_a_line_that_is_cut_at_any_message_loses_nothing_and_repeats_nothing(torn: bool) -> None:
+    agent, turns, _ = reader()
+    async with client_of(app_of(agent)) as client:
+        session, _ = await session_of(client)
+        whole = client.open(session)
+        await client.prompt(session, "/project/a.txt", 7)
+        await whole.next()
+        asked = await whole.next()
+        await client.post({"id": asked["id"], "result": {"content": "all"}}, session)
+        while "result" not in await whole.next():
+            pass
+        whole.leave()
+        await whole.ended()
+        count = len(whole.seen)
+        for cut in range(count - 1):
+            events = client.open(session, whole.ids[0])
+            events.cut_at = cut
+            events.is_torn = torn
+            await events.ended()
+            rest = client.open(session, events.last_id or whole.ids[0])
+            while "result" not in (events.seen + rest.seen or [{}])[-1]:
+                await rest.next()
+            assert whole.seen[1:] == events.seen + rest.seen, cut
+            assert whole.ids[1:] == events.ids + rest.ids
+            rest.leave()
+            await rest.ended()
+        assert len(turns) == 1
