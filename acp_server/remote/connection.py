@@ -128,6 +128,19 @@ class HttpConnection:
 
     # -- the agent's side, see `acp_server.peer.stream.Stream`
 
+    def inject(self, line: bytes) -> None:
+        """See `acp_server.remote.holders.Line`."""
+        if not self.ended.is_set():
+            self._took(-len(line))  # It is released as what the client has sent.
+            self._inbox.append(line)
+            self._size += len(line)
+            self._arrived.set()
+
+    def drop(self, session: str) -> None:
+        """See `acp_server.remote.holders.Line`. A reader gets what is there."""
+        if (ring := self._rings.pop(session, None)) is not None:
+            ring.close()
+
     async def receive(self) -> bytes:
         """The next messages, as lines."""
         while not self._inbox:

@@ -13,6 +13,7 @@ from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.remote.connection import HttpConnection
+from acp_server.remote.holders import HeldStream, Holders, Line
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
@@ -37,6 +38,7 @@ class Connections:
         self.holdings = Holdings(limits.held)
         self.owners = owners
         """Whose the sessions are, where principals share an agent."""
+        self._holders = Holders()
         self._agent_of = agent_of
         self._per_connection = per_connection
         self._open: dict[str, HttpConnection] = {}
@@ -76,12 +78,12 @@ class Connections:
         self._open.pop(connection.id, None)
         connection.end()
 
-    async def serve(self, stream: Stream, principal: str | None) -> None:
-        """Serve a client over a stream of its own until it is gone. Raises Full, OSError or anyio's errors."""
+    async def serve(self, line: Line, principal: str | None) -> None:
+        """Serve a client over a line of its own until it is gone. Raises Full, OSError or anyio's errors."""
         self._check_room()
         self._count += 1
         try:
-            await self._serve(stream, principal)
+            await self._serve(line, principal)
         finally:
             self._count -= 1
 
@@ -100,7 +102,8 @@ class Connections:
         if self.is_full:
             raise Full
 
-    async def _serve(self, stream: Stream, principal: str | None) -> None:
+    async def _serve(self, line: Line, principal: str | None) -> None:
+        stream: Stream = HeldStream(line, self._holders, principal)
         if self.owners is not None:
             stream = OwnedStream(stream, self.owners, principal)
         try:

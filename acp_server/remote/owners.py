@@ -77,7 +77,7 @@ class OwnedStream:
             return line  # It is answered with an error.
         # All of them, also behind the first that is replaced.
         replaced = [self._replace(message) for message in _objects(value)]
-        return codec.encode(value) if any(replaced) else line
+        return codec.encode(value).rstrip(b"\n") if any(replaced) else line
 
     def _replace(self, message: dict[str, Any]) -> bool:
         method, id = message.get("method"), message.get("id")
@@ -97,7 +97,7 @@ class OwnedStream:
             return line
         value = codec.decode(line)
         changed = [self._answer(message) for message in _objects(value)]
-        return codec.encode(value) if any(changed) else line
+        return codec.encode(value).rstrip(b"\n") if any(changed) else line
 
     def _answer(self, message: dict[str, Any]) -> bool:
         id = message.get("id")

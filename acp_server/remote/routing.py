@@ -123,7 +123,7 @@ class Router:
             if session is None and opened is not None and session_in(result) is None:
                 # As the draft has it: a client learns from it which stream to open.
                 result["sessionId"] = opened
-                line = codec.encode(message)
+                line = codec.encode(message).rstrip(b"\n")
         return Outgoing(line, session, method=method, opened=opened)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import anyio
 
-from acp_server.http.asgi import Receive, Send
+from acp_server.http.asgi import Message, Receive, Send
 from acp_server.remote.connections import Connections, Full, new_id
 from acp_server.remote.guard import Guard, Refused, Scope
 
@@ -67,6 +67,18 @@ class WebSocketStream:
         self._stall = stall
         self._over = False
         """Whether the client has left, or was told to."""
+        self._injected: list[bytes] = []
+        self._reading: anyio.CancelScope | None = None
+
+    def inject(self, line: bytes) -> None:
+        """See `acp_server.remote.holders.Line`."""
+        if not self._over:
+            self._injected.append(line)
+            if self._reading is not None:
+                self._reading.cancel()
+
+    def drop(self, session: str) -> None:
+        """See `acp_server.remote.holders.Line`. All sessions share the one line."""
 
     async def receive(self) -> bytes:
         """The next message, as a line."""
@@ -74,7 +86,13 @@ class WebSocketStream:
             return b""
         text: str | None = None
         while text is None:
-            message = await self._receive()
+            if self._injected:
+                return self._injected.pop(0)
+            message: Message | None = None
+            with anyio.CancelScope() as self._reading:
+                message = await self._receive()
+            if message is None:
+                continue
             if message["type"] != "websocket.receive":
                 self._over = True
                 return b""

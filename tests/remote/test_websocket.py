@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Call
+from acp_server import Agent, Call, MemoryStore
 from acp_server.remote import RemoteApp
 from tests.session.agents import setup
 
@@ -210,3 +210,31 @@ async def test_the_life_of_the_server_is_followed() -> None:
     await RemoteApp(agent)({"type": "lifespan"}, host.receive, host.send)
     assert host.sent == [{"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.complete"}]
     host.close()
+
+
+async def test_a_client_that_comes_back_takes_its_session_over() -> None:
+    agent, _, cut = reader()
+    agent.store = MemoryStore()
+    app = RemoteApp(agent)
+    old, new = Host(CONNECT), Host(CONNECT)
+    async with anyio.create_task_group() as tasks:
+        for host in (old, new):
+            tasks.start_soon(app, SCOPE, host.receive, host.send)
+            host.text(id=0, method="initialize", params={"protocolVersion": 1})
+        old.text(id=1, method="session/new", params=setup())
+        session = (await old.answer(1))["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hang"}]}
+        old.text(id=2, method="session/prompt", params=prompt)
+        await old.told(lambda message: "begun" in message.get("text", ""))
+        new.text(id=1, method="session/load", params={"sessionId": session, **setup()})
+        assert "result" in await new.answer(1)
+        assert cut.is_set()
+        assert (await old.answer(2))["result"] == {"stopReason": "cancelled"}
+        assert "begun" in str(new.sent)
+        assert "taken-over" not in str(old.sent)
+        old.text(id=3, method="session/prompt", params=prompt)
+        assert "error" in await old.answer(3)
+        for host in (old, new):
+            host.say(LEFT)
+    for host in (old, new):
+        host.close()
