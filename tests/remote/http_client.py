@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 
-from acp_server.remote import RemoteApp
+from acp_server import Agent, Limits
+from acp_server.remote import RemoteApp, RemoteLimits
 from acp_server.tasks.spawn import Spawner
 from acp_server.testing import ScriptedClient
-from tests.session.editor import EVERYTHING, Editor
+from tests.session.editor import CALM, EVERYTHING, Editor
 
 JSON = {"content-type": "application/json"}
 EVENTS = {"accept": "text/event-stream"}
@@ -226,6 +227,20 @@ async def client_of(app: RemoteApp, **headers: str) -> AsyncGenerator[Client]:
     finally:
         with anyio.fail_after(20, shield=True):
             await client.aclose()
+
+
+def app_of(agent: Agent, limits: Limits = CALM, **remote: Any) -> RemoteApp:
+    return RemoteApp(agent, limits=limits, remote=RemoteLimits(**remote))
+
+
+async def session_of(client: Client) -> tuple[str, Events]:
+    return await client.new_session(connection := client.open()), connection
+
+
+async def turn_around(is_so: Any) -> None:
+    with anyio.fail_after(20):
+        while not is_so():
+            await anyio.lowlevel.checkpoint()
 
 
 class Wire:

@@ -10,14 +10,10 @@ from acp_server import Agent, MemoryStore, Turn
 from acp_server.remote import RemoteApp, RemoteLimits
 from tests.session.editor import CALM, CANCELLED, END_TURN
 
-from .http_client import NEW, Client, client_of, editor_of
+from .http_client import NEW, Client, app_of, client_of, editor_of
 from .serving import reader
 
 pytestmark = pytest.mark.anyio
-
-
-def app_of(agent: Agent, **remote: Any) -> RemoteApp:
-    return RemoteApp(agent, limits=CALM, remote=RemoteLimits(**remote))
 
 
 INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}

@@ -8,13 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Call, Limits, MemoryStore, Turn
-from acp_server.remote import RemoteApp, RemoteLimits
-from acp_server.remote.limits import RemoteLimits as Bounds
-from acp_server.remote.ring import Gone, Holdings, Ring, Taken
-from tests.session.editor import CALM, CANCELLED, END_TURN
+from acp_server import Agent, Call, Turn
+from tests.session.editor import CANCELLED, END_TURN
 
-from .http_client import NEW, Client, Events, client_of
+from .http_client import NEW, Client, app_of, client_of, session_of, turn_around
 from .serving import reader
 
 pytestmark = pytest.mark.anyio
@@ -38,16 +35,8 @@ def talker() -> tuple[Agent, list[anyio.Event]]:
     return agent, gates
 
 
-def app_of(agent: Agent, limits: Limits = CALM, **remote: Any) -> RemoteApp:
-    return RemoteApp(agent, limits=limits, remote=RemoteLimits(**remote))
-
-
 def number(message: Any) -> int:
     return int(message["params"]["update"]["content"]["text"].split()[0])
-
-
-async def session_of(client: Client) -> tuple[str, Events]:
-    return await client.new_session(connection := client.open()), connection
 
 
 async def test_a_reader_that_comes_back_with_its_cursor_misses_nothing_and_gets_nothing_twice() -> None:
@@ -221,65 +210,6 @@ async def test_a_client_that_does_not_read_what_its_connection_is_told_loses_the
                 await anyio.wait_all_tasks_blocked()
 
 
-def ring(holdings: Holdings | None = None, **limits: Any) -> Ring:
-    bounds = Bounds(**limits)
-    return Ring(bounds, holdings or Holdings(bounds.held))
-
-
-async def test_where_all_streams_hold_too_much_the_largest_one_makes_room() -> None:
-    holdings = Holdings(10_000)
-    small, large = ring(holdings), ring(holdings)
-    small.put(b"x" * 1000)
-    taken = large.attach(None)
-    for _ in range(7):
-        large.put(b"x" * 1000)
-    for _ in range(3):
-        await taken.next()
-        taken.took()
-    assert large.kept == 3300
-    large.put(b"x" * 1000)
-    large.put(b"x" * 1000)
-    # What was taken goes first.
-    assert (large.kept, large.is_given_up, holdings.size) == (0, False, 6 * 1100 + 1100)
-    for _ in range(3):
-        large.put(b"x" * 1000)
-    assert large.is_given_up
-    assert taken.is_over
-    assert not small.is_given_up
-    assert holdings.size == 1100
-    small.close(at_once=True)
-    assert holdings.size == 0
-
-
-async def test_a_stream_that_was_given_up_says_so_once_to_clients_that_know_no_cursors() -> None:
-    one = ring()
-    one.put(b"first")
-    one.give_up()
-    one.put(b"lost")
-    with pytest.raises(Gone):
-        one.attach(None)
-    found = one.attach(None)
-    one.put(b"heard")
-    assert (await found.next() or ("", b""))[1] == b"heard"
-    with pytest.raises(Taken):
-        one.attach(None)
-
-
-async def test_a_cursor_from_before_does_not_lead_past_what_was_dropped() -> None:
-    one = ring()
-    one.put(b"first")
-    found = one.attach(None)
-    cursor = (await found.next() or ("", b""))[0]
-    found.took()
-    found.leave()
-    one.put(b"unread")
-    one.give_up()
-    one.renew()
-    one.put(b"heard")
-    with pytest.raises(Gone):
-        one.attach(cursor)
-
-
 async def test_connections_streams_and_messages_are_bounded() -> None:
     app = app_of(talker()[0], connections=2, streams=3, bodies=2000)
     async with client_of(app) as client:
@@ -299,12 +229,6 @@ async def test_connections_streams_and_messages_are_bounded() -> None:
         await other.request("DELETE", acp_connection_id=other.id)
         await turn_around(lambda: len(app._open()) == 1)
         assert (await Client(app).initialize()).status == 200
-
-
-async def turn_around(is_so: Any) -> None:
-    with anyio.fail_after(20):
-        while not is_so():
-            await anyio.lowlevel.checkpoint()
 
 
 async def test_nothing_is_left_of_clients_that_are_gone() -> None:
@@ -470,57 +394,3 @@ async def test_a_line_that_is_cut_at_any_message_loses_nothing_and_repeats_nothi
             rest.leave()
             await rest.ended()
         assert len(turns) == 1
-
-
-@pytest.mark.parametrize("is_reading", [True, False], ids=["there", "gone"])
-async def test_a_client_that_comes_back_takes_its_session_over(is_reading: bool) -> None:
-    agent, turns, cut = reader()
-    agent.store = MemoryStore()
-    app = app_of(agent)
-    async with client_of(app) as old:
-        session, connection = await session_of(old)
-        other = await old.new_session(connection, 8)
-        events = old.open(session)
-        await old.prompt(session, "hang")
-        await events.next()
-        if not is_reading:
-            for each in (events, connection):
-                each.leave()
-                await each.ended()
-        new = Client(app)
-        await new.initialize()
-        its, again = new.open(), new.open(session)
-        load = {"id": 1, "method": "session/load", "params": {"sessionId": session, **NEW}}
-        await new.post(load, session)
-        said = await again.next()
-        assert said["params"]["update"]["content"]["text"] == "hang"
-        assert (await its.next())["id"] == 1
-        # It was closed before, as a session is, and so the turn is part of what is shown.
-        assert cut.is_set()
-        assert "begun " in str(again.seen)
-        if is_reading:
-            assert (await events.next())["result"] == CANCELLED
-            await events.ended()
-        await new.prompt(session, "hang", 2)
-        await turn_around(lambda: len(turns) == 2)
-        # The old one has what it has besides, and nothing of what it has lost.
-        await old.prompt(session, "hang", 3)
-        error = (await old.open(session).next())["error"]
-        assert error["message"].startswith("Session not open")
-        await old.prompt(other, "hang", 4)
-        assert "begun" in str(await old.open(other).next())
-        assert turns[1].client.connection is not turns[0].client.connection
-
-
-async def test_a_client_that_opens_its_own_session_again_keeps_it() -> None:
-    agent, _, _ = reader()
-    agent.store = MemoryStore()
-    async with client_of(app_of(agent)) as client:
-        session, connection = await session_of(client)
-        events = client.open(session)
-        for id in (3, 4):
-            load = {"id": id, "method": "session/load", "params": {"sessionId": session, **NEW}}
-            await client.post(load, session)
-            assert (await connection.next())["id"] == id
-        await client.prompt(session, "hang", 5)
-        assert "begun" in str(await events.next())
