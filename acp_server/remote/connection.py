@@ -15,10 +15,22 @@ import anyio
 
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.ring import Holdings, Reader, Ring
-from acp_server.remote.routing import Posted, Router, Session, is_cancel, is_cancelled_by, renews, session_in
+from acp_server.remote.routing import (
+    Posted,
+    Router,
+    Session,
+    advertising,
+    is_cancel,
+    is_cancelled_by,
+    renews,
+    session_in,
+)
 
 logger = logging.getLogger("acp_server.remote")
 
+_USUAL: Final = 1024
+"""Bytes of a message, for what is said of how many are kept."""
+_STATE: Final = b'"state_update"'
 _PORTION: Final = 1024 * 1024
 """Bytes that an agent is given at a time, or one message."""
 
@@ -187,7 +199,7 @@ class HttpConnection:
     def _put(self, line: bytes) -> Ring | None:
         outgoing = self.router.outgoing(line)
         if outgoing.method == "initialize" and self.greeting is None:
-            self.greeting = outgoing.line
+            self.greeting = advertising(outgoing.line, self._limits.kept // _USUAL, int(self._limits.grace))
             self.greeted.set()
             return None
         ring = self._ring(outgoing.session)
@@ -196,6 +208,8 @@ class HttpConnection:
             logger.warning("a client has more sessions than streams: what one of them says is dropped")
             return None
         ring.put(outgoing.line)
+        if _STATE in outgoing.line and outgoing.is_state:
+            ring.state = outgoing.line
         return ring
 
     def _ring(self, session: Session) -> Ring | None:

@@ -116,6 +116,8 @@ class Ring:
         """Whether a client knows that it was."""
         self.is_closed = False
         """Whether nothing more will come."""
+        self.state: bytes | None = None
+        """The message that has said last in which state its session is, for a reader that comes back."""
         self.reader: Reader | None = None
         self._room = anyio.Event()
 
@@ -164,6 +166,9 @@ class Ring:
         self.renew()
         if cursor is not None:
             self._rewind(self._number(cursor) + 1)
+            if self.state is not None:
+                # By the draft, even if that has not changed: behind what was missed, before what is new.
+                self.put(self.state)
             if self.reader is not None:
                 self.reader.send_away(at_once=True)
         elif self.reader is not None:

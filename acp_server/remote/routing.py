@@ -34,7 +34,6 @@ _NEED_HEADER: Final = frozenset(
 SDK), since the client has no stream of it yet."""
 
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
-_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
 _MOST_ASKED: Final = 10_000
 """Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
@@ -106,7 +105,7 @@ class Router:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.pop(next(iter(self._asked)))
             self._asked[_key(id)] = session
-        return Outgoing(line, session)
+        return Outgoing(line, session, is_state=_kind_of_update(message) == "state_update")
 
     def _answer(self, line: bytes, message: dict[str, Any], id: Any) -> Outgoing:
         key = _key(id)
@@ -117,33 +116,48 @@ class Router:
         if not waiting:
             del self._pending[key]
         result = message.get("result")
-        opened = None
-        if method in _OPENING and isinstance(result, dict):
-            opened = session_in(result) or (named if method in _RENEWING else None)
-            if session is None and opened is not None and session_in(result) is None:
-                # As the draft has it: a client learns from it which stream to open.
-                result["sessionId"] = opened
-                line = codec.encode(message).rstrip(b"\n")
-        return Outgoing(line, session, method=method, opened=opened)
+        if session is None and method in _RENEWING and isinstance(result, dict) and session_in(result) is None:
+            # As the draft has it: a client learns from it which stream to open.
+            result["sessionId"] = named
+            line = codec.encode(message).rstrip(b"\n")
+        return Outgoing(line, session, method)
 
 
-class Outgoing:
-    """A message of the agent's. `session`: its stream; `method`: what it answers; `opened`: the session that is open
-    now."""
+class Outgoing(NamedTuple):
+    """A message of the agent's."""
 
-    __slots__ = ("line", "method", "opened", "session")
-
-    def __init__(self, line: bytes, session: Session, *, method: str | None = None, opened: Session = None) -> None:
-        self.line = line
-        self.session = session
-        self.method = method
-        self.opened = opened
+    line: bytes
+    session: Session
+    """Its stream."""
+    method: str | None = None
+    """What it answers."""
+    is_state: bool = False
+    """Whether it says in which state its session is (version 2)."""
 
 
 def session_in(params: Any) -> Session:
     """The `sessionId` in parameters or a result."""
     session = _member(params, "sessionId")
     return session if isinstance(session, str) else None
+
+
+def advertising(greeting: bytes, messages: int, seconds: int) -> bytes:
+    """The answer to `initialize`, which says that streams can be resumed: among the capabilities of version 2, as the
+    draft has it, and in their `_meta` of version 1, which has no room for it."""
+    message: dict[str, Any] = codec.decode(greeting)
+    result = message.get("result")
+    capabilities = _member(result, "capabilities")
+    place: Any = capabilities if isinstance(capabilities, dict) else _member(result, "agentCapabilities")
+    if not isinstance(place, dict):
+        return greeting
+    if capabilities is None:
+        place = place.setdefault("_meta", {})
+    place["transport"] = {"resumable": {"retentionMessages": messages, "retentionSeconds": seconds}}
+    return codec.encode(message).rstrip(b"\n")
+
+
+def _kind_of_update(message: dict[str, Any]) -> Any:
+    return _member(_member(message.get("params"), "update"), "sessionUpdate")
 
 
 def renews(message: Posted) -> TypeGuard[Request]:

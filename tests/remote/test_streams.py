@@ -394,3 +394,29 @@ async def test_a_line_that_is_cut_at_any_message_loses_nothing_and_repeats_nothi
             rest.leave()
             await rest.ended()
         assert len(turns) == 1
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_client_is_told_that_streams_can_be_resumed(version: int) -> None:
+    client = Client(app_of(reader()[0], kept=10_240, grace=5))
+    params = {"protocolVersion": version, "capabilities": {}, "info": {"name": "me", "version": "1"}}
+    result = (await client.post({"id": 0, "method": "initialize", "params": params})).json["result"]
+    place = result["capabilities"] if version == 2 else result["agentCapabilities"]["_meta"]
+    assert place["transport"] == {"resumable": {"retentionMessages": 10, "retentionSeconds": 5}}
+    await client.aclose()
+
+
+async def test_a_reader_that_comes_back_learns_the_state_of_its_session() -> None:
+    client = Client(app_of(reader()[0]))
+    params = {"protocolVersion": 2, "capabilities": {}, "info": {"name": "me", "version": "1"}}
+    answer = await client.post({"id": 0, "method": "initialize", "params": params})
+    client.id = answer.headers["acp-connection-id"]
+    session, _ = await session_of(client)
+    events = client.open(session)
+    await client.prompt(session, "hang")
+    while "begun" not in str(await events.next()):
+        pass
+    again = client.open(session, events.last_id)
+    state = (await again.next())["params"]["update"]
+    assert (state["sessionUpdate"], state["state"]) == ("state_update", "running")
+    await client.aclose()
