@@ -288,6 +288,8 @@ def _folders(extra: str) -> tuple[str, ...]:
             return ("acp_server/apps/gateway/postgres_engine.py",)
         case "gateway":
             return ("acp_server/apps/gateway/", "acp_server/http/")
+        case "remote":
+            return ("acp_server/remote/", "acp_server/http/")
         case "chat" | "reload":
             return (f"acp_server/apps/cli/{extra}/",)
         case _:

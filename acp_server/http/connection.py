@@ -9,31 +9,27 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 import anyio
 import h11
 
-from acp_server.http.sockets import Disconnected, SocketStream
+from acp_server.http.asgi import ABORT, CALLER, Application, Headers, Message
+from acp_server.http.sockets import Disconnected, Duplex, SocketStream
 from acp_server.http.strict import CLOSE, StrictParser
 
+if TYPE_CHECKING:
+    import ssl
+
+    from acp_server.http.tls import TlsStream
+    from acp_server.http.websocket import WebSocketExchange, WebSocketLimits
+
 logger: logging.Logger = logging.getLogger("acp_server.http")
-
-Message: TypeAlias = "MutableMapping[str, Any]"
-Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
-Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
-Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
-Headers: TypeAlias = "list[tuple[bytes, bytes]]"
-
-ABORT: Final = "abort"
-"""The key in `scope["state"]` of a function that breaks the connection off at once."""
-CALLER: Final = "caller"
-"""The key in `scope["state"]` where the application notes who has sent a request, once that is proved."""
 
 _LAST_SECONDS: Final = 1.0
 """How long a client may take to read the last answer of a connection before it is closed."""
@@ -72,18 +68,24 @@ class HttpConnection:
         *,
         state: Mapping[str, Any] | None = None,
         refusal: Callable[[], tuple[Headers, bytes]] = not_http,
+        websocket: WebSocketLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if connected.family != getattr(socket, "AF_UNIX", None):
             # An answer is written in pieces; the kernel would keep the second until the client has confirmed the first.
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._stream = SocketStream(connected, limits.send_seconds)
+        plain = SocketStream(connected, limits.send_seconds)
+        self._tls = None if tls is None else _encrypted(plain, tls)
+        self._stream: Duplex = self._tls or plain
         self._ends = {"client": _address(connected.getpeername), "server": _address(connected.getsockname)}
         self._app = app
         self._limits = limits
         self._state = {**(state or {}), ABORT: self.abort}
+        self._extensions: dict[str, Any] = {}
         self._refusal = refusal
         self._parser = StrictParser()
-        self._exchange: _Exchange | None = None
+        self._websocket = websocket
+        self._exchange: _Exchange | WebSocketExchange | None = None
         """The request that is answered now."""
         self._is_known = False
         self._is_ending = False
@@ -91,6 +93,8 @@ class HttpConnection:
     async def serve(self) -> None:
         """Answer requests until one of both ends the connection. Raises nothing but a cancel."""
         try:
+            if self._tls is not None:
+                await self._shake_hands(self._tls)
             while await self._serve_one():
                 pass
             await self._stream.finish(_LAST_SECONDS)
@@ -119,7 +123,7 @@ class HttpConnection:
         if self._exchange is None:
             self.abort()
         else:
-            self._exchange.is_last = True
+            self._exchange.end()
 
     async def _serve_one(self) -> bool:
         """Answer one request; whether another one may follow."""
@@ -132,10 +136,13 @@ class HttpConnection:
             return False
         if request is None:
             raise Disconnected("it sent no further request")
+        if self._websocket is not None and (b"upgrade", b"websocket") in _lower(request):
+            await self._upgrade(request, self._websocket)
+            return False
         is_last = self._is_ending or CLOSE in request.headers
         self._exchange = exchange = _Exchange(self._parser, self._stream, request, self._state, self._refuse, is_last)
         try:
-            await exchange.run(self._app, self._ends)
+            await exchange.run(self._app, self._scope(request))
             with anyio.move_on_after(self._limits.idle_seconds):
                 await exchange.discard()
         except h11.RemoteProtocolError:
@@ -147,6 +154,48 @@ class HttpConnection:
             return False
         self._parser.start_next_cycle()
         return not exchange.is_last
+
+    async def _shake_hands(self, tls: TlsStream) -> None:
+        with anyio.move_on_after(self._limits.idle_seconds) as patience:
+            await tls.handshake()
+        if patience.cancelled_caught:
+            raise Disconnected("no handshake of TLS")
+        if (peer := tls.peer) is not None:
+            self._extensions["tls"] = {"client_cert_name": peer}
+
+    async def _upgrade(self, request: h11.Request, limits: WebSocketLimits) -> None:
+        from acp_server.http.websocket import WebSocketExchange  # It takes a package that other servers need not have.
+
+        scope: dict[str, Any] = self._scope(request)
+        scope |= {
+            "type": "websocket",
+            "scheme": "ws" if self._tls is None else "wss",
+            "subprotocols": _subprotocols(request),
+            "extensions": {**self._extensions, "websocket.http.response": {}},
+            "state": dict(self._state),
+        }
+        self._exchange = WebSocketExchange(self._stream, request, self._parser.trailing_data[0], scope, limits)
+        try:
+            await self._exchange.run(self._app)
+        finally:
+            self._exchange = None
+
+    def _scope(self, request: h11.Request) -> dict[str, Any]:
+        path, _, query = request.target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": request.http_version.decode("ascii"),
+            "method": request.method.decode("ascii"),
+            "scheme": "http" if self._tls is None else "https",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": list(request.headers),
+            "extensions": self._extensions,
+            **self._ends,
+        }
 
     async def _next_request(self) -> h11.Request | None:
         while (event := self._parser.next_event()) is h11.NEED_DATA:
@@ -166,7 +215,7 @@ class _Exchange:
     def __init__(
         self,
         parser: StrictParser,
-        stream: SocketStream,
+        stream: Duplex,
         request: h11.Request,
         state: Mapping[str, Any],
         refuse: Callable[[], Awaitable[None]],
@@ -188,10 +237,14 @@ class _Exchange:
         """Whether its body is not HTTP, and the client was told."""
         self._reading: anyio.CancelScope | None = None
 
-    async def run(self, app: Application, ends: Mapping[str, Any]) -> None:
+    def end(self) -> None:
+        """Let it be the last one of its connection."""
+        self.is_last = True
+
+    async def run(self, app: Application, scope: dict[str, Any]) -> None:
         """Have it answered. Raises Disconnected if the client has left or the answer is broken off."""
         try:
-            await app(self._scope(ends), self._receive, self._send)
+            await app({**scope, "state": self.state}, self._receive, self._send)
         except Disconnected:
             raise
         except Exception as error:
@@ -207,23 +260,6 @@ class _Exchange:
             await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
         elif not self._has_ended:
             raise Disconnected("the application left its answer unfinished")
-
-    def _scope(self, ends: Mapping[str, Any]) -> dict[str, Any]:
-        path, _, query = self._request.target.partition(b"?")
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
-            "http_version": self._request.http_version.decode("ascii"),
-            "method": self._request.method.decode("ascii"),
-            "scheme": "http",
-            "path": unquote(path.decode("ascii")),
-            "raw_path": path,
-            "query_string": query,
-            "root_path": "",
-            "headers": list(self._request.headers),
-            "state": self.state,
-            **ends,
-        }
 
     async def _receive(self) -> Message:
         if self._has_ended or self._has_left:
@@ -309,6 +345,21 @@ class _Exchange:
                 self._parser.receive_data(data)
 
 
+def _encrypted(plain: SocketStream, context: ssl.SSLContext) -> TlsStream:
+    from acp_server.http.tls import TlsStream
+
+    return TlsStream(plain, context)
+
+
+def _lower(request: h11.Request) -> list[tuple[bytes, bytes]]:
+    return [(name, value.strip().lower()) for name, value in request.headers]
+
+
+def _subprotocols(request: h11.Request) -> list[str]:
+    named = [value.decode("latin-1") for name, value in request.headers if name == b"sec-websocket-protocol"]
+    return [each.strip() for each in ",".join(named).split(",") if each.strip()]
+
+
 def _is_disconnected(error: Exception) -> bool:
     """Whether this is what task groups of an application make of Disconnected."""
     if isinstance(error, ExceptionGroup):
@@ -325,6 +376,6 @@ def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
     """The host and port of one end; None where there is none."""
     try:
         host, port, *_ = of()
+        return str(host), int(port)
     except (OSError, ValueError):
-        return None
-    return str(host), int(port)
+        return None  # A socket of Unix has a path.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
 
-from acp_server.http.connection import ABORT, Headers, Receive, Send
+from acp_server.http.asgi import ABORT, Headers, Receive, Send, while_connected
 
 _HEADERS: Final[Headers] = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -98,17 +97,3 @@ class EventStream:
             await anyio.sleep_forever()
         except OSError:
             pass  # The client has left.
-
-
-async def while_connected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Do this until it is done, or the client has left."""
-    async with anyio.create_task_group() as group:
-
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
-
-        group.start_soon(watch)
-        await work()
-        group.cancel_scope.cancel()

@@ -6,13 +6,19 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from acp_server.http.connection import Application, HttpConnection, HttpLimits, Message, not_http
+from acp_server.http.asgi import Application, Message
+from acp_server.http.connection import HttpConnection, HttpLimits, not_http
 from acp_server.http.listener import Listener, Places
+
+if TYPE_CHECKING:
+    import ssl
+
+    from acp_server.http.websocket import WebSocketLimits
 
 logger: logging.Logger = logging.getLogger("acp_server.http")
 
@@ -21,7 +27,8 @@ _LAST_ANSWERS: Final = 5.0
 
 
 class Server:
-    """Serves `app`. `places`: how many connections there may be; `refusal`: see `HttpConnection`.
+    """Serves `app`. `places`: how many connections there may be; `refusal`: see `HttpConnection`. `websocket`:
+    WebSockets are served, too, within these limits. `tls`: what is served is encrypted.
 
     `end` and `hurry` may be called from any task of the event loop, not from other threads or signal handlers.
     """
@@ -33,11 +40,13 @@ class Server:
         limits: HttpLimits | None = None,
         *,
         refusal: Callable[[], Any] = not_http,
+        websocket: WebSocketLimits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._app = app
         self._places = places
         self._limits = limits or HttpLimits()
-        self._refusal = refusal
+        self._kind: dict[str, Any] = {"refusal": refusal, "websocket": websocket, "tls": tls}
         self._connections: set[HttpConnection] = set()
         self._state: dict[str, Any] = {}
         self._ending = anyio.Event()
@@ -83,7 +92,7 @@ class Server:
 
     def _enter(self, group: TaskGroup, accepted: socket.socket) -> None:
         try:
-            connection = HttpConnection(self._app, accepted, self._limits, state=self._state, refusal=self._refusal)
+            connection = HttpConnection(self._app, accepted, self._limits, state=self._state, **self._kind)
         except OSError:
             accepted.close()
             return  # The client has left already.

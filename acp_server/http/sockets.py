@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -18,6 +18,26 @@ _DISCARDED: Final = 1024 * 1024
 
 class Disconnected(OSError):
     """The peer has left, takes nothing any more, or the connection was aborted."""
+
+
+class Duplex(Protocol):
+    """What a connection is read from and written to; `SocketStream` says what each method does."""
+
+    async def receive(self) -> bytes:
+        """See the class."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """See the class."""
+        ...
+
+    async def finish(self, seconds: float) -> None:
+        """See the class."""
+        ...
+
+    def abort(self) -> None:
+        """See the class."""
+        ...
 
 
 class SocketStream:

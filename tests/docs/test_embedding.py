@@ -11,10 +11,10 @@ import pytest
 from starlette.routing import WebSocketRoute
 
 from acp_server import Agent, Limits, ObservedStream, serve
-from acp_server.asgi import WebSocketApp
+from acp_server.remote import RemoteApp
 from acp_server.testing import memory_pair
 from tests.agent.processes.driver import started
-from tests.asgi.serving import connected, serving
+from tests.remote.serving import connected, serving
 from tests.session.editor import END_TURN
 
 from .blocks import blocks, run
@@ -65,9 +65,9 @@ async def test_fastapi_takes_it_in_one_line(mounted: bool) -> None:
     agent = run("embedding.md", "websocket")["agent"]
     app: Any = fastapi.FastAPI()
     if mounted:
-        app.mount("/acp/", WebSocketApp(agent))
+        app.mount("/acp/", RemoteApp(agent))
     else:
-        app.router.routes.append(WebSocketRoute("/acp", WebSocketApp(agent)))
+        app.router.routes.append(WebSocketRoute("/acp", RemoteApp(agent)))
     async with serving(app) as url, connected(url + "/" * mounted) as (editor, _):
         assert await editor.ask(await editor.open(), "hello") == END_TURN
 

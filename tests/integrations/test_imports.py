@@ -20,7 +20,7 @@ FRAMEWORKS = (
 def test_no_framework_is_loaded_with_the_package_or_with_the_adapters() -> None:
     program = (
         "import sys, acp_server, acp_server.agent.app\n"
-        "import acp_server.integrations.langgraph, acp_server.integrations.pydantic_ai, acp_server.asgi\n"
+        "import acp_server.integrations.langgraph, acp_server.integrations.pydantic_ai, acp_server.remote\n"
         "import acp_server.integrations.openai_agents, acp_server.integrations.model\n"
         "import acp_server.apps.coder.model_agent, acp_server.mcp.servers, acp_server.integrations.messages\n"
         f"print([name for name in {FRAMEWORKS!r} if name in sys.modules])"

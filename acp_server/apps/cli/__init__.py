@@ -23,6 +23,7 @@ from acp_server.store import lax_rights
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent
     from acp_server.agent.serve import Servable
+    from acp_server.apps.cli.listen import Listening
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
@@ -115,14 +116,16 @@ def launch(
     loop: str | None = None,
     store: str | None = None,
     memory_file: Path | None = None,
+    listening: Listening | None = None,
 ) -> int:
     """Serve `target` (see `acp_server.apps.cli.target`), or the built-in agent: output claimed, log set up, agent
     found, in this order; the exit code. `models`: what drives the latter, and `model_options` how (see
     `acp_server.apps.coder.model_agent`). `store`: where sessions are kept (see `acp_server.apps.cli.store`), if not
     where the agent does of its own accord; `memory_file`: where those are kept that would be kept in memory.
-    `record`, `backend` and `loop`: if not what the target itself asks for, where it calls `run`. Raises UsageError."""
+    `record`, `backend` and `loop`: if not what the target itself asks for, where it calls `run`. `listening`: where it
+    is served, if not over standard input and output. Raises UsageError."""
     # First of all, so that nothing that the module prints when it is imported reaches the client.
-    standard_io = StandardIO()
+    standard_io = None if listening is not None else StandardIO()
     options: dict[str, Any] = {}
     given = {name: value for name, value in (model_options or {}).items() if value}
     try:
@@ -150,13 +153,19 @@ def launch(
     except UsageError:
         # No client is served, so standard error, which may be one pipe with the output, is for saying why.
         drain()
-        standard_io.release()
+        if standard_io is not None:
+            standard_io.release()
         raise
-
-    from acp_server.agent.serve import run
 
     said = {"backend": backend, "loop": loop, "record": record}
     options |= {name: value for name, value in said.items() if value is not None}
+    if listening is not None:
+        from acp_server.apps.cli.listen import serve_listening
+
+        return serve_listening(agent, options, listening)
+
+    from acp_server.agent.serve import run
+
     return run(agent, **options, standard_io=standard_io)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import Field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -21,6 +21,9 @@ from acp_server.apps.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch
 from acp_server.apps.cli.output import written
 from acp_server.errors import UsageError
 from acp_server.safe_text import meant
+
+if TYPE_CHECKING:
+    from acp_server.apps.cli.listen import Listening
 
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
@@ -171,6 +174,31 @@ def schema(directories: tuple[str, ...], check: bool) -> int:
     help="Start the agent anew when its Python files change; sessions go on. For its author, at work.",
 )
 @click.option("--memory-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT|unix:PATH",
+    help="Serve any number of clients there, over HTTP and WebSocket at /acp, instead of one over standard input and "
+    "output (extra: remote).",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --listen: who may come, one a line: NAME TOKEN. Beyond this machine it is needed, or --tls-client-ca.",
+)
+@click.option("--tls-cert", type=click.Path(dir_okay=False, path_type=Path), help="With --listen: a certificate.")
+@click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="Its key, if it is in another file.")
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The certificates that those of clients must be signed by. Others are refused.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="With --listen: a web page that may come, such as https://app.example.org.",
+)
 def serve(
     target: str | None,
     models: tuple[str, ...],
@@ -185,6 +213,12 @@ def serve(
     loop: str | None,
     reload: bool,
     memory_file: Path | None,
+    listen: str | None,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    origins: tuple[str, ...],
 ) -> int:
     """Serve an agent to an editor over standard input and output.
 
@@ -192,6 +226,9 @@ def serve(
     without an attribute it is the agent that the file itself runs, or else `agent`. It may be a function that makes the
     agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
     """
+    listening = _listening(listen, token_file, tls_cert, tls_key, tls_client_ca, origins)
+    if listening is not None and (reload or record is not None):
+        raise UsageError("--reload and --record are for an agent on standard input and output, without --listen")
     if reload:
         from acp_server.agent.serve import say_if_terminal
         from acp_server.apps.cli.reload import serve_reloading
@@ -214,7 +251,22 @@ def serve(
         loop=loop,
         store=store,
         memory_file=memory_file,
+        listening=listening,
     )
+
+
+def _listening(
+    address: str | None, tokens: Path | None, cert: Path | None, key: Path | None, ca: Path | None, origins: Any
+) -> Listening | None:
+    if address is None:
+        if tokens or cert or key or ca or origins:
+            raise UsageError("--token-file, --origin and those of TLS are for --listen")
+        return None
+    from acp_server.apps.cli.listen import Listening
+
+    found = Listening(address=address, token_file=tokens, certificate=cert, key=key, clients=ca, origins=origins)
+    found.check()
+    return found
 
 
 ARGUMENTS: Final = "acp_server.arguments"

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from acp_server.apps.gateway.errors import ApiError, Code
-from acp_server.http.connection import ABORT
-from acp_server.http.events import EventQueue, while_connected
+from acp_server.http.asgi import ABORT, while_connected
+from acp_server.http.events import EventQueue
 
 CREATED: Final = "conversation.chat.created"
 IN_PROGRESS: Final = "conversation.chat.in_progress"

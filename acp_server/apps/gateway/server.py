@@ -22,7 +22,8 @@ from acp_server.apps.gateway.errors import LOGID, ApiError, Code, failure, new_l
 from acp_server.apps.gateway.gateway import Gateway
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.errors import UsageError
-from acp_server.http.connection import Headers, HttpLimits
+from acp_server.http.asgi import Headers
+from acp_server.http.connection import HttpLimits
 from acp_server.http.listener import Places, raise_descriptors
 from acp_server.http.server import Server
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message
 
 from acp_server.apps.gateway.events import Feed
-from acp_server.http.connection import ABORT
+from acp_server.http.asgi import ABORT
 from acp_server.http.events import EventStream
 
 from .serving import PATIENCE

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from websockets.asyncio.client import connect
 
 from acp_server import Limits
-from acp_server.asgi import WebSocketApp
+from acp_server.remote import RemoteApp
 from tests.interop.editor import Editor as OfficialEditor
 from tests.interop.editor import text_block
 from tests.session.agents import setup
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 @pytest.mark.parametrize("mounted", [False, True])
 async def test_a_prompt_is_answered_with_what_the_client_is_asked_for(mounted: bool) -> None:
     agent, _, _ = reader()
-    app = Starlette(routes=[Mount("/acp", WebSocketApp(agent))]) if mounted else routed(agent)
+    app = Starlette(routes=[Mount("/acp", RemoteApp(agent))]) if mounted else routed(agent)
     async with serving(app) as url, connected(url + "/" * mounted) as (editor, connection):
         assert len(connection.response.headers["Acp-Connection-Id"]) == 32
         editor.client.answer("fs/read_text_file", {"content": "line\n" * 100_000})

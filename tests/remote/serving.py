@@ -9,11 +9,11 @@ import anyio
 import uvicorn
 import websockets
 from starlette.applications import Starlette
-from starlette.routing import WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 from websockets.asyncio.client import connect
 
 from acp_server import Agent, Turn
-from acp_server.asgi import WebSocketApp
+from acp_server.remote import RemoteApp
 from acp_server.testing import ScriptedClient
 from tests.session.editor import EVERYTHING, Editor
 
@@ -60,7 +60,8 @@ async def serving(app: Any, **options: Any) -> AsyncGenerator[str]:
 
 
 def routed(agent: Agent, **options: Any) -> Starlette:
-    return Starlette(routes=[WebSocketRoute("/acp", WebSocketApp(agent, **options))])
+    app = RemoteApp(agent, **options)
+    return Starlette(routes=[WebSocketRoute("/acp", app), Route("/acp", app)])
 
 
 class _Wire:

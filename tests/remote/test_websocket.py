@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Call
-from acp_server.asgi import WebSocketApp
+from acp_server import Agent, Call, MemoryStore
+from acp_server.remote import RemoteApp
 from tests.session.agents import setup
 
 from .serving import reader
@@ -56,7 +56,7 @@ class Host:
     async def receive(self) -> dict[str, Any]:
         return await self.from_client.receive()
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: Any) -> None:
         self.sent.append(message)
         self._told.set()
         self._told = anyio.Event()
@@ -77,7 +77,7 @@ class Host:
         self.from_client.close()
 
 
-SCOPE: dict[str, Any] = {"type": "websocket", "headers": []}
+SCOPE: dict[str, Any] = {"type": "websocket", "headers": [(b"host", b"localhost:8000")]}
 CONNECT = {"type": "websocket.connect"}
 LEFT = {"type": "websocket.disconnect", "code": 1006}
 
@@ -87,7 +87,7 @@ async def hosted(agent: Agent, **options: Any) -> AsyncGenerator[Host]:
     """A host in which the agent is served until the client leaves at the end."""
     host = Host(CONNECT)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(WebSocketApp(agent, **options), SCOPE, host.receive, host.send)
+        tasks.start_soon(RemoteApp(agent, **options), SCOPE, host.receive, host.send)
         host.text(id=0, method="initialize", params={"protocolVersion": 1})
         await host.answer(0)
         yield host
@@ -104,7 +104,8 @@ async def test_a_frame_is_one_message_however_it_is_written() -> None:
         host.say({"type": "websocket.receive", "text": text.replace("\n", "\r\n")})
         assert "sessionId" in (await host.answer(1))["result"]
         host.say({"type": "websocket.receive", "text": ""})
-        host.say({"type": "websocket.receive", "text": None, "bytes": text.replace('"id": 1', '"id": 2').encode()})
+        host.say({"type": "websocket.receive", "text": None, "bytes": b"a frame of bytes means nothing"})
+        host.say({"type": "websocket.receive", "text": text.replace('"id": 1', '"id": 2')})
         assert "sessionId" in (await host.answer(2))["result"]
 
 
@@ -116,7 +117,7 @@ async def test_a_host_that_is_cancelled_closes_its_connections_and_goes_on_with_
     async def serve() -> None:
         nonlocal ended
         try:
-            await WebSocketApp(agent)(SCOPE, host.receive, host.send)
+            await RemoteApp(agent)(SCOPE, host.receive, host.send)
         except anyio.get_cancelled_exc_class():
             ended = True
             raise
@@ -155,7 +156,7 @@ async def test_a_handler_that_wants_to_end_the_program_ends_its_connection_alone
     host = Host(CONNECT)
     async with hosted(agent) as other:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(WebSocketApp(agent), SCOPE, host.receive, host.send)
+            tasks.start_soon(RemoteApp(agent), SCOPE, host.receive, host.send)
             host.text(id=0, method="initialize", params={"protocolVersion": 1})
             host.text(id=1, method="session/new", params=setup())
             session = (await host.answer(1))["result"]["sessionId"]
@@ -190,7 +191,7 @@ async def test_a_server_that_knows_first_that_the_client_has_left_is_believed(
     async def stop(call: Call) -> None:
         call.connection.close()
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: Any) -> None:
         if message["type"] == first:
             raise error
         await host.send(message)
@@ -199,18 +200,41 @@ async def test_a_server_that_knows_first_that_the_client_has_left_is_believed(
     if first == "websocket.close":
         host.text(id=1, method="_stop")
     with anyio.fail_after(10):
-        await WebSocketApp(agent)(SCOPE, host.receive, send)
+        await RemoteApp(agent)(SCOPE, host.receive, send)
     host.close()
 
 
-async def test_who_comes_without_a_websocket_is_told_and_the_life_of_the_server_is_followed() -> None:
+async def test_the_life_of_the_server_is_followed() -> None:
     agent, _, _ = reader()
-    app = WebSocketApp(agent)
-    host = Host({"type": "http.request"})
-    await app({"type": "http", "headers": []}, host.receive, host.send)
-    assert host.sent[0]["status"] == 426
-    host.close()
     host = Host({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
-    await app({"type": "lifespan"}, host.receive, host.send)
+    await RemoteApp(agent)({"type": "lifespan"}, host.receive, host.send)
     assert host.sent == [{"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.complete"}]
     host.close()
+
+
+async def test_a_client_that_comes_back_takes_its_session_over() -> None:
+    agent, _, cut = reader()
+    agent.store = MemoryStore()
+    app = RemoteApp(agent)
+    old, new = Host(CONNECT), Host(CONNECT)
+    async with anyio.create_task_group() as tasks:
+        for host in (old, new):
+            tasks.start_soon(app, SCOPE, host.receive, host.send)
+            host.text(id=0, method="initialize", params={"protocolVersion": 1})
+        old.text(id=1, method="session/new", params=setup())
+        session = (await old.answer(1))["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hang"}]}
+        old.text(id=2, method="session/prompt", params=prompt)
+        await old.told(lambda message: "begun" in message.get("text", ""))
+        new.text(id=1, method="session/load", params={"sessionId": session, **setup()})
+        assert "result" in await new.answer(1)
+        assert cut.is_set()
+        assert (await old.answer(2))["result"] == {"stopReason": "cancelled"}
+        assert "begun" in str(new.sent)
+        assert "taken-over" not in str(old.sent)
+        old.text(id=3, method="session/prompt", params=prompt)
+        assert "error" in await old.answer(3)
+        for host in (old, new):
+            host.say(LEFT)
+    for host in (old, new):
+        host.close()

@@ -1,0 +1,240 @@
+"""`acp-server serve --listen`: an agent for clients over HTTP and WebSocket, until a signal ends it.
+
+Beyond the machine itself nothing is served to a client that has not proved who it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from acp_server.agent.serve import Servable
+from acp_server.errors import UsageError
+
+logger = logging.getLogger("acp_server.apps.cli")
+
+PATH: Final = "/acp"
+"""Where the agent is."""
+
+_UNIX: Final = "unix:"
+_BACKLOG: Final = 512
+_PLACES: Final = 4096
+"""HTTP connections at once; a client needs some three of them."""
+_OWN: Final = 128
+"""Descriptors that are for others than clients."""
+_SECOND: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """What the command line says of it."""
+
+    address: str
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    clients: Path | None = None
+    """The certificates that those of clients are signed by."""
+    origins: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this machine alone reaches it."""
+        return self.address.startswith(_UNIX) or _is_loopback(_host_and_port(self.address)[0])
+
+    def check(self) -> None:
+        """Raises UsageError for what may not be served so."""
+        if self.certificate is None and (self.key is not None or self.clients is not None):
+            raise UsageError("--tls-key and --tls-client-ca are for --tls-cert")
+        if not self.is_local and self.clients is None and self.token_file is None:
+            raise UsageError(
+                f"every program that reaches {self.address} could drive the agent: "
+                "give a --token-file, or --tls-cert and --tls-client-ca"
+            )
+
+
+def serve_listening(agent: Servable, options: Mapping[str, Any], listening: Listening) -> int:
+    """Serve `agent` at an address; the exit code, 128 + the number of the signal that has ended it. `options`:
+    `backend`, `loop` and `limits`. Raises UsageError."""
+    try:
+        from acp_server.http.server import Server
+        from acp_server.http.websocket import WebSocketLimits
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--listen needs {error.name}: pip install 'acp-server[remote]'") from None
+    from acp_server.http.listener import Places, raise_descriptors
+    from acp_server.remote.app import RemoteApp
+    from acp_server.remote.limits import RemoteLimits
+
+    if listening.certificate is None and not listening.is_local:
+        logger.warning("tokens and all that is said go over the network in the clear: --tls-cert encrypts them")
+    limits = RemoteLimits()
+    app = RemoteApp(
+        agent,
+        limits=options.get("limits"),
+        remote=limits,
+        origins=listening.origins,
+        hosts="*" if listening.address.startswith(_UNIX) else None,
+        authenticate=_authenticate(listening),
+    )
+    tls = None
+    if listening.certificate is not None:
+        from acp_server.http.tls import server_context
+
+        tls = server_context(listening.certificate, listening.key, listening.clients)
+    allowed = raise_descriptors(_PLACES + _OWN)
+    places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
+    server = Server(_At(app), places, websocket=WebSocketLimits(message_bytes=limits.body), tls=tls)
+    with _bound(listening.address) as bound:
+        running = _Running(app, server, bound, lambda: _say(listening, bound))
+        backend_options = None if options.get("loop") is None else {"use_uvloop": True}
+        try:
+            anyio.run(running.run, backend=options.get("backend") or "asyncio", backend_options=backend_options)
+        finally:
+            if listening.address.startswith(_UNIX):
+                with suppress(OSError):
+                    os.unlink(listening.address.removeprefix(_UNIX))
+    return running.code
+
+
+class _At:
+    """The application at its path."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or scope["path"].rstrip("/") == PATH:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+
+class _Running:
+    def __init__(self, app: Any, server: Any, bound: socket.socket, started: Callable[[], None]) -> None:
+        self._app = app
+        self._server = server
+        self._bound = bound
+        self._started = started
+        self.code = 0
+
+    async def run(self) -> None:
+        signals = [signal.SIGINT, signal.SIGTERM]
+        with anyio.open_signal_receiver(*signals) as received:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._obey, received, group)
+                await self._server.run([self._bound], self._started)
+                group.cancel_scope.cancel()
+
+    async def _obey(self, received: AsyncIterator[signal.Signals], group: Any) -> None:
+        async for number in received:
+            if self.code:
+                self._server.hurry()
+                continue
+            self.code = 128 + number
+            group.start_soon(self._end)
+
+    async def _end(self) -> None:
+        # First, since the server waits for the streams to end.
+        await self._app.aclose()
+        self._server.end()
+
+
+def _authenticate(listening: Listening) -> Any:
+    if listening.token_file is not None:
+        from acp_server.remote.tokens import read_tokens
+
+        return read_tokens(listening.token_file)
+    return None if listening.clients is None else _by_certificate
+
+
+def _by_certificate(scope: Mapping[str, Any]) -> str | None:
+    return scope.get("extensions", {}).get("tls", {}).get("client_cert_name")
+
+
+def _say(listening: Listening, bound: socket.socket) -> None:
+    import click
+
+    if listening.address.startswith(_UNIX):
+        click.echo(f"Listening on {listening.address}", err=True)
+        return
+    host, _ = _host_and_port(listening.address)
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "http" if listening.certificate is None else "https"
+    click.echo(f"Listening on {scheme}://{shown}:{bound.getsockname()[1]}{PATH}", err=True)
+
+
+def _bound(address: str) -> socket.socket:
+    if address.startswith(_UNIX):
+        return _bound_unix(address.removeprefix(_UNIX))
+    host, port = _host_and_port(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise _cannot(address, error) from None
+
+
+def _bound_unix(path: str) -> socket.socket:
+    """A socket that the user alone can connect to. A socket that a server has left behind is replaced."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if _is_left_behind(path):
+            os.unlink(path)
+        before = os.umask(0o177)
+        try:
+            found.bind(path)
+        finally:
+            os.umask(before)
+        found.listen(_BACKLOG)
+    except OSError as error:
+        found.close()
+        raise _cannot(_UNIX + path, error) from None
+    return found
+
+
+def _is_left_behind(path: str) -> bool:
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+    except FileNotFoundError:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_SECOND)
+        return probe.connect_ex(path) == errno.ECONNREFUSED
+
+
+def _cannot(address: str, error: OSError) -> UsageError:
+    # Python says in brackets behind some errors where it would have listened.
+    why, _, _ = (error.strerror or str(error)).partition(" (while ")
+    return UsageError(f"cannot listen on {address}: {why}")
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--listen {address!r}: expected HOST:PORT or unix:PATH")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,33 @@
+"""The words of ASGI 3, as types, and what the answers of several applications need."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+Message: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
+Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
+Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]"
+Headers: TypeAlias = "list[tuple[bytes, bytes]]"
+
+ABORT: Final = "abort"
+"""The key in `scope["state"]` of a function that breaks the connection off at once."""
+CALLER: Final = "caller"
+"""The key in `scope["state"]` where the application notes who has sent a request, once that is proved."""
+
+
+async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]]) -> None:
+    """Do this until it is done, or the client has left."""
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()

@@ -1,0 +1,264 @@
+"""One WebSocket (RFC 6455), as ASGI has it. Messages are bounded, pings tell whether the client is there.
+
+Nothing is compressed: no extension is offered, so a frame that says it is compressed ends the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import h11
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Event,
+    Ping,
+    RejectConnection,
+    RejectData,
+    TextMessage,
+)
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from acp_server.http.asgi import Application, Headers, Message
+from acp_server.http.sockets import Disconnected, Duplex
+
+logger = logging.getLogger("acp_server.http")
+
+_NORMAL: Final = 1000
+_GOING_AWAY: Final = 1001
+_ABNORMAL: Final = 1006
+_TOO_BIG: Final = 1009
+_FAILED: Final = 1011
+_BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
+_LAST_SECONDS: Final = 1.0
+"""How long a client may take to confirm a close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSocketLimits:
+    """The bounds of a WebSocket."""
+
+    message_bytes: int = 32 * 1024 * 1024
+    """The longest message that is read, in however many frames."""
+    ping_seconds: float = 20.0
+    """Between two pings. A client that sends nothing for as long behind one is gone."""
+
+
+class WebSocketExchange:
+    """One WebSocket, from its handshake to its end. `trailing`: what has arrived behind the handshake."""
+
+    def __init__(
+        self, stream: Duplex, request: h11.Request, trailing: bytes, scope: dict[str, Any], limits: WebSocketLimits
+    ) -> None:
+        self._stream = stream
+        self._request = request
+        self._trailing = trailing
+        self.state: dict[str, Any] = scope["state"]
+        self._scope = scope
+        self._limits = limits
+        self._wire = WSConnection(ConnectionType.SERVER)
+        self._text = bytearray()
+        """The beginning of a message."""
+        self._lock = anyio.Lock()
+        self._is_told = False
+        """Whether the application knows of the client."""
+        self._accepted = anyio.Event()
+        self._has_answer = False
+        self._is_over = False
+        self._code = _ABNORMAL
+        """With which it has ended."""
+        self._pong: Event | None = None
+        """What is due for the last ping."""
+        self._due = anyio.Event()
+        self._is_heard = True
+        """Whether anything has come since the last ping."""
+        self._is_listening = False
+        """Whether the application waits for what comes."""
+        self._reading: anyio.CancelScope | None = None
+
+    async def run(self, app: Application) -> None:
+        """Have it served. Raises Disconnected."""
+        if self._request.method != b"GET" or any(name in _BODY for name, _ in self._request.headers):
+            # Its body could be read as frames, or as another request.
+            await self._refuse(400)
+            return
+        try:
+            self._wire.initiate_upgrade_connection(self._request.headers.raw_items(), self._request.target)
+            list(self._wire.events())
+        except (RemoteProtocolError, h11.LocalProtocolError) as error:
+            hint = error.event_hint if isinstance(error, RemoteProtocolError) else None
+            await self._refuse(hint.status_code if isinstance(hint, RejectConnection) else 400)
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_alive)
+            await self._serve(app)
+            group.cancel_scope.cancel()
+        with anyio.move_on_after(_LAST_SECONDS):
+            await self._stream.finish(_LAST_SECONDS)
+
+    def end(self) -> None:
+        """Tell the client that the server ends."""
+        if not self._is_over:
+            self._over(_GOING_AWAY)
+            self._due.set()
+            if self._reading is not None:
+                self._reading.cancel()
+
+    async def _serve(self, app: Application) -> None:
+        code = _NORMAL
+        try:
+            await app(self._scope, self._receive, self._send)
+        except Disconnected:
+            return
+        except Exception:
+            logger.exception("the application failed")
+            code = _FAILED
+        try:
+            if not self._has_answer:
+                await self._refuse(500)
+            elif self._wire.state is ConnectionState.OPEN and not (self._is_over and self._code == _ABNORMAL):
+                await self._write(CloseConnection(code=self._code if self._is_over else code))
+        except (Disconnected, LocalProtocolError):
+            pass  # It has left.
+
+    # -- what comes
+
+    async def _receive(self) -> Message:
+        if not self._is_told:
+            self._is_told = True
+            return {"type": "websocket.connect"}
+        await self._accepted.wait()
+        with anyio.CancelScope() as self._reading:
+            try:
+                while not self._is_over:
+                    if (message := await self._message()) is not None:
+                        return message
+            except Disconnected:
+                self._over(_ABNORMAL)
+            except RemoteProtocolError as error:
+                hint = error.event_hint
+                await self._fail(int(hint.code) if isinstance(hint, CloseConnection) else 1002)
+        return {"type": "websocket.disconnect", "code": self._code}
+
+    async def _message(self) -> Message | None:
+        """The next message, or None if what has come is not a message."""
+        for event in self._wire.events():
+            if isinstance(event, (TextMessage, BytesMessage)):
+                if (message := await self._piece(event)) is not None or self._is_over:
+                    return message
+            elif isinstance(event, Ping):
+                self._pong = event.response()
+                self._due.set()
+            elif isinstance(event, CloseConnection):
+                self._over(int(event.code))
+                await self._write(event.response())
+                return None
+        self._is_listening = True
+        try:
+            data = await self._stream.receive()
+        finally:
+            self._is_listening = False
+        self._is_heard = True
+        if not data:
+            self._over(_ABNORMAL)
+        else:
+            self._wire.receive_data(data)
+        return None
+
+    async def _piece(self, event: TextMessage | BytesMessage) -> Message | None:
+        data = event.data.encode() if isinstance(event, TextMessage) else bytes(event.data)
+        if len(self._text) + len(data) > self._limits.message_bytes:
+            await self._fail(_TOO_BIG)
+            return None
+        self._text += data
+        if not event.message_finished:
+            return None
+        whole, self._text = bytes(self._text), bytearray()
+        kind = {"text": whole.decode()} if isinstance(event, TextMessage) else {"bytes": whole}
+        return {"type": "websocket.receive", **kind}
+
+    async def _fail(self, code: int) -> None:
+        """End it, since the client does not keep to the rules."""
+        logger.info("a WebSocket is closed: code %d", code)
+        self._over(code)
+        try:
+            await self._write(CloseConnection(code=code))
+        except (Disconnected, LocalProtocolError):
+            pass  # It has left.
+
+    def _over(self, code: int) -> None:
+        self._is_over = True
+        self._code = code
+        self._text.clear()
+
+    # -- what goes
+
+    async def _send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "websocket.accept" and not self._has_answer:
+            self._has_answer = True
+            accept = AcceptConnection(subprotocol=message.get("subprotocol"), extra_headers=_pairs(message))
+            await self._write(accept)
+            self._wire.receive_data(self._trailing)
+            self._accepted.set()
+        elif kind == "websocket.http.response.start" and not self._has_answer:
+            self._has_answer = True
+            await self._write(RejectConnection(status_code=message["status"], headers=_pairs(message), has_body=True))
+        elif kind == "websocket.http.response.body":
+            is_last = not message.get("more_body", False)
+            await self._write(RejectData(data=message.get("body", b""), body_finished=is_last))
+        elif kind == "websocket.close" and not self._has_answer:
+            await self._refuse(403)
+        elif self._is_over:
+            raise Disconnected("the client has left")
+        elif kind == "websocket.close":
+            self._over(message.get("code", _NORMAL))
+            await self._write(CloseConnection(code=self._code, reason=message.get("reason")))
+        elif kind == "websocket.send" and self._accepted.is_set():
+            text = message.get("text")
+            await self._write(BytesMessage(data=message["bytes"]) if text is None else TextMessage(data=text))
+        else:
+            raise RuntimeError(f"{kind} is not expected now")
+
+    async def _refuse(self, status: int) -> None:
+        self._has_answer = True
+        head = b"HTTP/1.1 %d \r\nconnection: close\r\ncontent-length: 0\r\n" % status
+        if status == 426:
+            head += b"sec-websocket-version: 13\r\n"
+        async with self._lock:
+            await self._stream.send(head + b"\r\n")
+
+    async def _write(self, event: Event) -> None:
+        async with self._lock:
+            await self._stream.send(self._wire.send(event))
+
+    async def _keep_alive(self) -> None:
+        """Send pings and pongs. It does not hold up what comes: the client may not read for a while."""
+        await self._accepted.wait()
+        try:
+            while not self._is_over:
+                with anyio.move_on_after(self._limits.ping_seconds) as silence:
+                    await self._due.wait()
+                self._due = anyio.Event()
+                pong, self._pong = self._pong, None
+                if pong is not None:
+                    await self._write(pong)
+                elif silence.cancelled_caught:
+                    if not self._is_heard and self._is_listening:
+                        self._stream.abort()
+                        return
+                    self._is_heard = False
+                    await self._write(Ping())
+        except (Disconnected, LocalProtocolError):
+            pass  # It has left.
+
+
+def _pairs(message: Mapping[str, Any]) -> Headers:
+    return [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]

@@ -1,0 +1,343 @@
+"""`RemoteApp`: an agent for clients that come over HTTP or WebSocket, as an ASGI application.
+
+It follows the draft "Streamable HTTP & WebSocket Transport" of the protocol, and for lines that drop "Durable &
+Resumable HTTP/WS Transport". What it does with each request is in `docs/remote.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+import anyio
+
+from acp_server.agent.serve import Servable
+from acp_server.http.asgi import Headers, Receive, Send, while_connected
+from acp_server.peer.limits import Limits
+from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
+from acp_server.remote.connections import AgentOf, Connections, Full
+from acp_server.remote.guard import Authenticate, Guard, Refused, Scope, header
+from acp_server.remote.limits import RemoteLimits
+from acp_server.remote.owners import Owners
+from acp_server.remote.ring import Gone, Reader, Taken
+from acp_server.remote.routing import Mismatch, Posted
+from acp_server.remote.websocket import serve_websocket
+from acp_server.wire import codec
+from acp_server.wire.messages import Notification, Request, Response, classify
+
+logger = logging.getLogger("acp_server.remote")
+
+CONNECTION_ID: Final = b"acp-connection-id"
+SESSION_ID: Final = b"acp-session-id"
+
+_JSON: Final = (b"content-type", b"application/json")
+_PLAIN: Final = (b"content-type", b"text/plain; charset=utf-8")
+_EVENTS: Final[Headers] = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+_AGAIN: Final = ((b"retry-after", b"1"),)
+_SILENCE: Final = b":\n\n"
+_SLOW: Final = 64 * 1024
+"""Bytes a second: a message that arrives as fast may take as long as it needs."""
+_LONGEST_ID: Final = 1024
+"""Characters of a session's id in a header."""
+
+
+class RemoteApp:
+    """An ASGI application that serves `agent` at the path that it is mounted at, whichever that is.
+
+    `agent`: one for all clients, or a function that gives the agent of a principal. Where one agent is for several
+    principals, each sees the sessions alone that it has made since the application was started.
+    `limits`: of each connection. `remote`: what is kept for clients, and how long they are waited for.
+    `origins`: the web pages that may come, as browsers name them (`https://app.example.org`), or `"*"` for all. By
+    default no page may, since a page that a user happens to visit could reach a server on the user's machine.
+    `hosts`: the names in the Host header that are served, without a port, or `"*"`. By default those of this machine
+    where `authenticate` is not given, and else all.
+    `authenticate`: gets the scope of each request and returns whose it is, its principal, or None to refuse it.
+    """
+
+    def __init__(
+        self,
+        agent: Servable | AgentOf,
+        *,
+        limits: Limits | None = None,
+        remote: RemoteLimits | None = None,
+        origins: Collection[str] = (),
+        hosts: Collection[str] | None = None,
+        authenticate: Authenticate | None = None,
+    ) -> None:
+        self._agent_of = _always(agent) if isinstance(agent, Servable) else agent
+        is_shared = isinstance(agent, Servable) and authenticate is not None
+        names: Collection[str] | None = getattr(authenticate, "names", None)
+        self._owners = Owners() if is_shared and (names is None or len(names) > 1) else None
+        self._limits = limits
+        self._remote = remote or RemoteLimits()
+        self._guard = Guard(origins, hosts, authenticate)
+        self._connections: Connections | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket" and (await receive())["type"] == "websocket.connect":
+            await serve_websocket(self._guard, self._open(), scope, receive, send)
+
+    async def aclose(self) -> None:
+        """End all connections over HTTP, within their limits. The end of a lifespan does it, too."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.aclose()
+
+    def _open(self) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(self._agent_of, self._remote, self._limits, self._owners)
+        return self._connections
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while (kind := (await receive())["type"]) != "lifespan.shutdown":
+            await send({"type": f"{kind}.complete"})
+        await self.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(send)
+        try:
+            answer.headers = self._guard.headers_for(scope)
+            if scope["method"] == "OPTIONS" and answer.headers:
+                answer.headers += self._guard.preflight()
+                await answer.give(204)
+                return
+            principal = await self._guard.admit(scope)
+            await _Exchange(self._open(), principal, scope, receive, answer).run()
+        except Refused as refused:
+            body = refused.why.encode() + b"\n"
+            await answer.give(refused.status, body, [_PLAIN, *refused.headers])
+
+
+class _Answer:
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.headers: Headers = []
+        """Those that each answer has."""
+
+    async def give(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
+        length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
+        headers = [*self.headers, *(headers or []), *length]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+class _Exchange:
+    """One request over HTTP."""
+
+    def __init__(
+        self, connections: Connections, principal: str | None, scope: Scope, receive: Receive, answer: _Answer
+    ) -> None:
+        self._connections = connections
+        self._limits = connections.limits
+        self._principal = principal
+        self._scope = scope
+        self._receive = receive
+        self._answer = answer
+
+    async def run(self) -> None:
+        method = self._scope["method"]
+        if method == "POST":
+            await self._post()
+        elif method == "GET":
+            await self._get()
+        elif method == "DELETE":
+            self._connections.end(self._connection())
+            await self._answer.give(202)
+        else:
+            raise Refused(405, "Method not allowed", ((b"allow", b"GET, POST, DELETE"),))
+
+    # -- POST
+
+    async def _post(self) -> None:
+        kind = (header(self._scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refused(415, "Expected application/json")
+        id = header(self._scope, CONNECTION_ID)
+        connection = None if id is None else self._connection()
+        with _Reserved(self._connections) as reserved:
+            line = await self._body(reserved)
+            message = _message(line)
+            is_initialize = isinstance(message, Request) and message.method == "initialize"
+            if connection is None:
+                if not is_initialize:
+                    raise Refused(400, "Missing Acp-Connection-Id")
+                await self._initialize(message, line, reserved)
+                return
+            if is_initialize:
+                raise Refused(400, "The connection is initialized")
+            await self._hand_over(connection, message, line, reserved)
+        await self._answer.give(202)
+
+    async def _initialize(self, message: Posted, line: bytes, reserved: _Reserved) -> None:
+        try:
+            connection = self._connections.open(self._principal)
+        except Full:
+            raise Refused(503, "Too many connections", _AGAIN) from None
+        is_given = False
+        try:
+            await self._hand_over(connection, message, line, reserved)
+            with anyio.move_on_after(self._limits.initialize):
+                await while_connected(self._receive, connection.greeted.wait)
+            if connection.greeting is None:
+                raise Refused(504 if not connection.ended.is_set() else 500, "The agent does not answer")
+            headers = [_JSON, (CONNECTION_ID, connection.id.encode())]
+            await self._answer.give(200, connection.greeting, headers)
+            is_given = True
+        finally:
+            if not is_given:
+                self._connections.end(connection)
+
+    async def _hand_over(self, connection: HttpConnection, message: Posted, line: bytes, reserved: _Reserved) -> None:
+        try:
+            is_new = connection.router.incoming(message, self._session(), line)
+        except Mismatch as error:
+            raise Refused(400, str(error)) from None
+        if not is_new:
+            return
+        try:
+            await connection.post(message, reserved.hand_over(line))
+        except Ended:
+            raise Refused(404, "Unknown Acp-Connection-Id") from None
+
+    async def _body(self, reserved: _Reserved) -> bytes:
+        """The body as one line."""
+        length = header(self._scope, b"content-length") or "0"
+        if not length.isdigit() or int(length) > self._limits.body:
+            raise Refused(413, "The message is too long")
+        pieces: list[bytes] = []
+        with anyio.move_on_after(self._limits.receive) as patience:
+            while True:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise Refused(400, "The message is not whole")
+                piece: bytes = message.get("body", b"")
+                reserved.add(len(piece))
+                pieces.append(piece)
+                patience.deadline += len(piece) / _SLOW
+                if reserved.size > self._limits.body:
+                    raise Refused(413, "The message is too long")
+                if not message.get("more_body", False):
+                    break
+        if patience.cancelled_caught:
+            raise Refused(408, "The message takes too long", ((b"connection", b"close"),))
+        reserved.add(1)
+        # It is one message, also if its JSON was written over several lines.
+        return b"".join(pieces).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+
+    # -- GET
+
+    async def _get(self) -> None:
+        if "text/event-stream" not in (header(self._scope, b"accept") or "").lower():
+            raise Refused(406, "Expected Accept: text/event-stream")
+        connection = self._connection()
+        try:
+            reader = connection.read(self._session(), header(self._scope, b"last-event-id"))
+        except Taken:
+            raise Refused(409, "The stream has a reader") from None
+        except Gone:
+            raise Refused(409, "Messages of the stream are lost: open the session anew") from None
+        except TooManyStreams:
+            raise Refused(429, "Too many streams") from None
+        try:
+            await while_connected(self._receive, lambda: self._write(reader))
+        finally:
+            connection.leave(reader)
+
+    async def _write(self, reader: Reader) -> None:
+        send = self._answer.send
+        with reader.cut:
+            headers = [*_EVENTS, *self._answer.headers]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            # Some servers send the head with the first piece of the body.
+            data: bytes | None = _SILENCE
+            while data is not None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+                if data is not _SILENCE:
+                    reader.took()
+                data = await self._event(reader)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _event(self, reader: Reader) -> bytes | None:
+        """What is written next; None at the end."""
+        with anyio.move_on_after(self._limits.keep_alive):
+            found = await reader.next()
+            if found is None:
+                return None
+            cursor, message = found
+            return b"id: %s\ndata: %s\n\n" % (cursor.encode(), message)
+        return _SILENCE
+
+    # -- headers
+
+    def _connection(self) -> HttpConnection:
+        id = header(self._scope, CONNECTION_ID)
+        if id is None:
+            raise Refused(400, "Missing Acp-Connection-Id")
+        connection = self._connections.find(id, self._principal)
+        if connection is None:
+            raise Refused(404, "Unknown Acp-Connection-Id")
+        return connection
+
+    def _session(self) -> str | None:
+        session = header(self._scope, SESSION_ID)
+        if session is not None and not 0 < len(session) <= _LONGEST_ID:
+            raise Refused(400, "Bad Acp-Session-Id")
+        return session
+
+
+class _Reserved:
+    """The bytes of a message while it arrives. Those that were handed over are released by who takes them."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        try:
+            self._connections.reserve(size)
+        except Full:
+            raise Refused(503, "Too many messages wait", _AGAIN) from None
+        self.size += size
+
+    def hand_over(self, line: bytes) -> bytes:
+        self.size -= len(line)
+        return line
+
+    def __enter__(self) -> _Reserved:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._connections.release(self.size)
+
+
+def _message(line: bytes) -> Posted:
+    """The message in a body. Raises Refused."""
+    try:
+        value = codec.decode(line)
+    except codec.DecodeError:
+        raise Refused(400, "The message is not JSON") from None
+    if isinstance(value, list):
+        raise Refused(501, "Batches are not supported")
+    message = classify(value)
+    if isinstance(message, Request) and message.id is None:
+        raise Refused(400, "A request needs an id")
+    if not isinstance(message, (Request, Notification, Response)) or (
+        isinstance(message, Response) and message.malformed is not None
+    ):
+        raise Refused(400, "Not a message of JSON-RPC")
+    return message
+
+
+def _always(agent: Servable) -> AgentOf:
+    return lambda _principal: agent

@@ -1,0 +1,258 @@
+"""One client over HTTP: what it posts is the input of its agent, and what the agent says goes to the streams.
+
+It is the stream of a connection of the runtime (`acp_server.peer.stream`). It lives as long as its client reads or
+sends, and a while longer (`grace`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from acp_server.remote.limits import RemoteLimits
+from acp_server.remote.ring import Holdings, Reader, Ring
+from acp_server.remote.routing import (
+    Posted,
+    Router,
+    Session,
+    advertising,
+    is_cancel,
+    is_cancelled_by,
+    renews,
+    session_in,
+)
+
+logger = logging.getLogger("acp_server.remote")
+
+_USUAL: Final = 1024
+"""Bytes of a message, for what is said of how many are kept."""
+_STATE: Final = b'"state_update"'
+_PORTION: Final = 1024 * 1024
+"""Bytes that an agent is given at a time, or one message."""
+
+
+class TooManyStreams(Exception):
+    """The client reads more streams than it may."""
+
+
+class Ended(Exception):
+    """The connection takes nothing more."""
+
+
+class HttpConnection:
+    """The connection of one client. `principal`: whose it is. `took`: called with the size of each message that its
+    agent has read, or never will."""
+
+    def __init__(
+        self,
+        id: str,
+        principal: str | None,
+        limits: RemoteLimits,
+        holdings: Holdings,
+        took: Callable[[int], None],
+    ) -> None:
+        self.id = id
+        self.principal = principal
+        self.router = Router()
+        self.greeting: bytes | None = None
+        """The answer to `initialize`."""
+        self.greeted = anyio.Event()
+        """Set when that is there, or will never be."""
+        self.ended = anyio.Event()
+        """Set when nothing more is taken from the client."""
+        self._limits = limits
+        self._holdings = holdings
+        self._took = took
+        self._inbox: deque[bytes] = deque()
+        self._waiting: list[_Waiter] = []
+        self._size = 0
+        """Bytes in the inbox."""
+        self._arrived = anyio.Event()
+        self._rings: dict[Session, Ring] = {None: Ring(limits, holdings)}
+        self._readers = 0
+        self._stirred = anyio.Event()
+        """Set when the client has sent something, or a reader has come or gone."""
+
+    # -- the client's side
+
+    async def post(self, message: Posted, line: bytes) -> None:
+        """Hand a message to the agent. Waits for room, unless it is a cancel; that takes what it cancels with it.
+        Raises Ended."""
+        self._stirred.set()
+        if renews(message) and (session := session_in(message.params)) in self._rings:
+            self._rings[session].renew()
+        waiter = _Waiter(message, line)
+        try:
+            if is_cancel(message):
+                for other in [*self._waiting]:
+                    if is_cancelled_by(other.message, message):
+                        self._admit(other)
+            elif self._waiting or not self._has_room(len(line)):
+                self._waiting.append(waiter)
+                await waiter.done.wait()
+            if not waiter.is_admitted:
+                self._admit(waiter)
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            if not waiter.is_admitted:
+                self._took(len(line))
+
+    def read(self, session: Session, cursor: str | None) -> Reader:
+        """A reader of the stream of a session, which need not be open yet. Raises TooManyStreams, and what
+        `Ring.attach` raises."""
+        ring = self._ring(session)
+        if ring is None:
+            raise TooManyStreams
+        reader = ring.attach(cursor)
+        self._readers += 1
+        self._stirred.set()
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """A reader has gone."""
+        reader.leave()
+        self._readers -= 1
+        self._stirred.set()
+
+    async def watch(self) -> None:
+        """End it when its client is gone for longer than it may be."""
+        while not self.ended.is_set():
+            self._stirred = anyio.Event()
+            patience = self._limits.idle if self._readers else min(self._limits.grace, self._limits.idle)
+            with anyio.move_on_after(patience) as waiting:
+                await self._stirred.wait()
+            if waiting.cancelled_caught:
+                logger.info("a client is gone: its connection ends")
+                self.end()
+
+    def end(self) -> None:
+        """The end of what the client says: the agent may finish, within its limits."""
+        self.ended.set()
+        self._stirred.set()
+        self._arrived.set()
+        for waiter in self._waiting:
+            waiter.done.set()
+
+    # -- the agent's side, see `acp_server.peer.stream.Stream`
+
+    def inject(self, line: bytes) -> None:
+        """See `acp_server.remote.holders.Line`."""
+        if not self.ended.is_set():
+            self._took(-len(line))  # It is released as what the client has sent.
+            self._inbox.append(line)
+            self._size += len(line)
+            self._arrived.set()
+
+    def drop(self, session: str) -> None:
+        """See `acp_server.remote.holders.Line`. A reader gets what is there."""
+        if (ring := self._rings.pop(session, None)) is not None:
+            ring.close()
+
+    async def receive(self) -> bytes:
+        """The next messages, as lines."""
+        while not self._inbox:
+            if self.ended.is_set():
+                return b""
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        lines = [self._inbox.popleft()]
+        size = len(lines[0])
+        while self._inbox and size + len(self._inbox[0]) <= _PORTION:
+            lines.append(self._inbox.popleft())
+            size += len(lines[-1])
+        self._size -= size
+        self._took(size)
+        while self._waiting and not self.ended.is_set() and self._has_room(len(self._waiting[0].line)):
+            self._admit(self._waiting[0])
+        return b"".join(lines)
+
+    async def send(self, data: bytes) -> None:
+        """Put lines into their streams; waits while one of those is full."""
+        touched: dict[Ring, None] = {}
+        for line in data.split(b"\n"):
+            if line:
+                ring = self._put(line)
+                if ring is not None:
+                    touched[ring] = None
+        for ring in touched:
+            await ring.room()
+            if ring.is_given_up and ring is self._rings[None]:
+                raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Nothing more will be said."""
+        self.end()
+        self.greeted.set()
+        for ring in self._rings.values():
+            ring.close()
+        self._took(self._size)
+        self._inbox.clear()
+        self._size = 0
+
+    # -- inside
+
+    def _put(self, line: bytes) -> Ring | None:
+        outgoing = self.router.outgoing(line)
+        if outgoing.method == "initialize" and self.greeting is None:
+            self.greeting = advertising(outgoing.line, self._limits.kept // _USUAL, int(self._limits.grace))
+            self.greeted.set()
+            return None
+        ring = self._ring(outgoing.session)
+        if ring is None:
+            # It is one more session than the client can read, so nothing of it is lost to a reader.
+            logger.warning("a client has more sessions than streams: what one of them says is dropped")
+            return None
+        ring.put(outgoing.line)
+        if _STATE in outgoing.line and outgoing.is_state:
+            ring.state = outgoing.line
+        return ring
+
+    def _ring(self, session: Session) -> Ring | None:
+        if (ring := self._rings.get(session)) is not None:
+            return ring
+        if len(self._rings) >= self._limits.streams and not self._drop_idle():
+            return None
+        ring = self._rings[session] = Ring(self._limits, self._holdings)
+        if self.ended.is_set():
+            ring.close()
+        return ring
+
+    def _drop_idle(self) -> bool:
+        """Drop the oldest stream without a reader, and without anything for one. False if there is none."""
+        for session, ring in self._rings.items():
+            if session is not None and ring.is_idle:
+                ring.close(at_once=True)
+                del self._rings[session]
+                return True
+        return False
+
+    def _has_room(self, size: int) -> bool:
+        return not self._inbox or self._size + size <= self._limits.waiting
+
+    def _admit(self, waiter: _Waiter) -> None:
+        if self.ended.is_set():
+            raise Ended
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+        waiter.is_admitted = True
+        waiter.done.set()
+        self._inbox.append(waiter.line)
+        self._size += len(waiter.line)
+        self._arrived.set()
+
+
+class _Waiter:
+    """A message that waits for room."""
+
+    __slots__ = ("done", "is_admitted", "line", "message")
+
+    def __init__(self, message: Posted, line: bytes) -> None:
+        self.message = message
+        self.line = line
+        self.is_admitted = False
+        self.done = anyio.Event()

@@ -1,0 +1,141 @@
+"""The connections of all clients: how many there are, whose they are, what they hold, and their end."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import TypeAlias
+
+import anyio
+
+from acp_server.agent.serve import Servable, serve
+from acp_server.peer.limits import Limits
+from acp_server.peer.stream import Stream
+from acp_server.remote.connection import HttpConnection
+from acp_server.remote.holders import HeldStream, Holders, Line
+from acp_server.remote.limits import RemoteLimits
+from acp_server.remote.owners import OwnedStream, Owners
+from acp_server.remote.ring import Holdings
+from acp_server.tasks.spawn import Spawner
+
+logger = logging.getLogger("acp_server.remote")
+
+AgentOf: TypeAlias = "Callable[[str | None], Servable]"
+
+
+class Full(Exception):
+    """There is no place for another connection, or for another message."""
+
+
+class Connections:
+    """The connections of one `RemoteApp`, in one event loop."""
+
+    def __init__(
+        self, agent_of: AgentOf, limits: RemoteLimits, per_connection: Limits | None, owners: Owners | None
+    ) -> None:
+        self.limits = limits
+        self.holdings = Holdings(limits.held)
+        self.owners = owners
+        """Whose the sessions are, where principals share an agent."""
+        self._holders = Holders()
+        self._agent_of = agent_of
+        self._per_connection = per_connection
+        self._open: dict[str, HttpConnection] = {}
+        self._count = 0
+        self._bodies = 0
+        self._spawner = Spawner(_crashed)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def reserve(self, size: int) -> None:
+        """Count bytes of a message that arrives. Raises Full."""
+        if self._bodies + size > self.limits.bodies:
+            raise Full
+        self._bodies += size
+
+    def release(self, size: int) -> None:
+        """They are not held any more."""
+        self._bodies -= size
+
+    def open(self, principal: str | None) -> HttpConnection:
+        """A new connection over HTTP, which is served from now on. Raises Full."""
+        self._check_room()
+        connection = HttpConnection(new_id(), principal, self.limits, self.holdings, self.release)
+        self._open[connection.id] = connection
+        self._count += 1
+        self._spawner.spawn(self._keep, connection)
+        return connection
+
+    def find(self, id: str, principal: str | None) -> HttpConnection | None:
+        """A connection of this principal's: for others it does not exist."""
+        connection = self._open.get(id)
+        return connection if connection is not None and connection.principal == principal else None
+
+    def end(self, connection: HttpConnection) -> None:
+        """Take nothing more from a client."""
+        self._open.pop(connection.id, None)
+        connection.end()
+
+    async def serve(self, line: Line, principal: str | None) -> None:
+        """Serve a client over a line of its own until it is gone. Raises Full, OSError or anyio's errors."""
+        self._check_room()
+        self._count += 1
+        try:
+            await self._serve(line, principal)
+        finally:
+            self._count -= 1
+
+    async def aclose(self) -> None:
+        """End all connections over HTTP, and wait for their agents."""
+        for connection in [*self._open.values()]:
+            self.end(connection)
+        await self._spawner.wait_idle()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no place for another connection."""
+        return self._count >= self.limits.connections
+
+    def _check_room(self) -> None:
+        if self.is_full:
+            raise Full
+
+    async def _serve(self, line: Line, principal: str | None) -> None:
+        stream: Stream = HeldStream(line, self._holders, principal)
+        if self.owners is not None:
+            stream = OwnedStream(stream, self.owners, principal)
+        try:
+            await serve(self._agent_of(principal), stream, limits=self._per_connection)
+        except SystemExit:
+            # It would end the whole server, with all its clients.
+            logger.error("a handler has asked for the end of the program; the connection of its client is closed")
+
+    async def _keep(self, connection: HttpConnection) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._watch, connection)
+                try:
+                    await self._serve(connection, connection.principal)
+                except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                    logger.info("a client has lost what it was told: %s", type(error).__name__)
+                group.cancel_scope.cancel()
+        finally:
+            self._count -= 1
+            self.end(connection)
+            await connection.aclose()
+
+    async def _watch(self, connection: HttpConnection) -> None:
+        await connection.watch()
+        self._open.pop(connection.id, None)
+
+
+def new_id() -> str:
+    """An id that cannot be guessed; it is not a credential all the same."""
+    return secrets.token_hex(16)
+
+
+def _crashed(error: BaseException) -> None:
+    if isinstance(error, Exception):
+        logger.error("serving a client failed", exc_info=error)

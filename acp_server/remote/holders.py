@@ -1,0 +1,149 @@
+"""Which connection a session is open in: in one at a time.
+
+A client that comes back on a new connection and opens its session takes it over. The old connection closes it first, as
+if its own client had asked for that: turns end cancelled, are kept and answered. Nothing more is said of it there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Final, Protocol, TypeAlias
+
+import anyio
+
+from acp_server.peer.stream import Stream
+from acp_server.remote.routing import session_in
+from acp_server.wire import codec
+from acp_server.wire.messages import Request, Response, classify
+
+_PATIENCE: Final = 10.0
+"""Seconds that the old connection gets."""
+_OURS: Final = "acp_server/taken-over-"
+"""How the ids of our requests to an agent begin."""
+_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_TAKING: Final = frozenset({"session/load", "session/resume"})
+
+_Key: TypeAlias = "tuple[str | None, str]"
+"""A principal and a session."""
+
+
+class Line(Stream, Protocol):
+    """The stream of a connection to a client."""
+
+    def inject(self, line: bytes) -> None:
+        """Have the agent receive a line that the client has not sent. No effect once the client's input has ended."""
+        ...
+
+    def drop(self, session: str) -> None:
+        """Nothing more is said of a session."""
+        ...
+
+
+class Holders:
+    """The connections that sessions are open in."""
+
+    def __init__(self) -> None:
+        self._of: dict[_Key, HeldStream] = {}
+
+    def find(self, key: _Key) -> HeldStream | None:
+        """The connection that holds a session."""
+        return self._of.get(key)
+
+    def set(self, key: _Key, holder: HeldStream) -> None:
+        """A connection has opened a session."""
+        self._of[key] = holder
+
+    def forget(self, holder: HeldStream) -> None:
+        """A connection has ended."""
+        self._of = {key: each for key, each in self._of.items() if each is not holder}
+
+
+class HeldStream:
+    """A line, as the agent has it."""
+
+    _ids: Final = itertools.count()
+
+    def __init__(self, line: Line, holders: Holders, principal: str | None) -> None:
+        self._line = line
+        self._holders = holders
+        self._principal = principal
+        self._rest: list[bytes] = []
+        """Lines that were received, and wait for a session that is taken over."""
+        self._opening: dict[Any, str | None] = {}
+        """Requests that open a session, by their ids, and which one if they name it."""
+        self._closing: dict[str, anyio.Event] = {}
+        """Our own requests."""
+        self._closed = anyio.Event()
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        if not self._rest:
+            data = await self._line.receive()
+            if b"session/" not in data:
+                return data
+            self._rest = data.splitlines(keepends=True)
+        passed: list[bytes] = []
+        while self._rest:
+            taken = self._look_at(self._rest[0])
+            if taken is not None:
+                if passed:
+                    break  # First what came before it.
+                await taken[0].give_up(taken[1])
+            passed.append(self._rest.pop(0))
+        return b"".join(passed)
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        if self._opening or self._closing:
+            data = b"".join(line for line in data.splitlines(keepends=True) if not self._is_ours(line))
+        if data:
+            await self._line.send(data)
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        self._holders.forget(self)
+        self._closed.set()
+        for event in self._closing.values():
+            event.set()
+        await self._line.aclose()
+
+    async def give_up(self, session: str) -> None:
+        """Close a session, for another connection opens it."""
+        id = f"{_OURS}{next(self._ids)}"
+        self._closing[id] = answered = anyio.Event()
+        params = {"sessionId": session}
+        self._line.inject(codec.encode({"jsonrpc": "2.0", "id": id, "method": "session/close", "params": params}))
+        with anyio.move_on_after(_PATIENCE):
+            await answered.wait()
+        self._closing.pop(id, None)
+        self._line.drop(session)
+
+    def _look_at(self, line: bytes) -> tuple[HeldStream, str] | None:
+        """Note what opens a session; the connection that has to give it up first, and which."""
+        if b"session/" not in line:
+            return None
+        try:
+            message = classify(codec.decode(line))
+        except codec.DecodeError:
+            return None
+        if not isinstance(message, Request) or message.method not in _OPENING:
+            return None
+        named = session_in(message.params) if message.method in _TAKING else None
+        self._opening[type(message.id), message.id] = named
+        holder = None if named is None else self._holders.find((self._principal, named))
+        return None if named is None or holder is None or holder is self else (holder, named)
+
+    def _is_ours(self, line: bytes) -> bool:
+        """Note an answer of the agent's; whether it answers a request of ours."""
+        message = classify(codec.decode(line))
+        if not isinstance(message, Response):
+            return False
+        if (event := self._closing.pop(str(message.id), None)) is not None:
+            event.set()
+            return True
+        key: Any = (type(message.id), message.id)
+        if key in self._opening:
+            session = self._opening.pop(key) or session_in(message.result)
+            if session is not None and message.error is None:
+                self._holders.set((self._principal, session), self)
+        return False

@@ -1,0 +1,127 @@
+"""Whose sessions are, where several principals share one agent: an id is not a credential.
+
+To a principal, a session of another one is a session that does not exist: its id is replaced by an id that no session
+has, and the agent answers as it does for those. Lists of sessions are cut down to the principal's own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from typing import Any, Final, cast
+
+from acp_server.peer.stream import Stream
+from acp_server.remote.routing import session_in
+from acp_server.wire import codec
+
+_MOST_OWNED: Final = 100_000
+"""Sessions whose owner is remembered; those that were named longest ago are forgotten first."""
+_MOST_PENDING: Final = 100_000
+_MAKING: Final = frozenset({"session/new", "session/fork"})
+
+
+class Owners:
+    """Whose the sessions are that were made here. Those that were not, such as before a restart, belong to no
+    principal."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[str, str | None] = OrderedDict()
+
+    def note(self, session: str, principal: str | None) -> None:
+        """A session was made for a principal."""
+        self._of.setdefault(session, principal)
+        if len(self._of) > _MOST_OWNED:
+            self._of.popitem(last=False)
+
+    def may(self, session: str, principal: str | None) -> bool:
+        """Whether a principal may name the session."""
+        if session not in self._of or self._of[session] != principal:
+            return False
+        self._of.move_to_end(session)
+        return True
+
+
+class OwnedStream:
+    """The stream of a connection of this principal's."""
+
+    def __init__(self, stream: Stream, owners: Owners, principal: str | None) -> None:
+        self._stream = stream
+        self._owners = owners
+        self._principal = principal
+        self._held = b""
+        """The beginning of a line."""
+        self._asked: dict[tuple[type, Any], str] = {}
+        """The methods of requests whose answers tell of sessions, by their ids."""
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        while data := await self._stream.receive():
+            lines = (self._held + data).split(b"\n")
+            self._held = lines.pop()
+            if lines:
+                return b"\n".join([*map(self._incoming, lines), b""])
+        return b""
+
+    async def send(self, data: bytes) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stream.send(b"\n".join(map(self._outgoing, data.split(b"\n"))))
+
+    async def aclose(self) -> None:
+        """See `acp_server.peer.stream.Stream`."""
+        await self._stream.aclose()
+
+    def _incoming(self, line: bytes) -> bytes:
+        try:
+            value = codec.decode(line)
+        except codec.DecodeError:
+            return line  # It is answered with an error.
+        # All of them, also behind the first that is replaced.
+        replaced = [self._replace(message) for message in _objects(value)]
+        return codec.encode(value).rstrip(b"\n") if any(replaced) else line
+
+    def _replace(self, message: dict[str, Any]) -> bool:
+        method, id = message.get("method"), message.get("id")
+        if isinstance(method, str) and isinstance(id, (int, str)) and (method in _MAKING or method == "session/list"):
+            if len(self._asked) >= _MOST_PENDING:
+                self._asked.pop(next(iter(self._asked)))
+            self._asked[type(id), id] = method
+        params: Any = message.get("params")
+        session = session_in(params)
+        if session is None or self._owners.may(session, self._principal):
+            return False
+        params["sessionId"] = secrets.token_hex(16)
+        return True
+
+    def _outgoing(self, line: bytes) -> bytes:
+        if not self._asked or not line or b'"method"' in line[:40]:
+            return line
+        value = codec.decode(line)
+        changed = [self._answer(message) for message in _objects(value)]
+        return codec.encode(value).rstrip(b"\n") if any(changed) else line
+
+    def _answer(self, message: dict[str, Any]) -> bool:
+        id = message.get("id")
+        if "method" in message or not isinstance(id, (int, str)):
+            return False
+        method = self._asked.pop((type(id), id), None)
+        result = message.get("result")
+        if method is None or not isinstance(result, dict):
+            return False
+        result = cast("dict[str, Any]", result)
+        if method in _MAKING and (session := session_in(result)) is not None:
+            self._owners.note(session, self._principal)
+        elif isinstance(sessions := result.get("sessions"), list):
+            own = [each for each in cast("list[Any]", sessions) if self._is_own(each)]
+            result["sessions"] = own
+            return True
+        return False
+
+    def _is_own(self, listed: Any) -> bool:
+        session = session_in(listed)
+        return session is not None and self._owners.may(session, self._principal)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The messages of a line."""
+    messages = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [message for message in messages if isinstance(message, dict)]

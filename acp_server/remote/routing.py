@@ -1,0 +1,187 @@
+"""Which stream a message of the agent's belongs to, and what the headers of a message to it must say.
+
+Pure: no streams, no event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, cast
+
+from acp_server.wire import codec
+from acp_server.wire.messages import Notification, Request, Response
+from acp_server.wire.state_machine import CANCEL_METHOD
+
+Session: TypeAlias = str | None
+"""A session's id; None stands for the connection as a whole."""
+
+Posted: TypeAlias = Request | Notification | Response
+"""What a client may send."""
+
+_Key: TypeAlias = "tuple[type, Any]"
+
+_NEED_HEADER: Final = frozenset(
+    {
+        "session/prompt",
+        "session/cancel",
+        "session/close",
+        "session/set_mode",
+        "session/set_model",
+        "session/set_config_option",
+    }
+)
+"""Methods of a session that is open. Those that open one are also sent without the header (by the official Python
+SDK), since the client has no stream of it yet."""
+
+_ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
+_RENEWING: Final = frozenset({"session/load", "session/resume"})
+_MOST_ASKED: Final = 10_000
+"""Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
+
+
+class Mismatch(ValueError):
+    """A header is missing, or says something else than the message."""
+
+
+class _Asked(NamedTuple):
+    """A request of the client's that is under way."""
+
+    method: str
+    stream: Session
+    """That of the answer."""
+    session: Session
+    text: int
+    """The hash of what was sent."""
+
+
+class Router:
+    """The requests of one connection that are under way, by their ids: 1 and "1" are two."""
+
+    def __init__(self) -> None:
+        self._pending: dict[_Key, deque[_Asked]] = {}
+        """Several where an id is used twice."""
+        self._asked: dict[_Key, Session] = {}
+        """What the client was asked, and in which session."""
+
+    def incoming(self, message: Posted, header: Session, line: bytes) -> bool:
+        """Note a message of the client's. False for a request that is under way already: it was sent again, since its
+        client did not learn that it had arrived. Raises Mismatch."""
+        if isinstance(message, Response):
+            self._answered(message.id, header)
+            return True
+        named = session_in(message.params)
+        if header is None and message.method in _NEED_HEADER:
+            raise Mismatch("Missing Acp-Session-Id")
+        if header is not None and named is not None and header != named:
+            raise Mismatch("Mismatched Acp-Session-Id")
+        if isinstance(message, Request):
+            stream = None if message.method in _ON_CONNECTION else header
+            asked = _Asked(message.method, stream, named or header, hash(line))
+            under_way = self._pending.setdefault(_key(message.id), deque())
+            if asked in under_way:
+                return False
+            under_way.append(asked)
+        return True
+
+    def _answered(self, id: Any, header: Session) -> None:
+        key = _key(id)
+        session = self._asked.get(key)
+        # The official Python SDK sends answers without the header; their ids are unique in the connection.
+        if header is not None and key in self._asked and header != session:
+            raise Mismatch("Mismatched Acp-Session-Id")
+        self._asked.pop(key, None)
+
+    def outgoing(self, line: bytes) -> Outgoing:
+        """Where a message of the agent's goes."""
+        message: dict[str, Any] = codec.decode(line)
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            return self._answer(line, message, id)
+        session = session_in(message.get("params"))
+        if method == CANCEL_METHOD:
+            # Behind what it withdraws, on the same stream.
+            session = self._asked.get(_key(_member(message.get("params"), "requestId")), session)
+        if "id" in message:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.pop(next(iter(self._asked)))
+            self._asked[_key(id)] = session
+        return Outgoing(line, session, is_state=_kind_of_update(message) == "state_update")
+
+    def _answer(self, line: bytes, message: dict[str, Any], id: Any) -> Outgoing:
+        key = _key(id)
+        waiting = self._pending.get(key)
+        if not waiting:
+            return Outgoing(line, None)
+        method, session, named, _ = waiting.popleft()
+        if not waiting:
+            del self._pending[key]
+        result = message.get("result")
+        if session is None and method in _RENEWING and isinstance(result, dict) and session_in(result) is None:
+            # As the draft has it: a client learns from it which stream to open.
+            result["sessionId"] = named
+            line = codec.encode(message).rstrip(b"\n")
+        return Outgoing(line, session, method)
+
+
+class Outgoing(NamedTuple):
+    """A message of the agent's."""
+
+    line: bytes
+    session: Session
+    """Its stream."""
+    method: str | None = None
+    """What it answers."""
+    is_state: bool = False
+    """Whether it says in which state its session is (version 2)."""
+
+
+def session_in(params: Any) -> Session:
+    """The `sessionId` in parameters or a result."""
+    session = _member(params, "sessionId")
+    return session if isinstance(session, str) else None
+
+
+def advertising(greeting: bytes, messages: int, seconds: int) -> bytes:
+    """The answer to `initialize`, which says that streams can be resumed: among the capabilities of version 2, as the
+    draft has it, and in their `_meta` of version 1, which has no room for it."""
+    message: dict[str, Any] = codec.decode(greeting)
+    result = message.get("result")
+    capabilities = _member(result, "capabilities")
+    place: Any = capabilities if isinstance(capabilities, dict) else _member(result, "agentCapabilities")
+    if not isinstance(place, dict):
+        return greeting
+    if capabilities is None:
+        place = place.setdefault("_meta", {})
+    place["transport"] = {"resumable": {"retentionMessages": messages, "retentionSeconds": seconds}}
+    return codec.encode(message).rstrip(b"\n")
+
+
+def _kind_of_update(message: dict[str, Any]) -> Any:
+    return _member(_member(message.get("params"), "update"), "sessionUpdate")
+
+
+def renews(message: Posted) -> TypeGuard[Request]:
+    """Whether it has a session opened that the client may have lost."""
+    return isinstance(message, Request) and message.method in _RENEWING
+
+
+def is_cancel(message: Posted) -> TypeGuard[Notification]:
+    """Whether it overtakes what waits for room."""
+    return isinstance(message, Notification) and message.method in (CANCEL_METHOD, "session/cancel")
+
+
+def is_cancelled_by(message: Posted, cancel: Notification) -> bool:
+    """Whether a cancel means this message."""
+    if not isinstance(message, Request):
+        return False
+    if cancel.method == CANCEL_METHOD:
+        return _key(message.id) == _key(_member(cancel.params, "requestId"))
+    return session_in(message.params) == session_in(cancel.params)
+
+
+def _member(params: Any, name: str) -> Any:
+    return cast("dict[str, Any]", params).get(name) if isinstance(params, dict) else None
+
+
+def _key(id: Any) -> _Key:
+    return (int, id) if type(id) is int else (str, id) if type(id) is str else (type(None), None)

@@ -1,0 +1,76 @@
+"""Bearer tokens: whose they are. They are kept as digests and compared in constant time; none is ever logged."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from acp_server.errors import UsageError
+from acp_server.remote.guard import Scope, header
+
+_HASHED: Final = "sha256:"
+_SUBPROTOCOL: Final = "bearer."
+_ONLY: Final = "client"
+"""Whose a token is that stands alone in its line."""
+
+
+class BearerTokens:
+    """For `RemoteApp(authenticate=...)`. A token is in the Authorization header; web pages, which cannot set that for a
+    WebSocket, offer it as a subprotocol, `bearer.TOKEN` beside `acp`. `tokens`: pairs of a name and a token."""
+
+    def __init__(self, tokens: Iterable[tuple[str, str]]) -> None:
+        self._known = [(name, _digest(token)) for name, token in tokens]
+        self.names = frozenset(name for name, _ in self._known)
+        """The principals."""
+
+    def __call__(self, scope: Scope) -> str | None:
+        """Whose request it is."""
+        scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
+        if scheme.lower() != "bearer":
+            offered: list[str] = scope.get("subprotocols", [])
+            token = next((each[len(_SUBPROTOCOL) :] for each in offered if each.startswith(_SUBPROTOCOL)), "")
+        digest = hashlib.sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
+        found: str | None = None
+        # All of them, so that the time says nothing of which one it was.
+        for name, known in self._known:
+            if hmac.compare_digest(known, digest):
+                found = name
+        return found if token else None
+
+
+def read_tokens(path: Path) -> BearerTokens:
+    """The tokens in a file: one a line, as `NAME TOKEN`, or a single TOKEN. It may be `sha256:` and its digest in
+    hexadecimal digits. Empty lines and those that begin with `#` are left out. Raises UsageError."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the tokens cannot be read from {path}: {getattr(error, 'strerror', error)}") from None
+    pairs: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) > 2:
+            raise UsageError(f"{path}:{number}: expected a name and a token")
+        pairs.append((words[0], words[1]) if len(words) == 2 else (_ONLY, words[0]))
+    if not pairs:
+        raise UsageError(f"{path} has no token")
+    try:
+        return BearerTokens(pairs)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _digest(token: str) -> bytes:
+    if not token.startswith(_HASHED):
+        return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+    try:
+        digest = bytes.fromhex(token.removeprefix(_HASHED))
+    except ValueError:
+        digest = b""
+    if len(digest) != hashlib.sha256().digest_size:
+        raise ValueError(f"{_HASHED} is followed by 64 hexadecimal digits")
+    return digest

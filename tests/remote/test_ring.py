@@ -1,0 +1,69 @@
+"""One stream by itself: its cursors, what it keeps, and when it is given up."""
+
+from typing import Any
+
+import pytest
+
+from acp_server.remote import RemoteLimits
+from acp_server.remote.ring import Gone, Holdings, Ring, Taken
+
+pytestmark = pytest.mark.anyio
+
+
+def ring(holdings: Holdings | None = None, **limits: Any) -> Ring:
+    bounds = RemoteLimits(**limits)
+    return Ring(bounds, holdings or Holdings(bounds.held))
+
+
+async def test_where_all_streams_hold_too_much_the_largest_one_makes_room() -> None:
+    holdings = Holdings(10_000)
+    small, large = ring(holdings), ring(holdings)
+    small.put(b"x" * 1000)
+    taken = large.attach(None)
+    for _ in range(7):
+        large.put(b"x" * 1000)
+    for _ in range(3):
+        await taken.next()
+        taken.took()
+    assert large.kept == 3300
+    large.put(b"x" * 1000)
+    large.put(b"x" * 1000)
+    # What was taken goes first.
+    assert (large.kept, large.is_given_up, holdings.size) == (0, False, 6 * 1100 + 1100)
+    for _ in range(3):
+        large.put(b"x" * 1000)
+    assert large.is_given_up
+    assert taken.is_over
+    assert not small.is_given_up
+    assert holdings.size == 1100
+    small.close(at_once=True)
+    assert holdings.size == 0
+
+
+async def test_a_stream_that_was_given_up_says_so_once_to_clients_that_know_no_cursors() -> None:
+    one = ring()
+    one.put(b"first")
+    one.give_up()
+    one.put(b"lost")
+    with pytest.raises(Gone):
+        one.attach(None)
+    found = one.attach(None)
+    one.put(b"heard")
+    assert (await found.next() or ("", b""))[1] == b"heard"
+    with pytest.raises(Taken):
+        one.attach(None)
+
+
+async def test_a_cursor_from_before_does_not_lead_past_what_was_dropped() -> None:
+    one = ring()
+    one.put(b"first")
+    found = one.attach(None)
+    cursor = (await found.next() or ("", b""))[0]
+    found.took()
+    found.leave()
+    one.put(b"unread")
+    one.give_up()
+    one.renew()
+    one.put(b"heard")
+    with pytest.raises(Gone):
+        one.attach(cursor)
