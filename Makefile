@@ -35,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
 SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 # The runtime alone, and what cuts it at every step; next to none of these tests starts a process.
-CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi) --ignore-glob=*processes*
+CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing asgi remote) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
 .PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian editors compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
@@ -182,7 +182,7 @@ check-core: lint types
 
 # The lock names every version and every hash for all supported Pythons and systems; the index it came from is not in it.
 lock: $(READY)
-	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra trio --group dev \
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra chat --extra gateway --extra postgres --extra reload --extra remote --extra trio --group dev \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --quiet \
 		-o requirements.lock $(ARGS)
 

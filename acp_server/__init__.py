@@ -10,6 +10,7 @@ The map of the package; imports go one way, from the bottom up:
 
     integrations agents that were written with a framework
     asgi         agents over WebSocket, in any ASGI application
+    remote       agents on other machines, over HTTP and WebSocket
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
     testing      memory streams, scripted clients and faults, for your own tests

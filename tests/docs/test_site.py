@@ -10,6 +10,7 @@ import pytest
 import acp_server
 import acp_server.apps.assistant
 import acp_server.client
+import acp_server.remote
 import acp_server.testing
 import acp_server.tools.editor
 from acp_server.schema import ContentBlock, from_wire
@@ -22,7 +23,8 @@ from .blocks import DOCS, blocks, opened, run
 
 ROOT = DOCS.parent
 PAGES = sorted(page for folder in (DOCS, DOCS / "decisions", ROOT, ROOT / ".github") for page in folder.glob("*.md"))
-PACKAGES = [acp_server, acp_server.tools.editor, acp_server.apps.assistant, acp_server.client, acp_server.testing]
+PACKAGES = [acp_server, acp_server.tools.editor, acp_server.apps.assistant, acp_server.client]
+PACKAGES += [acp_server.remote, acp_server.testing]
 
 
 def without_code(page: Path) -> str:
