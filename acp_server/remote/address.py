@@ -20,6 +20,10 @@ logger = logging.getLogger("acp_server.remote")
 CONNECTION: Final = "Acp-Connection-Id"
 SESSION: Final = "Acp-Session-Id"
 CURSOR: Final = "Last-Event-ID"
+MESSAGE: Final = "Acp-Message-Id"
+"""The number of a message of the client's, the same where it is sent again."""
+REPEATABLE: Final = "Acp-Repeatable"
+"""`true` in the answer to `initialize`: the server takes each number once. The draft has nothing of the kind."""
 
 LONGEST_ID: Final = 1024
 """Characters of an id, or of a cursor, that goes into a header."""
@@ -28,7 +32,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
 _ID: Final = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
 _OWN: Final = frozenset(
-    {"acp-connection-id", "acp-session-id", "last-event-id", "accept", "accept-encoding", "connection"}
+    {"acp-connection-id", "acp-message-id", "acp-session-id", "last-event-id", "accept", "accept-encoding", "connection"}
     | {"content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _SECURE: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import anyio
 import httpx
 
-from acp_server.remote.address import CONNECTION, CURSOR, SESSION, is_header_id
+from acp_server.remote.address import CONNECTION, CURSOR, MESSAGE, REPEATABLE, SESSION, is_header_id
 from acp_server.remote.events import Event, EventReader, EventTooLong
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
 from acp_server.remote.inbox import Inbox
@@ -80,6 +80,9 @@ class HttpStream:
         self._connection: str | None = None
         self._connected = anyio.Event()
         self._is_resumable = False
+        self._is_repeatable = False
+        """Whether the server takes a message once that is sent twice."""
+        self._posts = 0
         self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
         self._readers: dict[str | None, _Reader] = {}
         self._open: dict[Key, Labelled] = {}
@@ -178,6 +181,7 @@ class HttpStream:
             self._end(f"{self._name} did not answer as a server of this protocol does")
             return
         self._is_resumable = _is_resumable(body)
+        self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
         self._connection = connection
         self._follow(None)
         self._arrived(Event(_one_line(body), None, b""), None)
@@ -186,7 +190,8 @@ class HttpStream:
     async def _post(self, message: Labelled) -> None:
         """POST it until it is taken, refused or lost."""
         assert self._connection is not None
-        headers = {"Content-Type": _JSON, CONNECTION: self._connection}
+        self._posts += 1
+        headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
         # A server that does not know the session yet knows no stream for it either.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
@@ -200,8 +205,7 @@ class HttpStream:
                 self._end(f"{self._name} sets too many cookies")
                 return
             except httpx.HTTPError as error:
-                # What was answered or cancelled already is not so twice.
-                if not isinstance(error, NOT_SENT) and not (message.is_cancel or message.kind == "answer"):
+                if not isinstance(error, NOT_SENT) and not self._may_repeat(message):
                     self._lost(message, error)
                     return
                 if (delay := next(delays, None)) is None:
@@ -210,6 +214,10 @@ class HttpStream:
             await anyio.sleep(delay)
         if not 200 <= response.status_code < 300:
             self._refused(message, response, body)
+
+    def _may_repeat(self, message: Labelled) -> bool:
+        # What was answered or cancelled already is not so twice.
+        return self._is_repeatable or message.is_cancel or message.kind == "answer"
 
     def _refused(self, message: Labelled, response: httpx.Response, body: bytes) -> None:
         status = response.status_code
@@ -290,7 +298,11 @@ class HttpStream:
             return False
         if isinstance(error, (*NOT_SENT, _Unavailable)) or reader.cursor is not None:
             return True
-        return self._is_resumable and not reader.heard
+        if self._is_resumable and not reader.heard:
+            # Something may have been said all the same: from the beginning on.
+            reader.cursor = ""
+            return True
+        return False
 
     async def _read(self, reader: _Reader) -> str | None:
         """One GET to its end: why it is to be asked again, or None if it is over. Raises httpx.HTTPError,
@@ -306,14 +318,24 @@ class HttpStream:
                 return None
             reader.ready.set()
             parser = EventReader(self._limits.event)
+            problem: EventTooLong | None = None
+            # The generators of the library end in order, on trio too, if they are cancelled while they wait. So nothing
+            # leaves the loop but a cancel there.
             with anyio.CancelScope() as silence:
                 async for chunk in response.aiter_raw():
-                    for event in parser.feed(chunk):
-                        self._event(event, reader)
+                    try:
+                        for event in parser.feed(chunk):
+                            self._event(event, reader)
+                    except EventTooLong as error:
+                        problem = error
+                        silence.cancel()
                     silence.deadline = math.inf
-                    await self._inbox.room()
+                    with grace(None):
+                        await self._inbox.room()
                     if parser.has_comments:
                         silence.deadline = anyio.current_time() + self._limits.silence
+            if problem is not None:
+                raise problem
             if silence.cancelled_caught:
                 raise httpx.ReadTimeout("the server is silent")
             if response.http_version.startswith("HTTP/1") and "transfer-encoding" not in response.headers:
@@ -332,7 +354,7 @@ class HttpStream:
             reader.is_known = False
             reader.ready.set()
             return False
-        if status >= 500 or (status == HTTPStatus.CONFLICT and reader.cursor is None):
+        if status >= 500 or "retry-after" in response.headers:
             # It may not know yet that the line of the reader before is dead.
             raise _Unavailable(f"status {status}")
         if status == HTTPStatus.OK:

@@ -4,6 +4,7 @@ it can cut each of its lines at any byte. Nothing of the package is used for it.
 
 import json
 import socket
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -39,10 +40,11 @@ class Request:
         await self.stream.send("\r\n".join(head).encode() + b"\r\n\r\n" + data)
         self.is_answered.set()
 
-    async def cut(self) -> None:
-        """End the line without an answer, as a network does."""
-        raw = self.stream.extra(anyio.abc.SocketAttribute.raw_socket)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    async def cut(self, *, reset: bool = False) -> None:
+        """End the line without an answer; `reset`: as a network does that also loses what was not read yet."""
+        if reset:
+            raw = self.stream.extra(anyio.abc.SocketAttribute.raw_socket)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         await self.stream.aclose()
         self.is_answered.set()
 
@@ -87,7 +89,7 @@ class Server:
         self.deletes: list[Request] = []
         self.react: Reaction | None = None
         self.initialized: Message = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
-        self._streams: dict[str | None, Events] = {}
+        self._streams = defaultdict[str | None, list[Events]](list)
         self._changed = anyio.Event()
 
     async def until(self, condition: Callable[[], Any]) -> Any:
@@ -100,11 +102,9 @@ class Server:
     async def stream(self, session: str | None = None, number: int = 1) -> Events:
         """The `number`th stream of a session, once it was asked for; without a session, of the connection."""
 
-        def found() -> Any:
-            asked = [get for get in self.gets if get.session == session]
-            return len(asked) >= number and self._streams.get(session)
-
-        return await self.until(found)
+        begun = self._streams[session]
+        await self.until(lambda: len(begun) >= number)
+        return begun[number - 1]
 
     async def post(self, method: str, number: int = 1) -> Request:
         """The `number`th message of this method."""
@@ -146,8 +146,9 @@ class Server:
 
     async def begin(self, request: Request) -> None:
         """Open a stream of events for a GET."""
-        events = self._streams[request.session] = Events(request)
+        events = Events(request)
         await events.begin()
+        self._streams[request.session].append(events)
         self.changed()
 
 

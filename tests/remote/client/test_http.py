@@ -5,43 +5,14 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server.client import Handlers, RemoteAgent, RemoteSession, RemoteTurn, allow_once
+from acp_server.client import Handlers, allow_once
 from acp_server.errors import ConnectionClosed, InternalError, RpcError, UsageError
 from acp_server.remote import ClientLimits, connect_http
 
-from . import PATIENCE, Message, Request, Server, serving
+from . import PATIENCE, Request, serving
+from .talking import answer, chunk, opened, over
 
 pytestmark = pytest.mark.anyio
-
-
-def answer(id: Any, result: Any = None) -> Message:
-    return {"jsonrpc": "2.0", "id": id, "result": {} if result is None else result}
-
-
-def chunk(text: str, session: str = "s1") -> Message:
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
-
-
-async def over(turn: RemoteTurn) -> None:
-    """Wait for the end of a turn."""
-    async for _ in turn:
-        pass
-
-
-async def opened(server: Server, agent: RemoteAgent, id: str = "s1") -> RemoteSession:
-    """A session, by its answer on the stream of the connection."""
-    number = len(server.of("session/new")) + 1
-    session: list[RemoteSession] = []
-
-    async def ask() -> None:
-        session.append(await agent.new_session("/"))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        asked = await server.post("session/new", number)
-        await (await server.stream()).say(answer(asked.message["id"], {"sessionId": id}))
-    return session[0]
 
 
 async def test_a_turn_goes_out_as_posts_and_comes_in_on_the_stream_of_its_session() -> None:
@@ -315,7 +286,7 @@ async def test_a_server_that_knows_a_session_only_once_it_is_loaded_is_asked_aga
             asked = await server.post("session/load")
             assert asked.session is None
             await (await server.stream()).say(answer(asked.message["id"]))
-            await server.stream("old", 2)
+            await server.stream("old")
             await loaded.wait()
 
 
