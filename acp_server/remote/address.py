@@ -32,8 +32,8 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
 _ID: Final = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
 _OWN: Final = frozenset(
-    {"acp-connection-id", "acp-message-id", "acp-session-id", "last-event-id", "accept", "accept-encoding", "connection"}
-    | {"content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
+    {"acp-connection-id", "acp-message-id", "acp-session-id", "last-event-id", "accept", "accept-encoding"}
+    | {"connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _SECURE: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 """From the scheme of an address to that of HTTP. A WebSocket begins as a request of HTTP."""

@@ -240,11 +240,12 @@ class HttpStream:
         """It did not reach the agent: its caller is told, or the connection ends."""
         if message.is_cancel:
             return
-        if not message.ids or message.kind == "answer":
-            # The agent would wait for it without end, and no answer could tell.
+        if message.kind == "answer":
+            # The agent would wait for it without end.
             self._end(why)
-            return
-        for id in message.ids:
+        elif message.kind == "notification":
+            logger.warning("a message did not reach the agent: %s", why)
+        for id in message.ids if message.kind == "request" else message.ids or [None] * (message.kind == "other"):
             self._arrived(Event(failure(id, why, data), None, b""), message.session)
 
     def _lost(self, message: Labelled, error: Exception) -> None:

@@ -93,8 +93,8 @@ def _answer(line: bytes, message: dict[str, Any]) -> Labelled:
 
 
 def failure(id: Any, message: str, data: Any = None) -> bytes:
-    """The answer to a request that could not be delivered, as a line."""
+    """The answer to a request that could not be delivered, without the end of its line."""
     error: dict[str, Any] = {"code": -32603, "message": message}
     if data is not None:
         error["data"] = data
-    return codec.encode({"jsonrpc": "2.0", "id": id, "error": error})
+    return codec.encode({"jsonrpc": "2.0", "id": id, "error": error}).rstrip(b"\n")

@@ -25,7 +25,7 @@ class Request:
         self.method = method
         self.headers = headers
         self.body = body
-        self.message: Any = json.loads(body) if body else None
+        self.message: Any = _json(body)
         self.is_answered = anyio.Event()
 
     @property
@@ -174,6 +174,13 @@ def _closing(serve: Callable[[anyio.abc.SocketStream], Awaitable[None]]) -> Call
             await anyio.aclose_forcefully(stream)
 
     return served
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else None
+    except ValueError:
+        return None
 
 
 async def _read(stream: anyio.abc.SocketStream) -> Request | None:

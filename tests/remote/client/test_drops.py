@@ -33,13 +33,13 @@ async def finish(events: Events, asked: Request, id: str | None = None) -> None:
     await events.say(answer(asked.message["id"], {"stopReason": "end_turn"}), id)
 
 
-@pytest.mark.parametrize("cut", range(0, 60, 7))
+@pytest.mark.parametrize("cut", range(0, 70, 9))
 async def test_a_stream_that_drops_in_an_event_goes_on_behind_the_last_whole_one(cut: int) -> None:
     async with talking() as (server, _, session), session.prompt("x") as turn:
         asked = await server.post("session/prompt")
         events = await server.stream("s1")
         await events.say(chunk("one "), "c-1")
-        await events.raw(b"id: c-2\ndata: " + b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'[:cut])
+        await events.raw(b':\nid: c-2\ndata: {"jsonrpc":"2.0","method":"session/update","params":{"session'[:cut])
         await events.cut()
         again = await server.stream("s1", 2)
         assert again.request.headers["last-event-id"] == "c-1"
@@ -90,7 +90,7 @@ async def test_a_stream_without_cursors_that_drops_ends_the_connection_and_says_
         await server.post("session/prompt")
         await (await server.stream("s1")).say(chunk("one "))
         await (await server.stream(session)).cut()
-        with pytest.raises(ConnectionClosed, match="session/prompt was answered: the line .* broke, and what") as error:
+        with pytest.raises(ConnectionClosed, match=r"session/prompt was answered: the line .* broke") as error:
             await over(turn)
         assert error.value.reason is not None
 
@@ -224,7 +224,8 @@ async def test_a_server_that_takes_each_message_once_gets_it_again() -> None:
             agent.notify("_twice", {})
             await server.post("_twice", 3)
             numbers = [request.headers["acp-message-id"] for request in server.of("_twice")]
-            assert len(numbers) == 3 and len(set(numbers)) == 1
+            assert len(numbers) == 3
+            assert len(set(numbers)) == 1
 
 
 async def test_an_answer_that_may_have_arrived_is_sent_again() -> None:
@@ -260,6 +261,7 @@ async def test_what_a_handler_was_asked_is_withdrawn_when_the_line_is_lost() -> 
             await anyio.sleep_forever()
         finally:
             cut.set()
+        raise AssertionError
 
     async with talking(Handlers(permission=ask)) as (server, _, session), session.prompt("x") as turn:
         await server.post("session/prompt")
@@ -302,15 +304,15 @@ async def test_more_questions_than_are_allowed_end_the_connection() -> None:
         await anyio.sleep_forever()
         raise AssertionError
 
-    async with talking(Handlers(permission=ask), ClientLimits(asked=3)) as (server, _, session):
-        async with session.prompt("x") as turn:
-            await server.post("session/prompt")
-            events = await server.stream("s1")
-            params = {"sessionId": "s1", "toolCall": {"toolCallId": "t"}, "options": []}
-            for id in range(4):
-                await events.say({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params})
-            with pytest.raises(ConnectionClosed, match="asked 3 questions"):
-                await over(turn)
+    handlers, bounds = Handlers(permission=ask), ClientLimits(asked=3)
+    async with talking(handlers, bounds) as (server, _, session), session.prompt("x") as turn:
+        await server.post("session/prompt")
+        events = await server.stream("s1")
+        params = {"sessionId": "s1", "toolCall": {"toolCallId": "t"}, "options": []}
+        for id in range(4):
+            await events.say({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params})
+        with pytest.raises(ConnectionClosed, match="asked 3 questions"):
+            await over(turn)
 
 
 async def test_more_cookies_than_are_kept_end_the_connection() -> None:
