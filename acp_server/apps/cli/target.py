@@ -1,7 +1,7 @@
 """Which agent a word of the user's means: an object to be served here (`load`), or a process (`agent_command`).
 
-The word is a module or a Python file, with an attribute or without, an address, or else a command. No process is started
-here.
+The word is a module or a Python file, with an attribute or without, an address, or else a command. No process is
+started here.
 """
 
 from __future__ import annotations
