@@ -163,12 +163,19 @@ class HttpStream:
 
     async def _initialize(self, message: Labelled) -> None:
         most = self._limits.event
-        try:
-            headers = {"Content-Type": _JSON, "Accept": _JSON}
-            response, body = await self._exchanges.ask("POST", headers, message.line, most=most)
-        except (httpx.HTTPError, TooManyCookies) as error:
-            self._end(f"{self._name} cannot be reached ({because(error)})")
-            return
+        headers = {"Content-Type": _JSON, "Accept": _JSON}
+        delays = self._backoff.delays()
+        while True:
+            try:
+                response, body = await self._exchanges.ask("POST", headers, message.line, most=most)
+                break
+            except (httpx.HTTPError, TooManyCookies) as error:
+                # A line that broke is tried again: it may have begun a connection, of which no trace is left.
+                delay = None if isinstance(error, (*NOT_SENT, TooManyCookies)) else next(delays, None)
+                if delay is None:
+                    self._end(f"{self._name} cannot be reached ({because(error)})")
+                    return
+            await anyio.sleep(delay)
         if response.status_code != HTTPStatus.OK:
             if labelled(body).key == message.key:
                 self._arrived(Event(_one_line(body), None, b""), None)

@@ -36,6 +36,8 @@ _PINGS: Final = 5
 _LAST_WORDS: Final = 0.5
 """Seconds that the goodbye may take."""
 _NORMAL: Final = 1000
+_BROKEN: Final = 1006
+"""What stands for an end without a goodbye."""
 
 
 class LineBroken(Exception):
@@ -116,6 +118,8 @@ class _Line:
             self._signal(event.response())
         elif isinstance(event, CloseConnection):
             code, reason = int(event.code), one_line(event.reason or "", 200)
+            if code == _BROKEN:
+                raise LineBroken("the line broke")
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
             raise LineBroken(text, is_end=code == _NORMAL)
         elif isinstance(event, TextMessage | BytesMessage):

@@ -16,6 +16,7 @@ from acp_server.client import Handlers, LocalFiles, RemoteAgent, allow_once
 from acp_server.errors import InternalError, RequestCancelled
 from acp_server.remote import connect_http, connect_ws
 
+from .editor import Editor, attached, text_block
 from .subjects import HERE
 from .typescript import NODE
 
@@ -30,19 +31,20 @@ class Reach:
     def __init__(self, transport: str, port: int, verify: Any) -> None:
         self.transport = transport
         secure = "s" if verify else ""
-        self._url = f"{transport}{secure}://{'localhost' if verify else '127.0.0.1'}:{port}/acp"
+        self.url = f"{transport}{secure}://{'localhost' if verify else '127.0.0.1'}:{port}/acp"
         self._verify = verify or True
 
     def __call__(self, handlers: Handlers) -> RemoteAgent:
         connect = connect_http if self.transport == "http" else connect_ws
-        return connect(self._url, handlers, verify=self._verify)
+        return connect(self.url, handlers, verify=self._verify)
 
 
 class Served:
     """A server as a process, and how to reach it."""
 
-    def __init__(self, name: str, port: int, verify: Any) -> None:
+    def __init__(self, name: str, port: int, verify: Any, *options: str) -> None:
         self.name = name
+        self.options = options
         self.port = port
         self.verify = verify
 
@@ -50,6 +52,7 @@ class Served:
 @pytest.fixture(scope="module", params=["typescript", "uvicorn", "hypercorn"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The TypeScript SDK on node; the Python SDK on uvicorn, and on hypercorn with TLS and so HTTP/2."""
+    options: list[str] = []
     command, verify = [sys.executable, str(HERE / "agents" / "remote_official.py"), request.param], None
     if request.param == "typescript":
         if shutil.which("node") is None:
@@ -64,9 +67,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         command += [str(folder / "cert.pem"), str(folder / "key.pem")]
         verify = ssl.create_default_context()
         authority.configure_trust(verify)
+        authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+        options = ["--cacert", str(folder / "authority.pem")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield Served(request.param, int(process.stdout.readline()), verify)
+        yield Served(request.param, int(process.stdout.readline()), verify, *options)
         process.communicate("")
 
 
@@ -140,3 +145,27 @@ async def test_http_2_is_spoken_where_the_server_offers_it(server: Served) -> No
     response, _ = await exchanges.ask("POST", {}, b"")
     await exchanges.aclose()
     assert (response.http_version, response.status_code) == ("HTTP/2", httpx.codes.UNSUPPORTED_MEDIA_TYPE)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_official_python_client_uses_a_remote_agent_by_our_bridge(
+    server: Served, reach: Reach, tmp_path: Path, anyio_backend: str
+) -> None:
+    (tmp_path / "notes.txt").write_text("first line\n")
+    editor = Editor()
+    command = (sys.executable, "-m", "acp_server", "connect", *server.options, reach.url)
+    async with attached(editor, command) as connection:
+        session = (await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        for text, said in [("stream 3", "0 1 2 "), ("ask", "yes"), (f"read {tmp_path / 'notes.txt'}", "first line\n")]:
+            answer = await connection.prompt(session_id=session, prompt=[text_block(text)])
+            assert (answer.stop_reason, editor.said.pop(session)) == ("end_turn", said)
+        await editor.reached("agent_message_chunk")
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                await editor.reached("agent_message_chunk")
+                await connection.cancel(session_id=session)
+
+            tasks.start_soon(stop)
+            answer = await connection.prompt(session_id=session, prompt=[text_block("hang")])
+        assert (answer.stop_reason, editor.said[session]) == ("cancelled", "begun ")

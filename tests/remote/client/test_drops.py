@@ -228,6 +228,13 @@ async def test_a_server_that_takes_each_message_once_gets_it_again() -> None:
             assert len(set(numbers)) == 1
 
 
+async def test_a_line_that_breaks_in_initialize_is_tried_again() -> None:
+    async with serving() as server, connect_http(server.url, backoff=AT_ONCE) as agent:
+        server.react = _cut("initialize", 2)
+        await agent.initialize()
+        assert len(server.of("initialize")) == 3
+
+
 async def test_an_answer_that_may_have_arrived_is_sent_again() -> None:
     async def allow(request: RequestPermissionRequest) -> Any:
         return "yes"
