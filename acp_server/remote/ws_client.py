@@ -91,6 +91,7 @@ class _Line:
 
     async def close(self) -> None:
         """Say goodbye, if there is anything to say it to."""
+        self._sign = None
         self._sending.cancel()
         await self._tasks.wait_idle()
         if self._frames.state is ConnectionState.OPEN:
@@ -120,6 +121,9 @@ class _Line:
             code, reason = int(event.code), one_line(event.reason or "", 200)
             if code == _BROKEN:
                 raise LineBroken("the line broke")
+            if self._frames.state is ConnectionState.OPEN:
+                # The library's own, about what it could not read.
+                raise LineBroken(f"the server broke the rules of WebSocket: {reason}")
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
             raise LineBroken(text, is_end=code == _NORMAL)
         elif isinstance(event, TextMessage | BytesMessage):
@@ -144,11 +148,11 @@ class _Line:
             self._tasks.spawn(self._send_signs)
 
     async def _send_signs(self) -> None:
-        with self._sending:
+        with anyio.CancelScope() as self._sending:
             while (sign := self._sign) is not None:
                 self._sign = None
                 await self._write(sign)
-            self._is_signing = False
+        self._is_signing = False
 
     def _failed(self, error: BaseException) -> None:
         # Who reads or writes meets it as well.
