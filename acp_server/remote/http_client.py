@@ -469,8 +469,9 @@ def _one_line(text: bytes) -> bytes:
 def _is_resumable(answer: bytes) -> bool:
     """Whether the answer to `initialize` announces streams that go on behind a cursor."""
     result = _member(codec.decode(answer), "result")
-    # As version 2 has it, and version 1.
-    said = [_member(result, name) for name in ("capabilities", "agentCapabilities")]
+    version_1 = _member(result, "agentCapabilities")
+    # As the draft has it, and where version 1 has room for it.
+    said = [_member(result, "capabilities"), version_1, _member(version_1, "_meta")]
     return any(_member(_member(each, "transport"), "resumable") is not None for each in said)
 
 

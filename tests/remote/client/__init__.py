@@ -192,7 +192,8 @@ async def _read(stream: anyio.abc.SocketStream) -> Request | None:
             return None
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    headers = {name.lower(): value for name, _, value in (line.partition(":") for line in lines)}
+    headers = {name: value.strip() for name, value in headers.items()}
     while len(body) < int(headers.get("content-length", 0)):
         body += await stream.receive()
     return Request(stream, first.split()[0], headers, body)

@@ -6,7 +6,7 @@ import anyio
 
 from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
 
-from . import Message, Server
+from . import Events, Message, Server
 
 
 def answer(id: Any, result: Any = None) -> Message:
@@ -24,7 +24,7 @@ async def over(turn: RemoteTurn) -> None:
         pass
 
 
-async def opened(server: Server, agent: RemoteAgent, id: str = "s1") -> RemoteSession:
+async def opened(server: Server, agent: RemoteAgent, id: str = "s1", stream: Events | None = None) -> RemoteSession:
     """A session, by its answer on the stream of the connection."""
     number = len(server.of("session/new")) + 1
     session: list[RemoteSession] = []
@@ -35,7 +35,7 @@ async def opened(server: Server, agent: RemoteAgent, id: str = "s1") -> RemoteSe
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
         asked = await server.post("session/new", number)
-        await (await server.stream()).say(answer(asked.message["id"], {"sessionId": id}))
+        await (stream or await server.stream()).say(answer(asked.message["id"], {"sessionId": id}))
     return session[0]
 
 

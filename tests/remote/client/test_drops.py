@@ -12,7 +12,7 @@ from acp_server.errors import ConnectionClosed, InternalError
 from acp_server.remote import Backoff, ClientLimits, connect_http
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse
 
-from . import Events, Request, Server, serving
+from . import Events, Message, Request, Server, serving
 from .talking import answer, chunk, opened, over, texts
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +82,25 @@ async def test_a_stream_that_the_server_ends_in_order_is_asked_for_again() -> No
         assert "last-event-id" not in again.request.headers
         await finish(again, asked)
         assert await texts(turn) == ["one "]
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {"capabilities": {"transport": {"resumable": {}}}},
+        {"agentCapabilities": {"_meta": {"transport": {"resumable": {"retentionSeconds": 60}}}}},
+    ],
+)
+async def test_where_streams_can_be_resumed_a_drop_before_the_first_event_is_asked_from_the_beginning(
+    capabilities: Message,
+) -> None:
+    async with serving() as server, connect_http(server.url, backoff=AT_ONCE) as agent:
+        server.initialized = {"protocolVersion": 1, **capabilities}
+        await agent.initialize()
+        await (await server.stream()).cut()
+        again = await server.stream(None, 2)
+        assert again.request.headers["last-event-id"] == ""
+        await opened(server, agent, stream=again)
 
 
 @pytest.mark.parametrize("session", [None, "s1"])
