@@ -9,7 +9,7 @@ The map of the package; imports go one way, from the bottom up:
       assistant  tools in two parts, a manifest and the functions registered for it
 
     integrations agents that were written with a framework
-    remote       agents over HTTP and WebSocket, in any ASGI application
+    remote       agents and clients that are not on one machine: HTTP and WebSocket
     agent        `Agent`, what authors write against, and the ways to serve it
     client       the other side: spawn an agent and drive it
     testing      memory streams, scripted clients and faults, for your own tests

@@ -178,11 +178,14 @@ _BY_CODE: dict[int, type[RpcError]] = {kind.code: kind for kind in RpcError.__su
 
 
 class ConnectionClosed(AcpError):
-    """The connection ended before the peer answered, or before the message could be sent."""
+    """The connection ended before the peer answered, or before the message could be sent. `reason`: why, in words, if
+    that is known."""
 
-    def __init__(self, method: str | None = None) -> None:
+    def __init__(self, method: str | None = None, reason: str | None = None) -> None:
         self.method = method
-        super().__init__("Connection closed" if method is None else f"Connection closed before {method} was answered")
+        self.reason = reason
+        what = "Connection closed" if method is None else f"Connection closed before {method} was answered"
+        super().__init__(what if reason is None else f"{what}: {reason}")
 
 
 class RequestTimeout(AcpError, TimeoutError):

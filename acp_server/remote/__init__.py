@@ -1,21 +1,41 @@
-"""Agents for clients that come over HTTP or WebSocket (drafts of ACP). Imported when it is asked for.
+"""Agents and clients that are not on one machine: ACP over Streamable HTTP and WebSocket, drafts of the protocol.
 
 RemoteApp     an ASGI application that serves an agent
 RemoteLimits  the bounds of what it keeps for its clients, and how long it waits for them
 BearerTokens  tokens that say whose a request is, for its `authenticate`
 read_tokens   those in a file
+connect_http  a client of an agent over Streamable HTTP (extra: remote)
+connect_ws    the same over WebSocket
+connect_url   the one or the other, by the scheme of the address
+ClientLimits  the bounds of what a client keeps
+Backoff       how often, and how quickly, it comes back when a line drops
+
+Each is imported when it is first used.
 """
+
+from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acp_server.remote.app import RemoteApp as RemoteApp
+    from acp_server.remote.client import connect_http as connect_http
+    from acp_server.remote.client import connect_url as connect_url
+    from acp_server.remote.client import connect_ws as connect_ws
     from acp_server.remote.limits import RemoteLimits as RemoteLimits
+    from acp_server.remote.settings import Backoff as Backoff
+    from acp_server.remote.settings import ClientLimits as ClientLimits
     from acp_server.remote.tokens import BearerTokens as BearerTokens
     from acp_server.remote.tokens import read_tokens as read_tokens
 
-_NAMES = {"app": "RemoteApp", "limits": "RemoteLimits", "tokens": "BearerTokens read_tokens"}
+_NAMES = {
+    "app": "RemoteApp",
+    "client": "connect_http connect_url connect_ws",
+    "limits": "RemoteLimits",
+    "settings": "Backoff ClientLimits",
+    "tokens": "BearerTokens read_tokens",
+}
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # To type checkers the imports above say the same.

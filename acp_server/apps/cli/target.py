@@ -1,6 +1,7 @@
 """Which agent a word of the user's means: an object to be served here (`load`), or a process (`agent_command`).
 
-The word is a module or a Python file, with an attribute or without, or else a command. No process is started here.
+The word is a module or a Python file, with an attribute or without, an address, or else a command. No process is
+started here.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
 """What serves an agent in a process of its own."""
+CONNECT: Final = (sys.executable, "-m", "acp_server", "connect")
+"""What stands for an agent on another machine."""
+_ADDRESS: Final = ("http://", "https://", "ws://", "wss://", "unix:")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
 _OURS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+acp_server\b", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"^if __name__ ==", re.MULTILINE)
@@ -57,10 +61,10 @@ class AgentCommand:
 def agent_command(words: Sequence[str]) -> AgentCommand:
     """The agent that `words` mean; without any, the built-in one.
 
-    The first word is a Python file (with `:attribute` or without), a module (`module:attribute`), or else a program
-    that is found as a shell finds it. Paths are those of the present folder, wherever the agent is started. What stands
-    behind a file or a module are options of `acp-server serve`, or the program's own. Raises UsageError if there is no
-    such thing.
+    The first word is a Python file (with `:attribute` or without), a module (`module:attribute`), an address, or else a
+    program that is found as a shell finds it. Paths are those of the present folder, wherever the agent is started.
+    What stands behind a file or a module are options of `acp-server serve`, behind an address those of `acp-server
+    connect`, or the program's own. Raises UsageError if there is no such thing.
     """
     if not words:
         return AgentCommand(COMMAND, "the built-in agent")
@@ -69,6 +73,8 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
     first, *rest = words
     if not first:
         raise UsageError(f"the agent has an empty name: {_EXPECTED}")
+    if first.startswith(_ADDRESS):
+        return AgentCommand([*CONNECT, *rest, "--", _absolute(first)], _without_secrets(first))
     file, attribute = _file(first)
     if file is not None:
         return _python_file(file, attribute, rest, first)
@@ -83,6 +89,17 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
 def not_started(name: str, why: str | None) -> UsageError:
     """What the user is told if an agent's program does not exist, or cannot be run."""
     return UsageError(f"{name} cannot be started: {why}")
+
+
+def _absolute(address: str) -> str:
+    path = address.removeprefix("unix:")
+    return address if path == address or not path else f"unix:{os.path.abspath(path)}"
+
+
+def _without_secrets(address: str) -> str:
+    """What an address is called in a message: its path and its query may be secrets."""
+    scheme, slashes, rest = address.partition("//")
+    return f"{scheme}{slashes}{rest.partition('/')[0].rpartition('@')[2]}" if slashes else address
 
 
 def _file(word: str) -> tuple[Path | None, str | None]:

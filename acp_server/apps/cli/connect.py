@@ -1,0 +1,164 @@
+"""`acp-server connect URL`: an agent on another machine, for an editor that starts a program.
+
+Here are the options, the signals and the exit status. The rest is `acp_server.remote`.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+import click
+
+from acp_server.agent.log import drain, entry
+from acp_server.agent.process import StandardIO
+from acp_server.agent.signals import Signals
+from acp_server.apps.cli import DEFAULT_LEVEL, LEVELS, configure_log
+from acp_server.apps.cli.commands import log_file_option
+from acp_server.errors import UsageError
+from acp_server.peer.limits import Limits
+from acp_server.remote.address import is_websocket
+from acp_server.remote.bridge import Bridge
+from acp_server.remote.client import RemoteStream, stream_to
+from acp_server.store import lax_rights
+from acp_server.tasks.grace import grace
+
+logger = logging.getLogger("acp_server.apps.cli")
+
+_LONGEST_TOKEN: Final = 64 * 1024
+"""Characters that are read of a file with a token."""
+_ENDING: Final = 2.0
+"""Seconds that the goodbye may take."""
+
+
+@click.command()
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file with the token that the server asks for, sent as a bearer's.",
+)
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME:VALUE",
+    multiple=True,
+    help="Send this header with each request. Other users of this machine can read it; a token belongs in a file.",
+)
+@click.option(
+    "--cacert",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The certificates that the server's must be signed by, if not those that are known everywhere.",
+)
+@click.option("--cert", type=click.Path(dir_okay=False, path_type=Path), help="A certificate of your own.")
+@click.option("--key", type=click.Path(dir_okay=False, path_type=Path), help="Its key, if it is in another file.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    default=DEFAULT_LEVEL,
+    show_default=True,
+    help="What is worth a line in the log.",
+)
+@log_file_option
+@click.argument("url")
+def connect(
+    token_file: Path | None,
+    headers: tuple[str, ...],
+    cacert: Path | None,
+    cert: Path | None,
+    key: Path | None,
+    log_level: str,
+    log_file: Path | None,
+    url: str,
+) -> int:
+    """Be the agent at URL, for an editor: everything goes on as it comes, in both directions.
+
+    URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket. Exit status 1 if the line
+    is lost, which standard error explains; each request that is open is then answered with an error that says the same.
+    """
+    # First of all, so that nothing else reaches the editor.
+    with StandardIO() as standard_io:
+        configure_log(log_level, log_file)
+        # It logs whole addresses, in which there may be secrets.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        opening = stream_to(url, is_websocket(url), _headers(headers), _token(token_file), _trusted(cacert, cert, key))
+        signals = Signals(lambda _: None)
+        signals.take()
+        try:
+            why, number = anyio.run(_run, standard_io, opening, signals)
+        finally:
+            signals.release()
+    if why is not None:
+        drain()
+        sys.stderr.write(entry(f"acp-server: {why}"))
+        return 1
+    return 0 if number is None else 128 + number
+
+
+async def _run(
+    standard_io: StandardIO, opening: Callable[[], RemoteStream], signals: Signals
+) -> tuple[str | None, int | None]:
+    """Why the line was lost, and the signal that has ended it."""
+    agent = opening()
+    editor = standard_io.stream()
+    received: list[int] = []
+    why: str | None = None
+    limits = Limits()
+    try:
+        async with anyio.create_task_group() as tasks:
+
+            def end(number: int) -> None:
+                received.append(number)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(signals.deliver, end)
+            why = await Bridge(editor, agent, limits.line, limits.drain).run()
+            tasks.cancel_scope.cancel()
+    finally:
+        with grace(_ENDING):
+            await agent.aclose()
+        await editor.aclose()
+    return why, received[0] if received else None
+
+
+def _headers(given: tuple[str, ...]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for each in given:
+        name, colon, value = each.partition(":")
+        if not colon:
+            # It may be a secret.
+            raise UsageError("--header wants NAME:VALUE")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with path.open(encoding="utf-8") as file:
+            token = file.read(_LONGEST_TOKEN).strip()
+        if (mode := lax_rights(path)) is not None:
+            logger.warning("others may read the token: %s has the rights %s", path, mode)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    return token
+
+
+def _trusted(authorities: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext | bool:
+    if authorities is None and certificate is None and key is None:
+        return True
+    if key is not None and certificate is None:
+        raise UsageError("--key goes with --cert")
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        named = ", ".join(str(path) for path in (authorities, certificate, key) if path is not None)
+        raise UsageError(f"no certificates can be read from {named}: {error.strerror or error}") from None
+    return context

@@ -1,0 +1,115 @@
+"""Where a remote agent is, and which headers go there. Nothing is connected here.
+
+What ends up in a header is checked here: a line break in it would be another header, or another request.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from acp_server.errors import UsageError
+
+logger = logging.getLogger("acp_server.remote")
+
+CONNECTION: Final = "Acp-Connection-Id"
+SESSION: Final = "Acp-Session-Id"
+CURSOR: Final = "Last-Event-ID"
+MESSAGE: Final = "Acp-Message-Id"
+"""The number of a message of the client's, the same where it is sent again."""
+REPEATABLE: Final = "Acp-Repeatable"
+"""`true` in the answer to `initialize`: the server takes each number once. The draft has nothing of the kind."""
+
+LONGEST_ID: Final = 1024
+"""Characters of an id, or of a cursor, that goes into a header."""
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
+_ID: Final = re.compile(r"[!-~](?:[ !-~]*[!-~])?")
+_OWN: Final = frozenset(
+    {"acp-connection-id", "acp-message-id", "acp-session-id", "last-event-id", "accept", "accept-encoding"}
+    | {"connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_SECURE: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+"""From the scheme of an address to that of HTTP. A WebSocket begins as a request of HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`url` is one of HTTP; `socket` the path of a Unix socket, or None for the network."""
+
+    url: str
+    socket: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message: without user, password, path and query, which may be secrets."""
+        if self.socket is not None:
+            return f"unix:{self.socket}"
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def address_of(url: str) -> Address:
+    """The address that the user means: `http://`, `https://`, `ws://`, `wss://`, or `unix:PATH`. Raises UsageError."""
+    if url.startswith("unix:"):
+        path = url.removeprefix("unix:")
+        if not path or "\0" in path:
+            raise UsageError("a Unix socket is named as unix:PATH")
+        return Address("http://localhost/acp", path)
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, None
+    if parts is None or parts.scheme not in _SECURE or not host or not url.isprintable() or " " in url:
+        raise UsageError("an agent's address begins with http://, https://, ws://, wss:// or unix:, and names a host")
+    # A fragment is never sent.
+    return Address(parts._replace(scheme=_SECURE[parts.scheme], fragment="").geturl())
+
+
+def is_websocket(url: str) -> bool:
+    """Whether the user means a WebSocket by it. A Unix socket is one, since it is one descriptor for all sessions."""
+    return url.startswith(("ws://", "wss://", "unix:"))
+
+
+def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Address) -> dict[str, str]:
+    """The headers of each request. Raises UsageError for what cannot be one, or belongs to the transport."""
+    checked: dict[str, str] = {}
+    for name, value in (headers or {}).items():
+        if _NAME.fullmatch(name) is None:
+            raise UsageError(f"{name!r} is not the name of a header")
+        if name.lower() in _OWN:
+            raise UsageError(f"the header {name} belongs to the transport")
+        if _VALUE.fullmatch(value) is None:
+            # The value may be a secret.
+            raise UsageError(f"the value of the header {name} is not one line of printable ASCII")
+        checked[name] = value
+    if token is not None:
+        if _ID.fullmatch(token) is None or " " in token:
+            raise UsageError("the token is not one word of printable ASCII")
+        checked["Authorization"] = f"Bearer {token}"
+    if any(name.lower() in ("authorization", "cookie") for name in checked) and not _is_private(address):
+        logger.warning("%s is not encrypted: the network can read the token", address.name)
+    return checked
+
+
+def is_header_id(value: str) -> bool:
+    """Whether an id of the other side may go into a header as it is."""
+    return len(value) <= LONGEST_ID and _ID.fullmatch(value) is not None
+
+
+def _is_private(address: Address) -> bool:
+    parts = urlsplit(address.url)
+    if address.socket is not None or parts.scheme == "https":
+        return True
+    host = parts.hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

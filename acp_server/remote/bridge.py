@@ -1,0 +1,118 @@
+"""`Bridge`: what comes on one stream goes out on another one, line by line and unchanged, in both directions.
+
+It keeps no line back and reads none of them but for its id: if the line to the agent is lost, each request that is open
+is answered with an error that says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anyio
+
+from acp_server.peer.stream import Stream
+from acp_server.remote.client import RemoteStream
+from acp_server.remote.labels import Key, failure, key_of, labelled
+from acp_server.wire.framing import LineFramer, TooLong
+from acp_server.wire.messages import Invalid, classify_head
+
+_GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class OpenRequests:
+    """The requests of the editor that the agent has not answered."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, Any] = {}
+        self._none = anyio.Event()
+
+    def asked(self, line: bytes) -> None:
+        """Note what the editor says."""
+        message = labelled(line)
+        if message.kind != "answer":
+            self._open |= {key_of(id): id for id in message.ids}
+
+    def answered(self, lines: bytes) -> None:
+        """Note what the agent says."""
+        for line in lines.split(b"\n"):
+            # Whatever has no id has it nowhere in its text.
+            if b'"id"' in line and (message := labelled(line)).kind == "answer" and (key := message.key) is not None:
+                self._open.pop(key, None)
+        if not self._open:
+            self._none.set()
+
+    def failures(self, why: str) -> bytes:
+        """The answers to all of them, as lines."""
+        return b"".join(failure(id, why) + b"\n" for id in self._open.values())
+
+    async def done(self) -> None:
+        """Wait until each is answered."""
+        while self._open:
+            self._none = anyio.Event()
+            await self._none.wait()
+
+
+class Bridge:
+    """Between an `editor` and an `agent`. `longest`: bytes of a line of the editor's. `patience`: seconds that open
+    requests may take once the editor has said all."""
+
+    def __init__(self, editor: Stream, agent: RemoteStream, longest: int, patience: float) -> None:
+        self._editor = editor
+        self._agent = agent
+        self._lines = LineFramer(longest)
+        self._patience = patience
+        self._requests = OpenRequests()
+        self._tasks = anyio.create_task_group()
+        self._writing = anyio.Lock()
+
+    async def run(self) -> str | None:
+        """Until one side ends: None if that was the editor, or why the line to the agent was lost."""
+        why: list[str] = []
+        async with self._tasks:
+            self._tasks.start_soon(self._from_agent, why)
+            self._tasks.start_soon(self._from_editor)
+        return why[0] if why else None
+
+    async def _from_editor(self) -> None:
+        try:
+            while data := await self._editor.receive():
+                await self._forward(data)
+        except _GONE:
+            # If it was the agent that is gone, its own side tells.
+            return
+        with anyio.move_on_after(self._patience):
+            await self._requests.done()
+        self._tasks.cancel_scope.cancel()
+
+    async def _forward(self, data: bytes) -> None:
+        lines: list[bytes] = []
+        for line in self._lines.feed(data):
+            if isinstance(line, TooLong):
+                head = classify_head(line.head, "the line is too long")
+                id = head.id if isinstance(head, Invalid) else None
+                await self._tell(failure(id, "the message is longer than a line may be") + b"\n")
+            elif line.strip():
+                lines.append(bytes(line))
+                self._requests.asked(lines[-1])
+        if lines:
+            await self._agent.send(b"\n".join(lines) + b"\n")
+
+    async def _from_agent(self, why: list[str]) -> None:
+        try:
+            while data := await self._agent.receive():
+                self._requests.answered(data)
+                await self._tell(data)
+        except _GONE:
+            pass
+        why.append(self._agent.problem or "the agent has ended the connection")
+        if failures := self._requests.failures(why[0]):
+            await self._tell(failures)
+        self._tasks.cancel_scope.cancel()
+
+    async def _tell(self, lines: bytes) -> None:
+        async with self._writing:
+            try:
+                await self._editor.send(lines)
+            except _GONE:
+                # The editor is gone.
+                self._tasks.cancel_scope.cancel()

@@ -1,0 +1,479 @@
+"""`HttpStream`: the stream to a remote agent over Streamable HTTP.
+
+A message goes out as a POST, and is taken when that is answered; `acp_server.remote.lanes` has the order. What the
+agent says comes as events: on one GET for the connection, and on one for each session.
+
+Which requests there are is not known here, but for their way (`acp_server.remote.labels`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import anyio
+import httpx
+
+from acp_server.remote.address import CONNECTION, CURSOR, MESSAGE, REPEATABLE, SESSION, is_header_id
+from acp_server.remote.events import Event, EventReader, EventTooLong
+from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
+from acp_server.remote.inbox import Inbox
+from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, failure, labelled
+from acp_server.remote.lanes import Lanes
+from acp_server.remote.settings import Backoff, ClientLimits
+from acp_server.tasks.grace import grace
+from acp_server.tasks.spawn import Spawner
+from acp_server.wire import codec
+from acp_server.wire.state_machine import CANCEL_METHOD
+
+logger = logging.getLogger("acp_server.remote")
+
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+
+_LAST_WORDS: Final = 0.5
+"""Seconds that messages may take that are on their way when the stream is closed, and the goodbye after them."""
+
+_FATAL: Final = frozenset({401, 403, 404, 410})
+"""With these the server says that it is over for the whole connection."""
+
+_LATE: Final = 1000
+"""Requests that were answered here, since they may not have arrived: the answers that come all the same are dropped."""
+
+
+class _Unavailable(Exception):
+    """The server did not open a stream, and may do so later. Nothing is lost by that."""
+
+
+class _Reader:
+    """The GET of one session, or of the connection."""
+
+    def __init__(self, session: str | None) -> None:
+        self.session = session
+        self.ready = anyio.Event()
+        """Set when the server has opened the stream, or will only once it knows the session."""
+        self.scope = anyio.CancelScope()
+        self.cursor: str | None = None
+        self.heard = 0
+        """How many events came."""
+        self.is_known = True
+        """Whether the server knows the session."""
+
+
+class HttpStream:
+    """See the module, and `acp_server.peer.stream.Stream`. The first message that is sent has to be `initialize`.
+
+    `problem` says in words why it has ended, if it was not closed here.
+    """
+
+    def __init__(self, exchanges: Exchanges, limits: ClientLimits, backoff: Backoff) -> None:
+        self._exchanges = exchanges
+        self._name = exchanges.address.name
+        self._limits = limits
+        self._backoff = backoff
+        self._inbox = Inbox(limits.arrived)
+        self._tasks = Spawner(self._crashed)
+        self._scopes: set[anyio.CancelScope] = set()
+        self._connection: str | None = None
+        self._connected = anyio.Event()
+        self._is_resumable = False
+        self._is_repeatable = False
+        """Whether the server takes a message once that is sent twice."""
+        self._posts = 0
+        self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
+        self._readers: dict[str | None, _Reader] = {}
+        self._open: dict[Key, Labelled] = {}
+        """Requests of ours that are not answered."""
+        self._asked: dict[Key, str] = {}
+        """Requests of the agent that are not answered: the sessions on whose streams they came."""
+        self._answered_here: dict[Key, None] = {}
+        """Requests that may not have arrived, and were answered so."""
+        self._is_over = self._is_closed = False
+        self.problem: str | None = None
+
+    # -- the stream
+
+    async def receive(self) -> bytes:
+        """See `acp_server.peer.stream.Stream`."""
+        return await self._inbox.take()
+
+    async def send(self, data: bytes) -> None:
+        """Send each line as a message of its own. Waits only while too much waits to be sent."""
+        for line in data.split(b"\n"):
+            if line:
+                await self._send(labelled(line))
+
+    async def aclose(self) -> None:
+        """Let what is on its way be sent, end the connection, and say so to the server. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            with grace(_LAST_WORDS):
+                await self._lanes.empty()
+            self._end(None)
+            with grace(_LAST_WORDS):
+                await self._tasks.wait_idle()
+                await self._say_goodbye()
+        finally:
+            self._end(None)
+            with grace(_LAST_WORDS):
+                await self._exchanges.aclose()
+
+    # -- what is sent
+
+    async def _send(self, message: Labelled) -> None:
+        if not (message.is_cancel and self._connection is not None):
+            await self._lanes.room()
+        if self._is_over:
+            raise anyio.BrokenResourceError(self.problem or "closed")
+        key = message.key
+        if message.kind == "answer" and key is not None:
+            message.session = self._asked.pop(key, None)
+        if (why := self._unroutable(message)) is not None:
+            self._failed(message, why)
+        elif message.is_cancel and self._connection is not None:
+            self._lanes.put_cancel(message)
+        else:
+            if message.kind == "request" and key is not None:
+                self._open[key] = message
+            self._lanes.put(message)
+
+    def _unroutable(self, message: Labelled) -> str | None:
+        session = message.session
+        if session is None:
+            return None
+        if not is_header_id(session):
+            return "the id of the session does not fit into a header"
+        if session not in self._readers and len(self._readers) > self._limits.sessions:
+            return f"more than {self._limits.sessions} sessions are open over this connection"
+        return None
+
+    async def _deliver(self, message: Labelled) -> None:
+        if self._connection is None and message.session is None:
+            await self._initialize(message)
+            return
+        await self._connected.wait()
+        if message.session is not None:
+            await self._follow(message.session).ready.wait()
+        await self._post(message)
+
+    async def _initialize(self, message: Labelled) -> None:
+        most = self._limits.event
+        headers = {"Content-Type": _JSON, "Accept": _JSON}
+        delays = self._backoff.delays()
+        while True:
+            try:
+                response, body = await self._exchanges.ask("POST", headers, message.line, most=most)
+                break
+            except (httpx.HTTPError, TooManyCookies) as error:
+                # A line that broke is tried again: it may have begun a connection, of which no trace is left.
+                delay = None if isinstance(error, (*NOT_SENT, TooManyCookies)) else next(delays, None)
+                if delay is None:
+                    self._end(f"{self._name} cannot be reached ({because(error)})")
+                    return
+            await anyio.sleep(delay)
+        if response.status_code != HTTPStatus.OK:
+            if labelled(body).key == message.key:
+                self._arrived(Event(_one_line(body), None, b""), None)
+            # Without a connection nothing can follow.
+            self._end(refusal(response, body, self._exchanges.address))
+            return
+        answer = labelled(body)
+        connection = response.headers.get(CONNECTION, "")
+        if len(body) > most or answer.kind != "answer" or answer.key != message.key or not is_header_id(connection):
+            self._end(f"{self._name} did not answer as a server of this protocol does")
+            return
+        self._is_resumable = _is_resumable(body)
+        self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
+        self._connection = connection
+        self._follow(None)
+        self._arrived(Event(_one_line(body), None, b""), None)
+        self._connected.set()
+
+    async def _post(self, message: Labelled) -> None:
+        """POST it until it is taken, refused or lost."""
+        assert self._connection is not None
+        self._posts += 1
+        headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
+        reader = self._readers.get(message.session)
+        # A server that does not know the session yet knows no stream for it either.
+        if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
+            headers[SESSION] = message.session
+        delays = self._backoff.delays()
+        while True:
+            try:
+                response, body = await self._exchanges.ask("POST", headers, message.line)
+                break
+            except TooManyCookies:
+                self._end(f"{self._name} sets too many cookies")
+                return
+            except httpx.HTTPError as error:
+                if not isinstance(error, NOT_SENT) and not self._may_repeat(message):
+                    self._lost(message, error)
+                    return
+                if (delay := next(delays, None)) is None:
+                    self._end(f"{self._name} cannot be reached ({because(error)})")
+                    return
+            await anyio.sleep(delay)
+        if not 200 <= response.status_code < 300:
+            self._refused(message, response, body)
+
+    def _may_repeat(self, message: Labelled) -> bool:
+        # What was answered or cancelled already is not so twice.
+        return self._is_repeatable or message.is_cancel or message.kind == "answer"
+
+    def _refused(self, message: Labelled, response: httpx.Response, body: bytes) -> None:
+        status = response.status_code
+        why = refusal(response, body, self._exchanges.address)
+        said = labelled(body)
+        if message.kind == "request" and said.kind == "answer" and said.key == message.key:
+            self._arrived(Event(_one_line(body), None, b""), message.session)
+        elif message.is_cancel and status not in _FATAL:
+            logger.info("a cancel was refused: %s", why)
+        elif (status in _FATAL and not self._is_of_unknown_session(message)) or 300 <= status < 400:
+            self._end(why)
+        else:
+            self._failed(message, why, {"status": status})
+
+    def _is_of_unknown_session(self, message: Labelled) -> bool:
+        reader = self._readers.get(message.session)
+        return reader is not None and not reader.is_known
+
+    def _failed(self, message: Labelled, why: str, data: Any = None) -> None:
+        """It did not reach the agent: its caller is told, or the connection ends."""
+        if message.is_cancel:
+            return
+        if message.kind == "answer":
+            # The agent would wait for it without end.
+            self._end(why)
+        elif message.kind == "notification":
+            logger.warning("a message did not reach the agent: %s", why)
+        for id in message.ids if message.kind == "request" else message.ids or [None] * (message.kind == "other"):
+            self._arrived(Event(failure(id, why, data), None, b""), message.session)
+
+    def _lost(self, message: Labelled, error: Exception) -> None:
+        """Whether it has arrived is unknown. Its caller is told so, and if it has, it is withdrawn."""
+        self._failed(message, f"the line broke, and the agent may have got it or not ({because(error)})")
+        if (key := message.key) is not None and not self._is_over:
+            self._answered_here[key] = None
+            if len(self._answered_here) > _LATE:
+                del self._answered_here[next(iter(self._answered_here))]
+            cancel = {"jsonrpc": "2.0", "method": CANCEL_METHOD, "params": {"requestId": message.ids[0]}}
+            self._lanes.put_cancel(labelled(codec.encode(cancel)))
+
+    # -- what arrives
+
+    def _follow(self, session: str | None) -> _Reader:
+        """The GET of a session, or of the connection: begun, if it was not."""
+        reader = self._readers.get(session)
+        if reader is None or (not reader.is_known and reader.ready.is_set() and session not in self._taking_up()):
+            reader = self._readers[session] = _Reader(session)
+            self._spawn(self._listen, reader)
+        return reader
+
+    def _taking_up(self) -> set[str | None]:
+        return {message.session for message in self._open.values() if message.method in TAKES_UP}
+
+    async def _listen(self, reader: _Reader) -> None:
+        with reader.scope:
+            delays = self._backoff.delays()
+            while True:
+                heard = reader.heard
+                try:
+                    why = await self._read(reader)
+                except (httpx.HTTPError, EventTooLong, TooManyCookies, _Unavailable) as error:
+                    why = because(error)
+                    if not self._may_resume(reader, error):
+                        self._end(f"the line to {self._name} broke, and what was said on it is lost ({why})")
+                        return
+                if self._is_over or why is None:
+                    return
+                if reader.heard > heard:
+                    delays = self._backoff.delays()
+                if (delay := next(delays, None)) is None:
+                    self._end(f"the line to {self._name} broke too often ({why})")
+                    return
+                logger.info("the line broke and is tried again: %s", why)
+                await anyio.sleep(delay)
+
+    def _may_resume(self, reader: _Reader, error: Exception) -> bool:
+        """Whether nothing is lost by asking again: the server goes on behind a cursor, or has not begun."""
+        if isinstance(error, EventTooLong | TooManyCookies):
+            return False
+        if isinstance(error, (*NOT_SENT, _Unavailable)) or reader.cursor is not None:
+            return True
+        if self._is_resumable and not reader.heard:
+            # Something may have been said all the same: from the beginning on.
+            reader.cursor = ""
+            return True
+        return False
+
+    async def _read(self, reader: _Reader) -> str | None:
+        """One GET to its end: why it is to be asked again, or None if it is over. Raises httpx.HTTPError,
+        EventTooLong."""
+        assert self._connection is not None
+        headers: dict[str, Any] = {"Accept": _EVENTS, CONNECTION: self._connection}
+        if reader.session is not None:
+            headers[SESSION] = reader.session
+        if reader.cursor is not None:
+            headers[CURSOR] = reader.cursor
+        async with self._exchanges.open("GET", headers) as response:
+            if not self._is_stream(reader, response):
+                return None
+            reader.ready.set()
+            parser = EventReader(self._limits.event)
+            problem: EventTooLong | None = None
+            # The generators of the library end in order, on trio too, if they are cancelled while they wait. So nothing
+            # leaves the loop but a cancel there.
+            with anyio.CancelScope() as silence:
+                async for chunk in response.aiter_raw():
+                    try:
+                        for event in parser.feed(chunk):
+                            self._event(event, reader)
+                    except EventTooLong as error:
+                        problem = error
+                        silence.cancel()
+                    silence.deadline = math.inf
+                    with grace(None):
+                        await self._inbox.room()
+                    if parser.has_comments:
+                        silence.deadline = anyio.current_time() + self._limits.silence
+            if problem is not None:
+                raise problem
+            if silence.cancelled_caught:
+                raise httpx.ReadTimeout("the server is silent")
+            if response.http_version.startswith("HTTP/1") and "transfer-encoding" not in response.headers:
+                raise httpx.RemoteProtocolError("the stream ended without saying so")
+        return "the server ended the stream"
+
+    def _is_stream(self, reader: _Reader, response: httpx.Response) -> bool:
+        status = response.status_code
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status == HTTPStatus.OK and kind == _EVENTS and "content-encoding" not in response.headers:
+            reader.is_known = True
+            return True
+        is_new = not reader.heard and reader.cursor is None
+        if status == HTTPStatus.NOT_FOUND and reader.session is not None and is_new:
+            # Some servers know a session only once it was loaded; then the stream is asked for again.
+            reader.is_known = False
+            reader.ready.set()
+            return False
+        if status >= 500 or "retry-after" in response.headers:
+            # It may not know yet that the line of the reader before is dead.
+            raise _Unavailable(f"status {status}")
+        if status == HTTPStatus.OK:
+            self._end(f"{self._name} answered with something else than a stream of events")
+        else:
+            self._end(refusal(response, b"", self._exchanges.address))
+        return False
+
+    def _event(self, event: Event, reader: _Reader) -> None:
+        if event.id is not None:
+            if event.id == reader.cursor:
+                return  # a server that begins with the last one and not behind it
+            reader.cursor = event.id if is_header_id(event.id) else None
+        reader.heard += 1
+        if event.data and event.kind in (b"", b"message"):
+            self._arrived(event, reader.session)
+
+    def _arrived(self, event: Event, session: str | None) -> None:
+        if b'"id"' not in event.data or self._is_wanted(labelled(event.data), session):
+            self._inbox.put(event.data)
+
+    def _is_wanted(self, message: Labelled, session: str | None) -> bool:
+        """Note what a request or an answer means for the streams. Whether the program is to see it."""
+        key = message.key
+        if key is None:
+            return True
+        if message.kind == "answer" and key in self._answered_here:
+            del self._answered_here[key]
+            return False
+        self._note(message, key, session)
+        return True
+
+    def _note(self, message: Labelled, key: Key, session: str | None) -> None:
+        if message.kind == "request":
+            if session is not None:
+                self._asked[key] = session
+            if len(self._asked) > self._limits.asked:
+                self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
+            return
+        request = self._open.pop(key, None)
+        if request is None or message.failed:
+            return
+        if request.method in ENDS and request.session is not None:
+            self._unfollow(request.session)
+        elif request.method in TAKES_UP and request.session is not None:
+            self._follow(request.session)
+        elif message.opens is not None and request.session != message.opens and is_header_id(message.opens):
+            self._follow(message.opens)
+
+    def _unfollow(self, session: str) -> None:
+        if (reader := self._readers.pop(session, None)) is not None:
+            reader.scope.cancel()
+            reader.ready.set()
+
+    # -- its end
+
+    def _end(self, problem: str | None) -> None:
+        """Nothing goes on from here: what waits is told, and what runs is cancelled."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.problem = problem
+        if problem is not None:
+            logger.info("the connection to a remote agent has ended: %s", problem)
+        self._inbox.end(None if problem is None else anyio.BrokenResourceError(problem))
+        self._connected.set()
+        self._lanes.end()
+        for reader in self._readers.values():
+            reader.ready.set()
+        for scope in list(self._scopes):
+            scope.cancel()
+
+    async def _say_goodbye(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            await self._exchanges.ask("DELETE", {CONNECTION: self._connection})
+        except (httpx.HTTPError, TooManyCookies) as error:
+            logger.debug("the server was not told of the end: %s", because(error))
+
+    def _spawn(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        self._tasks.spawn(self._run, work, *args)
+
+    async def _run(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                if not self._is_over:
+                    await work(*args)
+            finally:
+                self._scopes.discard(scope)
+
+    def _crashed(self, error: BaseException) -> None:
+        if not isinstance(error, anyio.get_cancelled_exc_class()):
+            logger.error("a task of a remote connection failed", exc_info=error)
+            self._end("an internal error")
+
+
+def _one_line(text: bytes) -> bytes:
+    # Within a text of JSON a line break is escaped.
+    return text.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _is_resumable(answer: bytes) -> bool:
+    """Whether the answer to `initialize` announces streams that go on behind a cursor."""
+    result = _member(codec.decode(answer), "result")
+    version_1 = _member(result, "agentCapabilities")
+    # As the draft has it, and where version 1 has room for it.
+    said = [_member(result, "capabilities"), version_1, _member(version_1, "_meta")]
+    return any(_member(_member(each, "transport"), "resumable") is not None for each in said)
+
+
+def _member(value: Any, name: str) -> Any:
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
