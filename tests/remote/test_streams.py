@@ -388,7 +388,7 @@ async def test_a_line_that_is_cut_at_any_message_loses_nothing_and_repeats_nothi
             await events.ended()
             rest = client.open(session, events.last_id or whole.ids[0])
             while "result" not in (events.seen + rest.seen or [{}])[-1]:
-                await rest.next()
+                assert await rest.next()
             assert whole.seen[1:] == events.seen + rest.seen, cut
             assert whole.ids[1:] == events.ids + rest.ids
             rest.leave()
