@@ -260,23 +260,18 @@ class _Exchange:
             headers = [*_EVENTS, *self._answer.headers]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             # Some servers send the head with the first piece of the body.
-            data: bytes | None = _SILENCE
-            while data is not None:
+            await send({"type": "http.response.body", "body": _SILENCE, "more_body": True})
+            while (found := await self._next(reader)) is None or found:
+                data = _SILENCE if found is None else b"".join(map(_event, found))
                 await send({"type": "http.response.body", "body": data, "more_body": True})
-                if data is not _SILENCE:
-                    reader.took()
-                data = await self._event(reader)
+                reader.took(len(found or ()))
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _event(self, reader: Reader) -> bytes | None:
-        """What is written next; None at the end."""
+    async def _next(self, reader: Reader) -> list[tuple[str, bytes]] | None:
+        """What is written next, nothing at the end; None for a comment."""
         with anyio.move_on_after(self._limits.keep_alive):
-            found = await reader.next()
-            if found is None:
-                return None
-            cursor, message = found
-            return b"id: %s\ndata: %s\n\n" % (cursor.encode(), message)
-        return _SILENCE
+            return await reader.next()
+        return None
 
     # -- headers
 
@@ -337,6 +332,11 @@ def _message(line: bytes) -> Posted:
     ):
         raise Refused(400, "Not a message of JSON-RPC")
     return message
+
+
+def _event(message: tuple[str, bytes]) -> bytes:
+    cursor, line = message
+    return b"id: %s\ndata: %s\n\n" % (cursor.encode(), line)
 
 
 def _always(agent: Servable) -> AgentOf:

@@ -17,6 +17,8 @@ import anyio
 
 from acp_server.remote.limits import RemoteLimits
 
+_TOGETHER: Final = 64 * 1024
+"""Bytes of messages that are written together."""
 _SMALL: Final = 100
 """Bytes that a message takes in memory beside its text."""
 
@@ -71,17 +73,21 @@ class Reader:
         """The scope of its writes: cancelled where it may not wait for them."""
         self.changed = anyio.Event()
 
-    async def next(self) -> tuple[str, bytes] | None:
-        """The next message with its cursor; None at the end. It counts as taken once `took` is called."""
-        while not self.is_over and self._ring.peek() is None and not self._ring.is_closed:
+    async def next(self) -> list[tuple[str, bytes]]:
+        """The next messages with their cursors, so many as are written together; none at the end. They count as taken
+        once `took` is called."""
+        while not self.is_over:
+            if (found := self._ring.peek()) or self._ring.is_closed:
+                return found
             self.changed = anyio.Event()
             await self.changed.wait()
-        return None if self.is_over else self._ring.peek()
+        return []
 
-    def took(self) -> None:
-        """The last one from `next` was written."""
+    def took(self, count: int = 1) -> None:
+        """So many of those from `next` were written."""
         if not self.is_over:
-            self._ring.advance()
+            for _ in range(count):
+                self._ring.advance()
 
     def leave(self) -> None:
         """It reads no more."""
@@ -184,10 +190,16 @@ class Ring:
             if self.is_closed:
                 self._clear()
 
-    def peek(self) -> tuple[str, bytes] | None:
-        """The first message that was not taken, and its cursor."""
-        place = self._next - self._first
-        return (f"{self._tag}-{self._next}", self._messages[place]) if place < len(self._messages) else None
+    def peek(self) -> list[tuple[str, bytes]]:
+        """The first messages that were not taken, and their cursors: one, or so many as are short."""
+        found: list[tuple[str, bytes]] = []
+        size = 0
+        for number, message in enumerate(islice(self._messages, self._next - self._first, None), self._next):
+            size += len(message)
+            if found and size > _TOGETHER:
+                break
+            found.append((f"{self._tag}-{number}", message))
+        return found
 
     def advance(self) -> None:
         """That one was taken."""
@@ -248,8 +260,10 @@ class Ring:
 
     def _rewind(self, number: int) -> None:
         """Begin again with the message of this number. Raises Gone."""
-        if not self._first <= number <= min(self._next, self._first + len(self._messages)):
+        if not self._first <= number <= self._first + len(self._messages):
             raise Gone
+        while self._next < number:
+            self.advance()  # It has arrived, though the line was cut before that was known.
         again = sum(len(message) + _SMALL for message in self._between(number, self._next))
         self._next = number
         self.unread += again

@@ -146,12 +146,11 @@ def advertising(greeting: bytes, messages: int, seconds: int) -> bytes:
     draft has it, and in their `_meta` of version 1, which has no room for it."""
     message: dict[str, Any] = codec.decode(greeting)
     result = message.get("result")
-    capabilities = _member(result, "capabilities")
-    place: Any = capabilities if isinstance(capabilities, dict) else _member(result, "agentCapabilities")
+    place = _member(result, "capabilities")
+    if place is None and isinstance(capabilities := _member(result, "agentCapabilities"), dict):
+        place = cast("dict[str, Any]", capabilities).setdefault("_meta", {})
     if not isinstance(place, dict):
         return greeting
-    if capabilities is None:
-        place = place.setdefault("_meta", {})
     place["transport"] = {"resumable": {"retentionMessages": messages, "retentionSeconds": seconds}}
     return codec.encode(message).rstrip(b"\n")
 

@@ -1,6 +1,7 @@
 """A client of an ASGI application over HTTP, in memory, on asyncio and trio."""
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -69,16 +70,19 @@ class Events:
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         elif self.blocked is not None:
             await self.blocked.wait()
-        body = message.get("body", b"")
-        if len(self.seen) == self.cut_at and body.startswith(b"id:"):
-            self.body += body[: len(body) // 2] if self.is_torn else b""
-            self.leave()
-            await anyio.sleep_forever()
-        self.body += body
+        for event in re.split(rb"(?<=\n\n)", message.get("body", b"")):
+            if len(self.seen) == self.cut_at and event.startswith(b"id:"):
+                self.body += event[: len(event) // 2] if self.is_torn else b""
+                self.leave()
+                await anyio.sleep_forever()
+            self._take(event)
+        self._stir()
+
+    def _take(self, data: bytes) -> None:
+        self.body += data
         while b"\n\n" in self.body:
             event, _, self.body = self.body.partition(b"\n\n")
             self._event(event)
-        self._stir()
 
     def _event(self, event: bytes) -> None:
         if event.startswith(b":"):

@@ -388,7 +388,7 @@ async def test_a_line_that_is_cut_at_any_message_loses_nothing_and_repeats_nothi
             await events.ended()
             rest = client.open(session, events.last_id or whole.ids[0])
             while "result" not in (events.seen + rest.seen or [{}])[-1]:
-                await rest.next()
+                assert await rest.next()
             assert whole.seen[1:] == events.seen + rest.seen, cut
             assert whole.ids[1:] == events.ids + rest.ids
             rest.leave()
@@ -420,3 +420,17 @@ async def test_a_reader_that_comes_back_learns_the_state_of_its_session() -> Non
     state = (await again.next())["params"]["update"]
     assert (state["sessionUpdate"], state["state"]) == ("state_update", "running")
     await client.aclose()
+
+
+async def test_ten_thousand_half_open_connections_and_streams_are_bounded() -> None:
+    app = app_of(reader()[0], connections=50, streams=50)
+    clients = [Client(app) for _ in range(10_000)]
+    statuses = [(await client.initialize()).status for client in clients]
+    assert (statuses.count(200), statuses.count(503)) == (50, 9_950)
+    assert len(app._open()) == 50
+    opened = [clients[0].open(f"none-{number}") for number in range(10_000)]
+    statuses = [await events.began() for events in opened]
+    assert (statuses.count(200), statuses.count(429)) == (49, 9_951)
+    for events in opened:
+        events.leave()
+    await clients[0].aclose()
