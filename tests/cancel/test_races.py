@@ -188,15 +188,22 @@ async def test_a_time_out_that_meets_the_answer_has_one_outcome_and_cancels_only
 
 
 @pytest.mark.behaviour("E13", "C6")
-async def test_a_request_without_an_answer_in_its_time_is_a_time_out_and_withdrawn_once() -> None:
+async def test_a_request_without_an_answer_in_its_time_is_a_time_out_and_withdrawn_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limit = anyio.CancelScope()
+
     async def ask(call: Call) -> str:
         with pytest.raises(RequestTimeout):
-            await call.request_peer("question", timeout=0.01)
+            await call.request_peer("question", timeout=60)
         return "went on"
 
     async with served(Routes({"ask": Route(ask)})) as peer:
+        monkeypatch.setattr(anyio, "move_on_after", lambda _seconds: limit)
         peer.send(request(1, "ask"))
         id = (await peer.next())["id"]
+        monkeypatch.undo()
+        limit.cancel()
         assert (await peer.next())["params"] == {"requestId": id}
         peer.send(result(id, "too late"))
         assert await peer.answer(1) == "went on"

@@ -140,19 +140,30 @@ async def test_a_client_that_is_slow_and_takes_all_of_it_is_not() -> None:
         assert len(await all_of(stream)) > app.size
 
 
-async def test_a_client_that_takes_an_answer_in_one_piece_slowly_is_not() -> None:
-    app = App()
-    app.size = app.piece = 64 << 20
-    app.may_answer.set()
-    async with serve(app, send_seconds=0.2, idle_seconds=0.05) as connect, await connect() as stream:
-        await stream.send(GET)
-        taken = pauses = 0
-        async for piece in stream:
-            taken += len(piece)
-            if taken >> 20 > pauses:
-                pauses += 1
-                await anyio.sleep(0.02)  # in all, several times as long as it may take nothing
-        assert taken > app.size
+async def test_the_time_for_an_answer_in_one_piece_begins_anew_with_each_part_that_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+
+    def noted(seconds: float) -> anyio.CancelScope:
+        limits.append(seconds)
+        return anyio.CancelScope()
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        stream = OurStream(ours, 7)
+        theirs.setblocking(False)
+        data = b"x" * (4 << 20)
+        monkeypatch.setattr(anyio, "move_on_after", noted)
+        taken = 0
+        async with anyio.create_task_group() as group:
+            group.start_soon(stream.send, data)
+            while taken < len(data):
+                await anyio.wait_readable(theirs)
+                taken += len(theirs.recv(65536))
+        stream.abort()
+    assert len(limits) > 3
+    assert {*limits} == {7}
 
 
 @pytest.mark.parametrize(

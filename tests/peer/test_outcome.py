@@ -123,14 +123,19 @@ async def test_a_time_out_that_a_handler_lets_end_its_request_is_an_internal_can
 
 @pytest.mark.behaviour("D7")
 async def test_a_request_of_ours_whose_time_is_up_ends_the_handlers_request_as_an_internal_cancellation(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limit = anyio.CancelScope()
+
     async def handle(call: Call) -> None:
-        await call.request_peer("question", timeout=0.01)
+        await call.request_peer("question", timeout=60)
 
     async with served(Routes({"handle": Route(handle)})) as peer:
+        monkeypatch.setattr(anyio, "move_on_after", lambda _seconds: limit)
         peer.send(request(1, "handle"))
         question = await peer.next()
+        monkeypatch.undo()
+        limit.cancel()
         withdrawn = await peer.next()
         assert withdrawn["params"] == {"requestId": question["id"]}
         assert await peer.answer(1) == CANCELLED

@@ -12,6 +12,12 @@ SLOW = "^(a|aa)+$"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 
+TOO_LONG = (
+    "a pattern of the schema takes too long to match",
+    "the schema takes too long to check them against",
+)
+
+
 def take(arguments: Any) -> None:
     """Take them."""
 
@@ -45,9 +51,10 @@ def test_a_pattern_that_takes_too_long_is_a_problem_and_holds_up_nothing(schema:
     word = "a" * 60 + "b"
     given = {"object": {word: 1}, "array": [word] * 1000}.get(schema["properties"]["word"].get("type"), word)
     before = time.process_time()
-    assert problems(schema, {"word": given}) == [
-        {"path": "", "message": "a pattern of the schema takes too long to match"}
-    ]
+    # On a busy machine the time for the whole schema may be over first.
+    (problem,) = problems(schema, {"word": given})
+    assert problem["path"] == ""
+    assert problem["message"] in TOO_LONG
     assert time.process_time() - before < 5
 
 

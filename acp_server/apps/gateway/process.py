@@ -258,11 +258,11 @@ class Process:
 
     async def _form(self, request: ElicitationFormMode) -> CreateElicitationResponse:
         answer = await self._ask(request.session_id, FormQuestion(self._ids.new(), request))
-        return answer or ElicitationCancelAction()
+        return ElicitationCancelAction() if answer is None else answer
 
     async def _url(self, request: ElicitationUrlMode) -> CreateElicitationResponse:
         answer = await self._ask(request.session_id, UrlQuestion(self._ids.new(), request))
-        return answer or ElicitationCancelAction()
+        return ElicitationCancelAction() if answer is None else answer
 
     async def _ask(self, session_id: str | None, question: Question) -> Any:
         turn = None if session_id is None else self._turns.get(session_id)

@@ -289,8 +289,8 @@ def test_nothing_that_an_agent_says_can_steer_the_terminal(written: list[str]) -
         ToolCall(
             tool_call_id=evil,
             title=evil,
-            content=[Content(content=TextContent(text=evil)), Diff(path=evil, new_text=evil)],
-            locations=[ToolCallLocation(path=evil)],
+            content=[Content(content=TextContent(text=evil)), Diff(path="/" + evil, new_text=evil)],
+            locations=[ToolCallLocation(path="/" + evil)],
         ),
         Plan(entries=[PlanEntry(content=evil, priority="high", status="pending")]),
         CurrentModeUpdate(current_mode_id=evil),
