@@ -144,3 +144,24 @@ async def test_the_agent_may_say_more_than_the_editor_reads_at_once() -> None:
             await events.say(chunk(str(number)))
         assert [b'"text": "%d"' % number in await editor.line() for number in range(200)] == [True] * 200
         await editor.leave()
+
+
+async def test_a_request_that_was_answered_since_its_line_broke_is_not_answered_again() -> None:
+    async with bridged() as (editor, server, _):
+        await editor.say(INITIALIZE)
+        await editor.line()
+
+        async def react(request: Any) -> bool:
+            if request.method != "POST" or request.message.get("method") != "_x":
+                return False
+            await request.cut()
+            return True
+
+        server.react = react
+        await editor.say(b'{"jsonrpc":"2.0","id":5,"method":"_x"}\n')
+        assert b"may have got it or not" in await editor.line()
+        events = await server.stream()
+        await events.say(answer(5))
+        await events.say({"jsonrpc": "2.0", "method": "_next"})
+        assert b"_next" in await editor.line()
+        await editor.leave()
