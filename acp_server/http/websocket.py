@@ -29,7 +29,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 from acp_server.http.asgi import Application, Headers, Message
 from acp_server.http.sockets import Disconnected, Duplex
 
-logger = logging.getLogger("acp_server.http")
+logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _NORMAL: Final = 1000
 _GOING_AWAY: Final = 1001

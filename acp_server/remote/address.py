@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from acp_server.errors import UsageError
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 CONNECTION: Final = "Acp-Connection-Id"
 SESSION: Final = "Acp-Session-Id"

@@ -26,7 +26,7 @@ from acp_server.remote.websocket import serve_websocket
 from acp_server.wire import codec
 from acp_server.wire.messages import Notification, Request, Response, classify
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 CONNECTION_ID: Final = b"acp-connection-id"
 SESSION_ID: Final = b"acp-session-id"
@@ -191,7 +191,7 @@ class _Exchange:
                 await while_connected(self._receive, connection.greeted.wait)
             if connection.greeting is None:
                 raise Refused(504 if not connection.ended.is_set() else 500, "The agent does not answer")
-            headers = [_JSON, (CONNECTION_ID, connection.id.encode())]
+            headers = [_JSON, (CONNECTION_ID, connection.id.encode()), (b"acp-repeatable", b"true")]
             await self._answer.give(200, connection.greeting, headers)
             is_given = True
         finally:
@@ -199,16 +199,22 @@ class _Exchange:
                 self._connections.end(connection)
 
     async def _hand_over(self, connection: HttpConnection, message: Posted, line: bytes, reserved: _Reserved) -> None:
+        number = header(self._scope, b"acp-message-id")
+        if not connection.is_new(number):
+            return
+        is_handed_over = False
         try:
             is_new = connection.router.incoming(message, self._session(), line)
+            if is_new:
+                await connection.post(message, reserved.hand_over(line))
+            is_handed_over = True
         except Mismatch as error:
             raise Refused(400, str(error)) from None
-        if not is_new:
-            return
-        try:
-            await connection.post(message, reserved.hand_over(line))
         except Ended:
             raise Refused(404, "Unknown Acp-Connection-Id") from None
+        finally:
+            if not is_handed_over:
+                connection.forget(number)
 
     async def _body(self, reserved: _Reserved) -> bytes:
         """The body as one line."""

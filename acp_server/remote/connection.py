@@ -26,11 +26,12 @@ from acp_server.remote.routing import (
     session_in,
 )
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _USUAL: Final = 1024
 """Bytes of a message, for what is said of how many are kept."""
 _STATE: Final = b'"state_update"'
+_NUMBERS: Final = 1024
 _PORTION: Final = 1024 * 1024
 """Bytes that an agent is given at a time, or one message."""
 
@@ -57,12 +58,12 @@ class HttpConnection:
     ) -> None:
         self.id = id
         self.principal = principal
-        self.router = Router()
+        self.router: Router = Router()
         self.greeting: bytes | None = None
         """The answer to `initialize`."""
-        self.greeted = anyio.Event()
+        self.greeted: anyio.Event = anyio.Event()
         """Set when that is there, or will never be."""
-        self.ended = anyio.Event()
+        self.ended: anyio.Event = anyio.Event()
         """Set when nothing more is taken from the client."""
         self._limits = limits
         self._holdings = holdings
@@ -70,6 +71,7 @@ class HttpConnection:
         self._inbox: deque[bytes] = deque()
         self._waiting: list[_Waiter] = []
         self._size = 0
+        self._numbers: dict[str, None] = {}
         """Bytes in the inbox."""
         self._arrived = anyio.Event()
         self._rings: dict[Session, Ring] = {None: Ring(limits, holdings)}
@@ -78,6 +80,22 @@ class HttpConnection:
         """Set when the client has sent something, or a reader has come or gone."""
 
     # -- the client's side
+
+    def is_new(self, number: str | None) -> bool:
+        """Whether no message of this number has come: one whose 202 was lost is sent again."""
+        if number is None:
+            return True
+        if number in self._numbers:
+            return False
+        self._numbers[number] = None
+        if len(self._numbers) > _NUMBERS:
+            del self._numbers[next(iter(self._numbers))]
+        return True
+
+    def forget(self, number: str | None) -> None:
+        """The message of this number was not taken."""
+        if number is not None:
+            self._numbers.pop(number, None)
 
     async def post(self, message: Posted, line: bytes) -> None:
         """Hand a message to the agent. Waits for room, unless it is a cancel; that takes what it cancels with it.

@@ -19,7 +19,7 @@ from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 AgentOf: TypeAlias = "Callable[[str | None], Servable]"
 
@@ -35,7 +35,7 @@ class Connections:
         self, agent_of: AgentOf, limits: RemoteLimits, per_connection: Limits | None, owners: Owners | None
     ) -> None:
         self.limits = limits
-        self.holdings = Holdings(limits.held)
+        self.holdings: Holdings = Holdings(limits.held)
         self.owners = owners
         """Whose the sessions are, where principals share an agent."""
         self._holders = Holders()

@@ -40,7 +40,7 @@ class EventReader:
         self._kind = b""
         self._begun = False
         self._after_cr = False
-        self.has_comments = False
+        self.has_comments: bool = False
         """Whether the server sends comments, which are its signs of life."""
 
     def feed(self, chunk: bytes) -> list[Event]:

@@ -16,7 +16,7 @@ import anyio
 
 from acp_server.http.asgi import CALLER, Headers
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 Scope: TypeAlias = "Mapping[str, Any]"
 Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"

@@ -29,7 +29,7 @@ from acp_server.tasks.spawn import Spawner
 from acp_server.wire import codec
 from acp_server.wire.state_machine import CANCEL_METHOD
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"

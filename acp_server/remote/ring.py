@@ -67,11 +67,11 @@ class Reader:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self.is_over = False
+        self.is_over: bool = False
         """Whether it gets nothing more."""
-        self.cut = anyio.CancelScope()
+        self.cut: anyio.CancelScope = anyio.CancelScope()
         """The scope of its writes: cancelled where it may not wait for them."""
-        self.changed = anyio.Event()
+        self.changed: anyio.Event = anyio.Event()
 
     async def next(self) -> list[tuple[str, bytes]]:
         """The next messages with their cursors, so many as are written together; none at the end. They count as taken
@@ -113,14 +113,14 @@ class Ring:
         """The number of the first message that is held."""
         self._next = 1
         """The number of the first that was not taken."""
-        self.unread = 0
+        self.unread: int = 0
         """Bytes that were not taken."""
-        self.kept = 0
+        self.kept: int = 0
         """Bytes that were."""
-        self.is_given_up = False
+        self.is_given_up: bool = False
         self._is_told = False
         """Whether a client knows that it was."""
-        self.is_closed = False
+        self.is_closed: bool = False
         """Whether nothing more will come."""
         self.state: bytes | None = None
         """The message that has said last in which state its session is, for a reader that comes back."""
@@ -253,6 +253,8 @@ class Ring:
         self._holdings.remove(self, size)
 
     def _number(self, cursor: str) -> int:
+        if not cursor:
+            return 0  # before the first message: the line dropped before its client had a cursor
         tag, _, number = cursor.partition("-")
         if tag != self._tag or not (number.isascii() and number.isdigit() and len(number) < 20):
             raise Gone

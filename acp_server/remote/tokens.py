@@ -23,7 +23,7 @@ class BearerTokens:
 
     def __init__(self, tokens: Iterable[tuple[str, str]]) -> None:
         self._known = [(name, _digest(token)) for name, token in tokens]
-        self.names = frozenset(name for name, _ in self._known)
+        self.names: frozenset[str] = frozenset(name for name, _ in self._known)
         """The principals."""
 
     def __call__(self, scope: Scope) -> str | None:

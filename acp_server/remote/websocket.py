@@ -11,7 +11,7 @@ from acp_server.http.asgi import Message, Receive, Send
 from acp_server.remote.connections import Connections, Full, new_id
 from acp_server.remote.guard import Guard, Refused, Scope
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 SUBPROTOCOL: Final = "acp"
 """What a client may offer, beside a token."""

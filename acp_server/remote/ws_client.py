@@ -27,7 +27,7 @@ from acp_server.safe_text import one_line
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
-logger = logging.getLogger("acp_server.remote")
+logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _READ: Final = 64 * 1024

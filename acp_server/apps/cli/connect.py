@@ -28,7 +28,7 @@ from acp_server.remote.client import RemoteStream, stream_to
 from acp_server.store import lax_rights
 from acp_server.tasks.grace import grace
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _LONGEST_TOKEN: Final = 64 * 1024
 """Characters that are read of a file with a token."""

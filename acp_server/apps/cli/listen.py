@@ -23,7 +23,7 @@ import anyio
 from acp_server.agent.serve import Servable
 from acp_server.errors import UsageError
 
-logger = logging.getLogger("acp_server.apps.cli")
+logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 PATH: Final = "/acp"
 """Where the agent is."""
