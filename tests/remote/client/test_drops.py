@@ -256,7 +256,7 @@ async def test_a_line_that_breaks_in_initialize_is_tried_again() -> None:
 
 async def test_an_answer_that_may_have_arrived_is_sent_again() -> None:
     async def allow(request: RequestPermissionRequest) -> Any:
-        return "yes"
+        return request.options[0]
 
     async with talking(Handlers(permission=allow)) as (server, _, session), session.prompt("x") as turn:
         asked = await server.post("session/prompt")
