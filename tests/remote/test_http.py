@@ -293,3 +293,46 @@ async def test_each_principal_has_its_own_agent_and_connections() -> None:
         assert (await bob.request("DELETE", acp_connection_id=client.id)).status == 404
         assert (await Client(app).initialize()).status == 401
     assert said == {"hello": "ann"}
+
+
+def _counting() -> tuple[Agent, list[str]]:
+    agent, asked = Agent("counting"), list[str]()
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> str:
+        asked.append(turn.text)
+        return turn.text
+
+    return agent, asked
+
+
+async def test_a_message_that_is_sent_again_under_its_number_is_taken_once_also_when_it_was_answered() -> None:
+    agent, asked = _counting()
+    async with client_of(app_of(agent)) as client:
+        assert (await Client(client.app).initialize()).headers["acp-repeatable"] == "true"
+        session = await client.new_session(client.open())
+        events = client.open(session)
+        for id, number, text in [(2, "7", "first"), (2, "7", "first"), (3, "8", "second")]:
+            params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+            message = {"id": id, "method": "session/prompt", "params": params}
+            assert (await client.post(message, session, acp_message_id=number)).status == 202
+            while text not in asked or "result" not in events.seen[-1] or events.seen[-1]["id"] != id:
+                await events.next()
+        assert asked == ["first", "second"]
+        assert [each["id"] for each in events.seen if "id" in each] == [2, 3]
+
+
+async def test_an_empty_cursor_asks_for_a_stream_from_its_beginning() -> None:
+    agent, _ = _counting()
+    async with client_of(app_of(agent)) as client:
+        session = await client.new_session(client.open())
+        first = client.open(session)
+        await client.prompt(session, "x")
+        while "result" not in await first.next():
+            pass
+        first.leave()
+        await first.ended()
+        again = client.open(session, cursor="")
+        while "result" not in await again.next():
+            pass
+        assert again.seen == first.seen
