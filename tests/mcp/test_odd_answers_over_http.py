@@ -1,5 +1,6 @@
 """Odd answers of real MCP servers over HTTP, by each of its ways: a call ends and says why, and the next one works."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any, get_args
@@ -78,3 +79,42 @@ async def test_a_server_that_begins_with_an_odd_answer_is_reported(
         assert "\n" not in problem
         assert "validation error" not in problem
     assert f"the MCP server 'raw': {problem}" in caplog.text
+
+
+TAKES = {"inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+TOOLS: list[dict[str, Any]] = [
+    {"name": "endless", **TAKES, "outputSchema": {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object"}}}},
+    {"name": "bare", **TAKES, "inputSchema": {"properties": {}}},
+    {"name": "polite", **TAKES, "annotations": {"readOnlyHint": ["yes"]}},
+    {**TAKES},
+    {"name": "run", **TAKES},
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_odd_tool_is_left_out_and_costs_no_other(way: Way, tmp_path: Path) -> None:
+    answer = json.dumps({"jsonrpc": "2.0", "id": "ID", "result": {"tools": TOOLS}}).replace('"ID"', "ID")
+    async with (
+        odd_server(way, "tools/list", answer.encode()) as server,
+        staged(tmp_path, server) as (editor, session, stage),
+    ):
+        await call(editor, session)
+        assert stage.names == ["raw_endless", "raw_polite", "raw_run"]
+
+
+PARTS = [{"type": "text", "text": "done"}, {"type": "hologram", "data": "?"}]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("more", [{}, {"isError": None}], ids=["content", "isError"])
+async def test_an_odd_part_of_a_result_leaves_its_text(more: dict[str, Any], way: Way, tmp_path: Path) -> None:
+    result = {"content": PARTS, **more}
+    answer = json.dumps({"jsonrpc": "2.0", "id": "ID", "result": result}).replace('"ID"', "ID")
+    async with (
+        odd_server(way, "tools/call", answer.encode()) as server,
+        staged(tmp_path, server) as (editor, session, stage),
+    ):
+        await call(editor, session, "raw_run")
+        status, message = stage.told
+        assert status == "completed"
+        assert "done" in (message or "")
