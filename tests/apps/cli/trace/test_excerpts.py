@@ -33,5 +33,5 @@ def test_a_message_has_an_excerpt_in_its_row(
     say(talk)
     page = tmp_path / "page.html"
     assert main(["trace", str(talk.write(tmp_path / "recording")), "--html", str(page)]) == 0
-    [row] = re.findall(r'<span class="excerpt">(.*?)</span></a>', shown(page, width))
+    [row] = re.findall(r'<span class="excerpt">(.*?)</span></a>', shown(page, '<span class="excerpt">', width))
     assert html.unescape(row) == excerpt
