@@ -139,6 +139,11 @@ class _Stream:
         """Nothing: the process is closed by its owner."""
 
 
+_LAST_WORDS: Final = 2.0
+"""Seconds between the end of what a server says and its exit status, which tells the user more. A busy machine takes
+long over the end of a program."""
+
+
 class Reader(_Stream):
     """What the server says, message by message. Lines that are not messages are left out: programs greet, and warn."""
 
@@ -156,7 +161,7 @@ class Reader(_Stream):
         while not self._read:
             data = await self._process.stream.receive()
             if not data:
-                await self._process.last_words(0.2)
+                await self._process.last_words(_LAST_WORDS)
                 self._on_end(self._process.exit_code)
                 raise anyio.EndOfStream
             for line in self._framer.feed(data):
