@@ -143,8 +143,9 @@ class HttpConnection:
         self._exchange = exchange = _Exchange(self._parser, self._stream, request, self._state, self._refuse, is_last)
         try:
             await exchange.run(self._app, self._scope(request))
-            with anyio.move_on_after(self._limits.idle_seconds):
-                await exchange.discard()
+            if not exchange.is_last:
+                with anyio.move_on_after(self._limits.idle_seconds):
+                    await exchange.discard()
         except h11.RemoteProtocolError:
             return False
         finally:
@@ -235,6 +236,8 @@ class _Exchange:
         self._has_left = False
         self._is_refused = False
         """Whether its body is not HTTP, and the client was told."""
+        self._taken = 0
+        """Bytes of the body that the application has taken."""
         self._reading: anyio.CancelScope | None = None
 
     def end(self) -> None:
@@ -285,8 +288,10 @@ class _Exchange:
                 going_on = h11.InformationalResponse(status_code=100, headers=[])
                 await self._stream.send(self._parser.send(going_on) or b"")
             self._parser.receive_data(await self._stream.receive())
-        is_data = isinstance(event, h11.Data)
-        return {"type": "http.request", "body": bytes(event.data) if is_data else b"", "more_body": is_data}
+        if not isinstance(event, h11.Data):
+            return {"type": "http.request", "body": b"", "more_body": False}
+        self._taken += len(event.data)
+        return {"type": "http.request", "body": bytes(event.data), "more_body": True}
 
     async def _watch(self) -> None:
         """Return when the client has left. What it sends meanwhile is its next request."""
@@ -324,6 +329,9 @@ class _Exchange:
         self.has_begun = True
         pairs = [(bytes(name).lower(), bytes(value)) for name, value in headers]
         pairs.append((b"date", _date(int(time.time()))))
+        # A client that is not told in the head sends its next request into a connection that is closed.
+        if not self._is_discardable():
+            self.end()
         if self.is_last:
             pairs.append(CLOSE)
         self._head = self._parser.send(h11.Response(status_code=status, headers=pairs)) or b""
@@ -332,14 +340,24 @@ class _Exchange:
             head, self._head = self._head, b""
             await self._stream.send(head)
 
+    def _is_discardable(self) -> bool:
+        """Whether the unread part of the body is certain to be short enough to be read behind the answer."""
+        if self._parser.their_state is not h11.SEND_BODY:
+            return True
+        if self._parser.they_are_waiting_for_100_continue:
+            return False
+        length = next((int(value) for name, value in self._request.headers if name == b"content-length"), None)
+        return length is not None and length - self._taken <= _REST
+
     async def discard(self) -> None:
         """Read what is left of a body that the application did not want, if it is little."""
         if self._parser.they_are_waiting_for_100_continue:
             return
         read = 0
-        while self._parser.their_state is h11.SEND_BODY and read < _REST:
-            event = self._parser.next_event()
-            if event is h11.NEED_DATA:
+        while self._parser.their_state is h11.SEND_BODY:
+            if self._parser.next_event() is h11.NEED_DATA:
+                if read >= _REST:
+                    return
                 data = await self._stream.receive()
                 read += len(data)
                 self._parser.receive_data(data)

@@ -64,6 +64,14 @@ class App:
         scope.cancel()
 
 
+class Refusing(App):
+    """Answers at once and reads no body."""
+
+    async def _answer(self, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 400, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+
 @asynccontextmanager
 async def serve(app: App, places: Places | None = None, **limits: float) -> AsyncIterator[Connect]:
     server = Server(app, places or Places(1000), HttpLimits(**limits))
@@ -318,3 +326,25 @@ async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatc
         app.may_answer.set()
         assert (await all_of(stream)).startswith(b"HTTP/1.1 200")
     assert max(portions) <= 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("announced", "is_last"),
+    [
+        ("Content-Length: 65536", False),
+        ("Content-Length: 65537", True),
+        ("Content-Length: 2\r\nExpect: 100-continue", True),
+        ("Transfer-Encoding: chunked", True),
+    ],
+)
+async def test_an_answer_says_whether_the_connection_is_closed_over_an_unread_body(
+    announced: str, is_last: bool
+) -> None:
+    async with serve(Refusing()) as connect, await connect() as stream:
+        await stream.send(f"POST / HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n".encode())
+        head = await stream.receive()
+        assert head.startswith(b"HTTP/1.1 400")
+        assert (b"connection: close" in head) == is_last
+        if not is_last:
+            await stream.send(b" " * 65536 + GET)
+            assert (await stream.receive()).startswith(b"HTTP/1.1 400")
