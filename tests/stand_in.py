@@ -9,27 +9,40 @@ import _signal  # pyright: ignore[reportMissingImports] - `signal` needs `enum`
 import _socket
 import marshal
 import os
+import select
 import sys
 
 _PASSED_ON = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 pid = 0
-early: list[int] = []
-"""The signals that came before it was known whom to pass them to."""
+"""The fork; 0 until it is known."""
+signals = bytearray()
+"""Received and not passed on yet."""
 
 
-def pass_on(number: int, _frame: object = None) -> None:
-    if not pid:
-        early.append(number)
-        return
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
+def pass_on() -> None:
+    while pid and signals:
+        try:
+            os.kill(pid, signals.pop(0))
+        except ProcessLookupError:
+            pass
 
 
-for number in _PASSED_ON:
-    _signal.signal(number, pass_on)
+def number() -> int:
+    """The next number that the parent of the fork sends. Signals are passed on meanwhile."""
+    # A handler in Python would not run for a signal that arrives between its check and a blocking read.
+    while told not in (ready := select.select([told, woken], [], [])[0]) or woken in ready:
+        if woken in ready:
+            signals.extend(os.read(woken, 64))
+            pass_on()
+    return int.from_bytes(os.read(told, 4), "big", signed=True)
+
+
+woken, waking = os.pipe()
+os.set_blocking(waking, False)
+_signal.set_wakeup_fd(waking)
+for each in _PASSED_ON:
+    _signal.signal(each, lambda *_: None)
 
 place, *words = sys.argv[1:]
 line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -41,10 +54,9 @@ line.sendmsg([len(order).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_
 line.sendall(order)
 for fd in (0, 1, 2, telling):
     os.close(fd)
-pid = int.from_bytes(os.read(told, 4), "big")
-for number in early:
-    pass_on(number)
-status = int.from_bytes(os.read(told, 4), "big", signed=True)
+pid = number()
+pass_on()
+status = number()
 if status < 0:
     _signal.signal(-status, _signal.SIG_DFL)
     os.kill(os.getpid(), -status)

@@ -121,7 +121,13 @@ def asked(id: Any, method: str, session: str, params: dict[str, Any]) -> None:
         late.clear()
 
 
-def answer_held(*_: Any) -> None:
+def answer_held() -> None:
+    """Answer what is held at each SIGUSR1. A handler in Python would wait for the read of the main thread."""
+    while signal.sigwait({signal.SIGUSR1}):
+        answer_now()
+
+
+def answer_now() -> None:
     while held:
         send(**held.pop(0))
 
@@ -130,7 +136,8 @@ def main() -> None:
     if not kept.exists():
         kept.write_text("{}")
     if "hold" in capabilities:
-        signal.signal(signal.SIGUSR1, answer_held)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        threading.Thread(target=answer_held, daemon=True).start()
     note(f"start {os.getpid()}")
     if "deaf" in capabilities:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
