@@ -162,6 +162,8 @@ class Agent:
         """
         from acp_server.agent.commands import Command, Commands
 
+        values.check_command(name)
+
         def register(function: CommandFunction) -> CommandFunction:
             if self._commands is None:
                 self._commands = Commands()
@@ -331,6 +333,7 @@ class Agent:
     def add_tool(self, tool: Tool[Any]) -> None:
         """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
         self.tools.add(tool)
+        tool.is_served = lambda: self.is_serving
         self._definition.auto_approve |= bool(tool.approval) and tool.auto_approve
         handlers.offer_tool_cancel(self._definition, self.find_session)
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
+from acp_server.agent.handlers import check_first
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.session.sayable import is_command
 from acp_server.session.typed import typed
@@ -38,12 +39,16 @@ class Command:
         if not is_command(name):
             raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
         self.name: Final = name
+        for what, text in {"hint": hint, "description": description}.items():
+            if not isinstance(text, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(f"the {what} of a command is a string, and not {text!r}")
         if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
             raise UsageError(f"the function of the command /{name} must be `async def`")
         takes = list(signature_of(function).parameters.values())
         if not takes:
             raise UsageError(f"the function of the command /{name} must take the turn")
         first, *self._takes = takes
+        check_first(function, first, "turn")
         self._function = function
         self._parameters = Parameters(function, lambda parameter: parameter.name == first.name)
         self._parameters.check()

@@ -152,7 +152,7 @@ def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> Non
         return  # of some that are not written in Python nothing is known
     try:
         signature.bind(*arguments)
-        _check_first(function, signature, arguments[0])
+        check_first(function, next(iter(signature.parameters.values())), arguments[0])
     except TypeError as error:
         *others, last = (f"the {argument}" for argument in arguments)
         listed = f"{', '.join(others)} and {last}" if others else last
@@ -172,10 +172,9 @@ _RUNTIME: Final = {*_OURS.values(), "ToolContext"}
 _OF_JSON: Final = re.compile(r"(str|int|float|bool|bytes|list|dict|tuple|set)\b")
 
 
-def _check_first(function: Callable[..., Any], signature: inspect.Signature, what: str) -> None:
-    """Raise UsageError where the first parameter, which is `what`, is declared to be a value that a client sends, or
+def check_first(function: Callable[..., Any], first: inspect.Parameter, what: str) -> None:
+    """Raise UsageError where the `first` parameter, which is `what`, is declared to be a value that a client sends, or
     another object of the runtime."""
-    first = next(iter(signature.parameters.values()))
     annotation = first.annotation
     declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     named = declared.rpartition(".")[2]
@@ -285,7 +284,7 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
         raise UsageError(f"{name_of(function)} needs a first parameter for the {what}")
     parameters = Parameters(function, lambda parameter: parameter.name == first.name)
     parameters.check()
-    _check_first(function, signature, what)
+    check_first(function, first, what)
     return parameters.read
 
 

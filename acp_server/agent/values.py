@@ -6,6 +6,7 @@ Nothing is imported for it that an author's program has not imported by then. Wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionMode
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.settings import Option
+
+logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
@@ -39,6 +42,12 @@ def check_method(name: Any) -> None:
         raise UsageError(f'expected the name of a method, as in @agent.method("_mine"), got {given}')
 
 
+def check_command(name: Any) -> None:
+    """Raise UsageError for a decorator that was written without the name of its command."""
+    if callable(name):
+        raise UsageError('expected the name of a command, as in @agent.command("notes"), got a function')
+
+
 def check_own_method(name: str) -> None:
     """Raise UsageError if the name is that of a method of the protocol, in any version of it."""
     if name.startswith("_"):
@@ -51,6 +60,9 @@ def check_own_method(name: str) -> None:
             f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
             "is to answer it for every client, in the protocol's form"
         )
+    if not any(known.partition("/")[0] == name.partition("/")[0] for known in (*METHODS, *METHODS_V2)):
+        # What begins as methods of the protocol do may be one of a draft.
+        logger.warning("no client sends %r: names of your own begin with _, as in %r", name, f"_{name}")
 
 
 def bare(register: M) -> M:

@@ -20,7 +20,17 @@ from acp_server.schema.base import (
     Unknown,
     UnknownTag,
 )
-from acp_server.schema.types import ByKey, Double, Int64, RequestId, SessionId, Tagged
+from acp_server.schema.types import (
+    Base64Text,
+    ByKey,
+    Double,
+    Int64,
+    MediaTypeName,
+    RequestId,
+    SessionId,
+    Tagged,
+    UriText,
+)
 from acp_server.schema.words import OpenEnum
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum()])
@@ -52,11 +62,11 @@ class ImageContent(Model):
     """An image. In a prompt only if the agent announced `promptCapabilities.image`."""
 
     type: Sent[Literal["image"]] = "image"
-    data: str
+    data: Base64Text
     """The image, base64."""
-    mime_type: str
+    mime_type: MediaTypeName
     """Its media type, such as `image/png`."""
-    uri: Lenient[str | None] = None
+    uri: Lenient[UriText | None] = None
     """Where the image came from."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that shows the image."""
@@ -66,9 +76,9 @@ class AudioContent(Model):
     """A recording. In a prompt only if the agent announced `promptCapabilities.audio`."""
 
     type: Sent[Literal["audio"]] = "audio"
-    data: str
+    data: Base64Text
     """The recording, base64."""
-    mime_type: str
+    mime_type: MediaTypeName
     """Its media type, such as `audio/wav`."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that plays it."""
@@ -78,7 +88,7 @@ class ResourceLink(Model):
     """A pointer to something that the receiver can open by itself. Every agent accepts it in a prompt."""
 
     type: Sent[Literal["resource_link"]] = "resource_link"
-    uri: str
+    uri: UriText
     """Where it is."""
     name: str
     """A short name, such as the file's."""
@@ -86,7 +96,7 @@ class ResourceLink(Model):
     """A name made for display."""
     description: Lenient[str | None] = None
     """A few words on what it holds."""
-    mime_type: Lenient[str | None] = None
+    mime_type: Lenient[MediaTypeName | None] = None
     """Its media type."""
     size: Lenient[Int64 | None] = None
     """Its length in bytes."""
@@ -97,22 +107,22 @@ class ResourceLink(Model):
 class TextResourceContents(Model):
     """The contents of a resource that is text."""
 
-    uri: str
+    uri: UriText
     """Where the resource is."""
     text: str
     """The whole text."""
-    mime_type: Lenient[str | None] = None
+    mime_type: Lenient[MediaTypeName | None] = None
     """Its media type."""
 
 
 class BlobResourceContents(Model):
     """The contents of a resource that is binary."""
 
-    uri: str
+    uri: UriText
     """Where the resource is."""
-    blob: str
+    blob: Base64Text
     """The bytes, base64."""
-    mime_type: Lenient[str | None] = None
+    mime_type: Lenient[MediaTypeName | None] = None
     """Their media type."""
 
 

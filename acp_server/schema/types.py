@@ -30,7 +30,7 @@ from acp_server.errors import (
     RESOURCE_NOT_FOUND,
 )
 from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown, attributes, first_problem
-from acp_server.schema.words import Absolute, FromOne, literals
+from acp_server.schema.words import Absolute, Address, Base64, FromOne, MediaType, literals
 
 Bool = StrictBool
 """`true` or `false`; nothing that only looks like it."""
@@ -56,7 +56,13 @@ FilePath = Annotated[str, Absolute()]
 """An absolute path. What a peer sends is not checked."""
 Line = Annotated[UInt32, FromOne()]
 """A line, counted from 1. What a peer sends is not checked."""
-Uri = Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})]
+Base64Text = Annotated[str, Base64()]
+"""Bytes as base64. What a peer sends is not checked, and neither are the next two."""
+MediaTypeName = Annotated[str, MediaType()]
+"""A media type."""
+UriText = Annotated[str, Address()]
+"""A URI, which the published schema has as any text."""
+Uri = Annotated[UriText, WithJsonSchema({"type": "string", "format": "uri"})]
 
 SessionId = TypeAliasType("SessionId", str)
 """Names one conversation. The agent makes it; clients treat it as opaque."""

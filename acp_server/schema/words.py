@@ -3,10 +3,11 @@
 Those are the words of the protocol: enumerations that stay open for what a peer sends, and are closed for what code
 writes. A peer may speak a newer version, so each word of its is carried. Python code that builds an object with a word
 that the protocol does not have has made a mistake: editors refuse the message, or show nothing. The same holds for
-paths that are not absolute, and for lines that are not counted from 1.
+paths that are not absolute, lines that are not counted from 1, bytes that are not base64, and paths in place of URIs.
 """
 
 from abc import ABC, abstractmethod
+from binascii import a2b_base64
 from collections.abc import Iterable
 from pathlib import PureWindowsPath
 from types import NoneType, UnionType
@@ -80,6 +81,37 @@ class FromOne(Own):
         """See `Own`."""
         if value == 0:
             raise PydanticCustomError("line_zero", "Lines are counted from 1")
+
+
+class Base64(Own):
+    """The bytes of a file, base64."""
+
+    def check(self, value: Any) -> None:
+        """See `Own`."""
+        try:
+            a2b_base64(value, strict_mode=True)
+        except (ValueError, TypeError):
+            raise PydanticCustomError(
+                "no_base64", "The protocol has bytes as base64: base64.b64encode(data).decode() makes it"
+            ) from None
+
+
+class MediaType(Own):
+    """A media type."""
+
+    def check(self, value: Any) -> None:
+        """See `Own`."""
+        if isinstance(value, str) and "/" not in value:
+            raise PydanticCustomError("no_media_type", "A media type has two parts, such as 'image/png'")
+
+
+class Address(Own):
+    """A URI, and not the path of a file."""
+
+    def check(self, value: Any) -> None:
+        """See `Own`."""
+        if isinstance(value, str) and (value.startswith("/") or PureWindowsPath(value).is_absolute()):
+            raise PydanticCustomError("path_as_uri", "A URI is not a path: pathlib.Path(path).as_uri() makes one")
 
 
 class OpenEnum(Own):

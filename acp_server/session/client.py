@@ -36,7 +36,7 @@ MOMENT: Final = 0.1
 """Seconds for a `session/cancel` behind the outcome `cancelled`. Clients send it some milliseconds later."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PermissionAnswer:
     """What the user chose. It is true if the user allows it: anything but an offered option that allows is not an
     approval."""
@@ -47,7 +47,7 @@ class PermissionAnswer:
     """Its kind: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if dismissed or not offered."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The `_meta` of the client's answer."""
-    cancelled: bool = field(default=False, compare=False)
+    cancelled: bool = False
     """The client answered `cancelled`: the turn is being cancelled (ACP, Cancellation)."""
 
     @property
@@ -57,6 +57,17 @@ class PermissionAnswer:
 
     def __bool__(self) -> bool:
         return self.allowed
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            raise UsageError(f"an answer is not a text: compare answer.option_id or answer.kind with {other!r}")
+        return isinstance(other, PermissionAnswer) and self._said() == other._said()
+
+    def __hash__(self) -> int:
+        return hash((self.option_id, self.kind))
+
+    def _said(self) -> tuple[Any, ...]:
+        return self.option_id, self.kind, self.meta
 
 
 class Client:

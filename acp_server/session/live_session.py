@@ -21,8 +21,12 @@ from acp_server.store.records import iso
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
+    from acp_server.peer.peer import Peer
+    from acp_server.schema.session import McpServer
+    from acp_server.session.definition import AgentDefinition
+    from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import LiveTurn
-    from acp_server.store.records import TurnRecord
+    from acp_server.store.records import SessionRecord, TurnRecord
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
@@ -36,8 +40,21 @@ _REMEMBERED: Final = 4
 class LiveSession(Session):
     """A session, with what only the runtime does with it."""
 
-    cancelled: Sequence[TurnRecord] = ()
+    __slots__ = ("cancelled",)
+
+    cancelled: Sequence[TurnRecord]
     """Of an agent that keeps no history: the turns right before that were cancelled."""
+
+    def __init__(
+        self,
+        record: SessionRecord,
+        connection: Peer,
+        profile: ClientProfile,
+        definition: AgentDefinition,
+        mcp_servers: Sequence[McpServer] = (),
+    ) -> None:
+        super().__init__(record, connection, profile, definition, mcp_servers)
+        self.cancelled = ()
 
     # -- its turns
 

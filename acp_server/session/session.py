@@ -10,7 +10,6 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
@@ -54,6 +53,14 @@ class Session:
     agent can do for a model in it, `client` the client, `settings` the modes and config options that it offers.
     """
 
+    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    __slots__ = (
+        *("__weakref__", "_are_servers_unused", "_awaited", "_changing", "_closers", "_definition", "_journal"),
+        *("_mcp", "_mcp_host", "_mcp_servers", "_patience", "_saved", "_saves", "_store", "_threads", "approvals"),
+        *("call", "choosing", "client", "data", "keeps_history", "origin", "record", "settings", "state", "tools"),
+        *("turns", "updates"),
+    )
+
     record: SessionRecord
     """What is kept of it, in the agent's store: its turns, and what the user has set. `record.context()` is the part
     that a model should see."""
@@ -66,10 +73,10 @@ class Session:
     settings: Settings
     """The modes and config options that it offers; a session handler may change what is in them."""
 
-    call: Call | None = None
+    call: Call | None
     """The request that opens it, changes a setting of it or closes it, while that is answered. It has what the client
     sent (`call.params`), and what is added to the answer (`answer`). None at any other time."""
-    origin: Origin = "new"
+    origin: Origin
     """How it came to be open on this connection: `new`, `load`, `resume`, or `fork` for a
     session that `Agent.open_session` has opened from another."""
 
@@ -85,11 +92,16 @@ class Session:
         mcp_servers: Sequence[McpServer] = (),
     ) -> None:
         self.record = record
+        self.call = None
+        self.origin = "new"
+        self._mcp: McpHost | None = None
         self._mcp_servers = mcp_servers
         self._are_servers_unused = bool(mcp_servers)
         """Whether the client has named MCP servers that the agent has not looked at."""
         self._definition = definition
         self.updates: Updates = self._UPDATES(connection, profile, record.id)
+        if record.turns:
+            self.updates.calls = None
         self.turns: list[LiveTurn] = []
         """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
         self.client = self._CLIENT(self, connection, profile)
@@ -162,7 +174,7 @@ class Session:
         self._are_servers_unused = False
         return self._mcp_servers
 
-    @cached_property
+    @property
     def mcp(self) -> McpHost:
         """The MCP servers that the client named for it (extra `mcp`): `await session.mcp.connect()` in a session
         handler, or `Agent(mcp=True)`, makes their tools `tools` of the session. So does `session.mcp.ready(turn)` in a
@@ -170,7 +182,9 @@ class Session:
         if self._mcp_host is None:
             raise UsageError("only the sessions of an `Agent` connect to MCP servers")
         self._are_servers_unused = False
-        return self._mcp_host(self)
+        if self._mcp is None:
+            self._mcp = self._mcp_host(self)
+        return self._mcp
 
     @property
     def mode(self) -> str | None:
@@ -203,6 +217,7 @@ class Session:
         if self.updates.flooded:
             await self.updates.room()
         self.updates.send(wire_of(update), meta)
+        self.updates.spoken |= bool(self.turns)
         if self.updates.crowded:
             await self.updates.room()
 

@@ -283,6 +283,8 @@ def check_modes(modes: Sequence[SessionMode]) -> None:
     for mode in modes:
         if not isinstance(cast("Any", mode), SessionMode):
             raise UsageError(f"a mode is a SessionMode of acp_server.schema, and not {mode!r}")
+        if not (mode.id and mode.name):
+            raise UsageError(f"a mode has an id, and a name that the user reads: {mode!r}")
     _check_ids("modes", [mode.id for mode in modes])
 
 

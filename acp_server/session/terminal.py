@@ -58,7 +58,7 @@ class Terminal:
         self.id: Final = terminal_id
         """The client's id for it, also for embedding it in a tool call's content."""
         self._ended = False
-        self._released = False
+        self._released = self._left = False
         self._turn = turn
         """What keeps how it was in the end."""
         self._about: Final = about or {}
@@ -100,6 +100,7 @@ class Terminal:
         await self._release(None)
 
     async def _release(self, on_over: Callable[[], None] | None) -> None:
+        self._left = True
         self._keep(self._seen)
         if not self._released:
             try:
@@ -119,7 +120,13 @@ class Terminal:
             turn.add_terminal(note(self.id, self._about, output, status))
 
     async def __aenter__(self) -> Terminal:
+        self._left = True  # when the block ends
         return self
+
+    def __del__(self) -> None:
+        if not (self._left or self._released):
+            instead = "async with await client.create_terminal(...) as terminal:"
+            logger.warning("a terminal was not released, and its command may still run: write `%s`", instead)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

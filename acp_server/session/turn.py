@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Type
 from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import UNEXPLAINED, TurnState
-from acp_server.session.unended import say_unended
+from acp_server.session.unended import say_silent, say_unended
 from acp_server.session.updates import PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
@@ -58,11 +58,14 @@ class Turn(TurnUpdates):
     """What a prompt handler works with: the user's message, the ways to answer, `client`, and `session`, which outlives
     the turn."""
 
+    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    __slots__ = (
+        *("__weakref__", "_blocks", "_cause_at_end", "_host", "_params", "_questions", "_request", "_results"),
+        *("_stop_reason", "session", "state", "tool_calls"),
+    )
+
     session: Final[Session]
     """The session that the turn belongs to."""
-
-    _cause_at_end: Cause | None = None
-    """Its request can still be cancelled when it has ended."""
 
     def __init__(
         self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
@@ -80,11 +83,16 @@ class Turn(TurnUpdates):
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
         self._begun = {}
+        self._entries = ()
+        self._said = self._shown_steps = None
+        self._cause_at_end: Cause | None = None
+        """Its request can still be cancelled when it has ended."""
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
         self.tool_calls: Any = None
         """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
         self._results: list[ToolResult] | None = None
+        self._questions = 0
 
     @property
     def id(self) -> str:
@@ -285,7 +293,7 @@ class Turn(TurnUpdates):
 class LiveTurn(Turn):
     """A turn as the runtime has it, as each turn is: its state, its end and its answer, and what becomes part of it."""
 
-    _questions = 0
+    __slots__ = ()
 
     def move(self, state: TurnState) -> bool:
         """The one way to change the state. False if the turn cannot go there (any more)."""
@@ -312,8 +320,12 @@ class LiveTurn(Turn):
         counts."""
         cause = self.node.cause
         if cause is None and error is None:
-            if self.move(TurnState.COMPLETED) and (self._begun or self._entries):
-                say_unended(self._begun, self._entries)
+            if self.move(TurnState.COMPLETED):
+                if self._begun or self._entries:
+                    say_unended(self._begun, self._entries)
+                elif self._said is None and not self._updates.spoken and self._stop_reason == "end_turn":
+                    self._updates.spoken = True
+                    say_silent()
         elif cause is not None and cause.asked_for:
             self.move(TurnState.CANCELED)
         elif self.move(TurnState.FAILED):

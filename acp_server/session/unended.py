@@ -1,7 +1,8 @@
-"""What a turn has shown as going on and has not ended: tool calls and steps of a plan that its handler wrote by hand.
+"""What a turn has shown, and what its author cannot have meant: tool calls and steps of a plan that do not end, updates
+of calls that do not begin, and nothing at all.
 
-A client shows them as running for ever. Calls of `turn.call` and steps of `turn.step` end by themselves. It says so in
-the log, and ends nothing: what became of them is known to the handler alone.
+A client shows what does not end as running for ever. Calls of `turn.call` and steps of `turn.step` begin and end by
+themselves. The log says so, and nothing is ended: what became of it is known to the handler alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,17 @@ def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None
     if left:
         instead = "async with turn.step(...) begins and ends a step, or show the plan anew"
         logger.warning("the turn has ended, and not the steps of its plan %s: %s", _named(left), instead)
+
+
+def say_unbegun(id: str) -> None:
+    """A turn shows an update of this call, and no client can know what it is an update of."""
+    instead = "begin it by turn.update(ToolCall(tool_call_id=..., title=...))"
+    logger.warning("an update of a tool call that was not begun, %s: %s", _named([id]), instead)
+
+
+def say_silent() -> None:
+    """A turn has ended by itself, and the user sees nothing of it."""
+    logger.warning("a turn has ended, and nothing was shown to the user: yield text, or await turn.say(...)")
 
 
 def _is_untouched(entry: Mapping[str, Any]) -> bool:

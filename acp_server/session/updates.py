@@ -22,7 +22,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
 from acp_server.session.plan import Priority, Step, Steps
 from acp_server.session.sayable import chunk_of, text_of, wire_of
-from acp_server.session.unended import ENDED, MOST
+from acp_server.session.unended import ENDED, MOST, say_unbegun
 from acp_server.store.records import TurnRecord
 from acp_server.tasks.blocks import Block
 from acp_server.tasks.tree import Node
@@ -61,7 +61,10 @@ class Updates:
     on it hears no more; saying something raises SessionClosed.
     """
 
-    __slots__ = ("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id", "_writer")
+    __slots__ = (
+        *("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id", "_writer"),
+        *("calls", "spoken"),
+    )
 
     def __init__(self, connection: Peer, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
@@ -75,6 +78,10 @@ class Updates:
         self._prefixes: dict[ChunkKind, bytes] = {}
         self._held: list[bytes] = []
         self._put: Callable[[bytes], object] = self._held.append
+        self.calls: set[str] | None = set()
+        """The tool calls that were begun, up to `MOST`; None where there may be more of them than were said here."""
+        self.spoken = False
+        """Whether a turn has told something of the session itself, or the log that one has shown nothing."""
 
     def open(self) -> None:
         """Let out what was kept back, and everything from now on."""
@@ -150,6 +157,8 @@ PACE: Final = 0.02
 class TurnUpdates:
     """The part of a turn that tells the client what happens in it."""
 
+    __slots__ = ("_begun", "_entries", "_pause_at", "_said", "_shown_steps", "_speech", "_updates", "node", "record")
+
     # The turn sets these: a turn that says nothing has no way through this class.
     node: Node
     record: TurnRecord
@@ -158,11 +167,11 @@ class TurnUpdates:
     _pause_at: float
     _begun: dict[str, None]
     """The tool calls that were shown and have not ended."""
-    _shown_steps: Steps | None = None
-    _entries: list[dict[str, Any]] = []  # noqa: RUF012 - it is replaced, and never added to
+    _shown_steps: Steps | None
+    _entries: Sequence[dict[str, Any]]
     """The plan that was shown last."""
-    _said = ""
-    """What was said or thought last, as text."""
+    _said: str | None
+    """What was said or thought last, as text; "" behind other updates, and None before the first one."""
 
     async def say(self, text: str) -> None:
         """Show a piece of the agent's message. Waits if the client is behind with reading.
@@ -248,6 +257,10 @@ class TurnUpdates:
         wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
         # Without a call, of which each update would cost one.
         if (id := wire.get("toolCallId")) is not None:
+            if (calls := self._updates.calls) is not None and id not in calls and len(calls) < MOST:
+                calls.add(id)
+                if update.session_update == "tool_call_update":
+                    say_unbegun(id)
             if wire.get("status") in ENDED:
                 self._begun.pop(id, None)
             elif ("status" in wire or "title" in wire) and len(self._begun) < MOST:

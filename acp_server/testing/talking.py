@@ -65,6 +65,8 @@ async def talk(
     answer = answers.get(permission) if isinstance(permission, str) else permission
     if answer is None:
         raise UsageError(f"permission is 'allow', 'reject' or a function of the request, and not {permission!r}")
+    if not callable(getattr(agent, "connect", None)):
+        raise UsageError(f"talk wants an Agent, and not {agent!r}")
     here, there = memory_pair()
     ended: list[BaseException | None] = []
 
@@ -96,6 +98,9 @@ class _Files:
     """The files of a client, in a dictionary."""
 
     def __init__(self, files: MutableMapping[str, str], cwd: str) -> None:
+        for path, text in files.items():
+            if not isinstance(text, str) or posixpath.isabs(path):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(f"files has texts by their paths below cwd, and not {path!r}: {text!r}")
         self._files = files
         self._cwd = cwd
 

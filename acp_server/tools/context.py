@@ -6,10 +6,10 @@ plain function runs in.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -40,6 +40,12 @@ LEFT_OUT: Final = "\n[some output is left out]\n"
 class ToolContext:
     """One tool call. A parameter that is annotated with this class gets it."""
 
+    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    __slots__ = (
+        *("__weakref__", "_backlog", "_editor", "_node", "_on_cancel", "_threads", "_view", "action", "data"),
+        *("executing", "id", "name", "partial", "raw_output", "turn"),
+    )
+
     def __init__(self, turn: Turn, id: str, name: str, node: Node, view: View, threads: Threads) -> None:
         self.turn = turn
         """The turn that it is part of."""
@@ -63,6 +69,7 @@ class ToolContext:
         self._view = view
         self._threads = threads
         self._on_cancel: OnCancel | None = None
+        self._editor: Editor | None = None
         # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
         from acp_server.tools.view import UnshownPieces
 
@@ -79,16 +86,18 @@ class ToolContext:
         withdrawn. In a thread: `call.run(call.client.read_text_file, path)`."""
         return self.turn.session.client
 
-    @cached_property
+    @property
     def editor(self) -> Editor:
         """The files as the client's editor has them. Raises CapabilityMissing where it does not let agents read and
         write them: the model is told so. A tool with `needs_editor` is not run there; `Editor.of(call.session)` is None
         there."""
-        from acp_server.tools.editor import Editor
+        if self._editor is None:
+            from acp_server.tools.editor import Editor
 
-        if (editor := Editor.of(self.turn.session)) is None:
+            self._editor = Editor.of(self.turn.session)
+        if self._editor is None:
             raise CapabilityMissing("call.editor", "clientCapabilities.fs.readTextFile and writeTextFile")
-        return editor
+        return self._editor
 
     @property
     def primary_confirmed(self) -> bool:
@@ -132,6 +141,8 @@ class ToolContext:
     def on_cancel(self, function: OnCancel | None) -> None:
         if function is not None and not callable(function):
             raise TypeError(f"on_cancel must be a function or None, not {type(function).__name__}")
+        if function is not None:
+            _check_last_words(function)
         if self.executing or function is None:
             self._on_cancel = function
         else:
@@ -213,3 +224,15 @@ class ToolContext:
             else:
                 self._view.attach(*cast("Iterable[ToolCallContent]", some))
         return more
+
+
+def _check_last_words(function: Callable[..., Any]) -> None:
+    """Raise TypeError for an `on_cancel` that cannot be called without arguments, or whose text would have to be
+    awaited: else that is found when a user presses Stop."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return  # of some that are not written in Python nothing is known
+    needs = code.co_argcount - len(getattr(function, "__defaults__", None) or ()) - inspect.ismethod(function)
+    if needs > 0 or inspect.iscoroutinefunction(function):
+        what = "returns its text, and is not async" if needs <= 0 else "takes no arguments"
+        raise TypeError(f"on_cancel is called at the cancel: it {what}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio.lowlevel
 from pydantic_core import to_jsonable_python
 
-from acp_server.errors import EncodeError, InvalidParams, UsageError
+from acp_server.errors import InvalidParams, UsageError
 from acp_server.safe_text import problems_of
 from acp_server.schema.content import TextContent
 from acp_server.tasks.generators import drain
@@ -106,8 +106,6 @@ def snapshot(value: Any) -> Any:
         return None
     try:
         return _expressed(value)
-    except EncodeError:
-        return None
     except Exception as error:
         logger.warning("a %s is not shown to the client: %s", type(value).__name__, error)
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from acp_server.tools.approval import Always
     from acp_server.tools.context import ToolContext
     from acp_server.tools.permission import Approvals
+
+logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -77,6 +80,18 @@ def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) 
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
             raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
+
+
+def _check_takes_the_same(option: str, function: Callable[..., Any], names: list[str]) -> None:
+    """Raise UsageError for a function that cannot be called with arguments of these names, those of its tool."""
+    if (context := context_parameter(function)) is not None:
+        names = [*names, context]
+    try:
+        signature_of(function).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise UsageError(f"{option} is called with the arguments of the tool, {', '.join(names)}: {error}") from None
+    except ValueError:
+        pass  # of some that are not written in Python nothing is known
 
 
 def _is_time(seconds: Any) -> bool:
@@ -141,6 +156,8 @@ class Tool(Generic[F]):
                 raise UsageError(f"{option} must be more than 0 seconds, and not {seconds!r}")
         if auto_approve and asks_each_time:
             raise UsageError("a tool that asks each time is not approved automatically")
+        self.is_served: Callable[[], bool] = lambda: False
+        """Whether its agent serves clients."""
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
         if not isinstance(self.name, str) or not is_name(self.name):
@@ -166,9 +183,18 @@ class Tool(Generic[F]):
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
         self.asks_with_context: Final = context_parameter(approval) if callable(approval) else None
         self.keyed_with_context: Final = context_parameter(approval_key) if callable(approval_key) else None
+        if parameters is None:
+            taken = [name for name in signature_of(function).parameters if name != self.takes_context]
+            for option, made in {"title": title, "approval": approval, "approval_key": approval_key}.items():
+                if callable(made):
+                    _check_takes_the_same(option, made, taken)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function does."""
+        """What the function does. The user is neither asked nor shown anything: of a tool that needs approval, the log
+        says so where clients are served."""
+        if self.approval and self.is_served():
+            instead = f"await turn.call({self.name}, ...)"
+            logger.warning("%s was called as a function, so the user was not asked: %s asks", self.name, instead)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

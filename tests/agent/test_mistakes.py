@@ -56,6 +56,7 @@ async def test_what_a_session_handler_returns_to_no_effect_is_said_in_the_log_on
         assert turn.session.data is None
         with pytest.raises(UsageError, match=r"meta data is text, keys of 1 to 64 .+; this is a str with a int"):
             turn.meta_data = {"a": 5}  # pyright: ignore[reportAttributeAccessIssue]
+        await turn.say("Done.")
 
     with caplog.at_level(logging.WARNING):
         async with editing(agent) as editor:

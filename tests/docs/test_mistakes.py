@@ -17,6 +17,7 @@ import acp_server
 from acp_server import Agent, Session, Turn, schema
 from acp_server.client import Handlers
 from acp_server.errors import AcpError
+from acp_server.session.client import PermissionAnswer
 from acp_server.testing import memory_pair
 from acp_server.tools import editor
 from tests.session.editor import editing
@@ -58,6 +59,7 @@ def names(agent: Agent) -> dict[str, Any]:
     types = {name: getattr(schema, name) for name in dir(schema) if schema.area_of(name)}
     public = {name: getattr(acp_server, name) for name in dir(acp_server) if name[0] != "_"}
     public |= {name: getattr(editor, name) for name in editor.__all__}
+    public["PermissionAnswer"] = PermissionAnswer
     return {**types, **public, "agent": agent, "Handlers": Handlers, "echo": echo, "nothing": nothing}
 
 
@@ -108,7 +110,7 @@ async def test_it_is_said_by_the_call_that_is_wrong(row: Row) -> None:
     async def caught(turn: Turn) -> None:
         try:
             await handler(turn)  # pyright: ignore[reportGeneralTypeIssues]
-        except (AcpError, ValueError, TypeError) as error:
+        except (AcpError, AttributeError, ValueError, TypeError) as error:
             raised.append(error)
 
     agent._prompt = None
@@ -144,6 +146,7 @@ async def test_it_is_said_in_the_log(row: Row, caplog: pytest.LogCaptureFixture)
         warnings.simplefilter("always")
         async with editing(agent) as editor:
             editor.client.answer("fs/read_text_file", {"content": "text\n"})
+            editor.client.answer("terminal/create", {"terminalId": "t1"})
             if "authenticate" in row.code:
                 await editor.refusal("authenticate", {"methodId": "x"})
             else:
@@ -160,6 +163,7 @@ def told_by_pyright(tmp_path_factory: pytest.TempPathFactory) -> set[int]:
         "from acp_server.schema import *",
         "from acp_server.tools.editor import *",
         "from acp_server.client import Handlers",
+        "from acp_server.session.client import PermissionAnswer",
         "async def echo(turn: Turn) -> None: ...",
         "async def nothing(session: Session) -> None: ...",
     ]

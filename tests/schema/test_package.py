@@ -13,7 +13,7 @@ import acp_server.schema as schema
 AREAS = sorted({area for name in dir(schema) if (area := schema.area_of(name))})
 FOLDER = Path(schema.__file__).parent
 MEANS = {"ByKey", "CountsAs", "Expect", "FirstProblem", "MaybeItems", "Model", "Sparse", "Tagged", "Wire"}
-MEANS |= {"Absolute", "FromOne", "OpenEnum", "Own"}
+MEANS |= {"Absolute", "Address", "Base64", "FromOne", "MediaType", "OpenEnum", "Own"}
 """What types are written with; not types of the protocol."""
 
 

@@ -32,6 +32,7 @@ def runner() -> tuple[Agent, list[Any]]:
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         if turn.text == "other":
+            await turn.say("Done.")
             return
         async with await turn.client.create_terminal("make") as terminal:
             outcomes.append(terminal)

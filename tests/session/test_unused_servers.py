@@ -41,6 +41,7 @@ def agent_that(look: bool = False) -> Agent:
     async def prompt(turn: Turn) -> None:
         if look:
             seen.extend(turn.session.mcp_servers)
+        await turn.say("Done.")
 
     return agent
 

@@ -1,6 +1,6 @@
 """`talk`: a test of an agent in one line."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -110,4 +110,17 @@ async def test_a_cancel_ends_the_turn() -> None:
 async def test_a_permission_that_is_neither_is_refused() -> None:
     with pytest.raises(UsageError, match="permission is 'allow', 'reject' or a function of the request, and not 'yes'"):
         async with talk(editing_agent(), permission="yes"):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            pass
+
+
+async def test_what_is_not_an_agent_is_said_at_once() -> None:
+    with pytest.raises(UsageError, match="talk wants an Agent, and not 'agent'"):
+        async with talk("agent"):  # pyright: ignore[reportArgumentType]
+            pass
+
+
+@pytest.mark.parametrize("files", [{"/project/a.txt": "a"}, {"a.txt": b"a"}], ids=["whole path", "bytes"])
+async def test_files_are_texts_by_their_paths_below_the_folder(files: Any) -> None:
+    with pytest.raises(UsageError, match="files has texts by their paths below cwd"):
+        async with talk(Agent("a"), files=files):
             pass

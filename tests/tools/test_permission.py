@@ -160,7 +160,6 @@ async def _raises(path: str) -> Approval:
         lambda path: Approval(5),  # pyright: ignore[reportArgumentType]
         lambda path: Approval("May it?", title=5),  # pyright: ignore[reportArgumentType]
         lambda path: Approval("May it?", primary=5),  # pyright: ignore[reportArgumentType]
-        lambda: "takes no path",
     ],
     ids=[
         "raises",
@@ -170,7 +169,6 @@ async def _raises(path: str) -> Approval:
         "has a message that is no text",
         "has a title that is no text",
         "has a label that is no text",
-        "takes other arguments",
     ],
 )
 async def test_a_question_that_cannot_be_made_runs_nothing(

@@ -27,7 +27,7 @@ from acp_server.schema.base import (
     Record,
     attributes,
 )
-from acp_server.schema.types import KNOWN_ERRORS, Int32, Int64, error_code
+from acp_server.schema.types import KNOWN_ERRORS, Base64Text, Int32, Int64, MediaTypeName, error_code
 from acp_server.schema.types import AuthMethodId as AuthMethodId
 from acp_server.schema.types import CompactionId as CompactionId
 from acp_server.schema.types import ElicitationId as ElicitationId
@@ -59,12 +59,12 @@ Fraction = Annotated[
 # What a format means is left to the code that uses the value, as in version 1.
 Timestamp = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Regex = Annotated[str, WithJsonSchema({"type": "string", "format": "regex"})]
-Base64 = Annotated[str, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
+Base64 = Annotated[Base64Text, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 
 AbsolutePath = TypeAliasType("AbsolutePath", Annotated[str, Absolute()])
 """An absolute path in the syntax of the agent's machine. It is not a URI."""
 
-MediaType = TypeAliasType("MediaType", str)
+MediaType = TypeAliasType("MediaType", MediaTypeName)
 """A media type, such as `image/png`."""
 
 PlanId = TypeAliasType("PlanId", str)

@@ -125,6 +125,8 @@ class Prompting(v1.Prompting):
 class Turn(LiveTurn):
     """One prompt, whose states are told as they change. Its id is that of the user's message."""
 
+    __slots__ = ("_asked", "_tell", "speech")
+
     def __init__(
         self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
     ) -> None:

@@ -96,6 +96,8 @@ class Client(client_v1.Client):
 class Session(LiveSession):
     """One session; see `acp_server.session.session.Session`."""
 
+    __slots__ = ("node", "terminals")
+
     _UPDATES: ClassVar = Updates
     _CLIENT: ClassVar = Client
     updates: Updates  # pyright: ignore[reportIncompatibleVariableOverride]
