@@ -89,7 +89,9 @@ def _meaning(kind: type, name: str) -> str:
 
 
 def _doc(name: str, kind: Any, area: str) -> str:
-    if isinstance(kind, type) or inspect.isroutine(kind):
+    if isinstance(kind, type):
+        return inspect.cleandoc(vars(kind)["__doc__"] or "")
+    if inspect.isroutine(kind):
         return inspect.getdoc(kind) or ""
     source = inspect.getsource(sys.modules[f"acp_server.schema.{area}"])
     found = re.search(rf'^{name}\b(?: = |: )(?:.*\n)(?:(?:    .*|\)|\])\n)*"""((?:.|\n)*?)"""', source, re.MULTILINE)

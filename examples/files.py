@@ -11,10 +11,7 @@ from acp_server.schema import Diff, PermissionOption, ToolCall, ToolCallLocation
 
 agent = Agent("tidy", version="1.0")
 
-OPTIONS = [
-    PermissionOption(option_id="yes", name="Tidy it", kind="allow_once"),
-    PermissionOption(option_id="no", name="Leave it", kind="reject_once"),
-]
+OPTIONS = PermissionOption.yes_or_no("Tidy it", "Leave it")
 
 
 @agent.prompt

@@ -9,15 +9,14 @@ import anyio
 from platformdirs import user_state_path
 
 from acp_server import Agent, Approval, SqliteStore, ToolContext, ToolFailed, Turn
-from acp_server.schema import Diff, SessionConfigSelect, SessionConfigSelectOption, SessionMode
+from acp_server.schema import Diff, SessionConfigSelect, SessionMode
 
 agent = Agent("notes", version="1.0", title="Release notes")
 agent.modes(
     SessionMode(id="write", name="Write", description="Put the notes into a file."),
     SessionMode(id="show", name="Show", description="Show the notes, and change nothing."),
 )
-STYLES = [SessionConfigSelectOption(value=value, name=value.title()) for value in ("short", "full")]
-agent.config_options(SessionConfigSelect(id="style", name="Style", current_value="short", options=STYLES))
+agent.config_options(SessionConfigSelect.of("style", ["short", "full"]))
 
 
 @agent.tool(kind="execute", title=lambda revisions: f"git log {revisions}", approval=True, auto_approve=True)

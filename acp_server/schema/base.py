@@ -46,6 +46,7 @@ from pydantic_core import (
 )
 
 from acp_server.safe_text import whole
+from acp_server.schema.shown import SHOWN
 from acp_server.schema.words import BUILT, Own, own_of
 
 T = TypeVar("T")
@@ -197,7 +198,7 @@ def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
         return forgiven(kind, validator, data, error)
 
 
-class Record(BaseModel):
+class Record(BaseModel, **SHOWN):
     """An object of the protocol: `snake_case` attributes in Python, `camelCase` keys on the wire."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(

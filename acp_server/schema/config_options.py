@@ -3,7 +3,8 @@
 Protocol: session config options, session modes.
 """
 
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Discriminator, GetJsonSchemaHandler, Tag, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -147,6 +148,44 @@ class SessionConfigSelect(_ConfigOption):
     """The value it has."""
     options: SessionConfigSelectOptions
     """The values to choose from."""
+
+    @classmethod
+    def of(
+        cls,
+        id: str,
+        values: Iterable[str] | Mapping[str, str],
+        *,
+        name: str | None = None,
+        current: str | None = None,
+        description: str | None = None,
+        category: str | None = None,
+    ) -> Self:
+        """An option in one line: `SessionConfigSelect.of("style", ["short", "full"])`.
+
+        `values`: what there is to choose from; a mapping has the name of each for the user. By default a name is the
+        value, or the id, with a capital letter. `current`: the value that it has, by default the first. Raises
+        ValueError for no values, and for one text.
+        """
+        if isinstance(values, str) or not (names := _named(values)):
+            raise ValueError(f"an option has several values to choose from, and not {values!r}")
+        return cls(
+            id=id,
+            name=_spoken(id) if name is None else name,
+            current_value=next(iter(names)) if current is None else current,
+            options=[SessionConfigSelectOption(value=value, name=names[value]) for value in names],
+            description=description,
+            category=category,
+        )
+
+
+def _named(values: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    if isinstance(values, Mapping):
+        return dict(cast("Mapping[str, str]", values))
+    return {value: _spoken(value) for value in values}
+
+
+def _spoken(word: str) -> str:
+    return word.replace("_", " ").capitalize()
 
 
 class SessionConfigBoolean(_ConfigOption):

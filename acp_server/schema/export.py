@@ -152,11 +152,15 @@ def _complete(cls: type[Record], definition: Json) -> None:
         if field.default_factory is not None:
             made = field.get_default(call_default_factory=True, validated_data={})
             properties[key]["default"] = made.to_wire() if isinstance(made, Record) else made
-        bases = [base for base in cls.__mro__ if issubclass(base, Record)]
-        texts = (_docstrings(base.__module__).get(f"{base.__name__}.{name}") for base in bases)
-        text = next(filter(None, texts), None)
-        if text is not None:
+        if (text := meaning_of(cls, name)) is not None:
             properties[key]["description"] = text
+
+
+def meaning_of(cls: type[Record], name: str) -> str | None:
+    """What a field means: the text below it in the source."""
+    bases = [base for base in cls.__mro__ if issubclass(base, Record)]
+    texts = (_docstrings(base.__module__).get(f"{base.__name__}.{name}") for base in bases)
+    return next(filter(None, texts), None)
 
 
 @cache

@@ -3,7 +3,7 @@
 Protocol: tool calls.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from typing_extensions import TypeAliasType
 
@@ -160,6 +160,11 @@ class PermissionOption(Model):
     """Its label."""
     kind: PermissionOptionKind
     """What it means."""
+
+    @classmethod
+    def yes_or_no(cls, yes: str = "Allow", no: str = "Reject") -> list[Self]:
+        """A choice of two, for this once: `yes` allows and `no` rejects. Both are labels."""
+        return [cls(option_id="yes", name=yes, kind="allow_once"), cls(option_id="no", name=no, kind="reject_once")]
 
 
 class RequestPermissionRequest(Model):

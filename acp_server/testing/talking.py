@@ -67,6 +67,7 @@ async def talk(
         raise UsageError(f"permission is 'allow', 'reject' or a function of the request, and not {permission!r}")
     if not callable(getattr(agent, "connect", None)):
         raise UsageError(f"talk wants an Agent, and not {agent!r}")
+    held = None if files is None else _Files(files, cwd)
     here, there = memory_pair()
     ended: list[BaseException | None] = []
 
@@ -76,7 +77,6 @@ async def talk(
 
     house = Spawner(ended.append)
     house.spawn(serve)
-    held = None if files is None else _Files(files, cwd)
     handlers = Handlers(permission=answer, files=held, form=form, methods=methods or {})
     try:
         async with connect_agent(here, handlers) as remote:

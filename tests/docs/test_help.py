@@ -8,6 +8,7 @@ import pytest
 
 from acp_server import Agent, Session, Turn
 from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
+from acp_server.schema import PlanEntry, SessionConfigSelect, ToolCall
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,23 @@ OFFERED: dict[type, set[str]] = {
 def test_a_class_for_authors_offers_nothing_else(kind: type) -> None:
     offered = {name for name in dir(kind) if not inspect.ismemberdescriptor(getattr(kind, name))}
     assert {name for name in offered if not name.startswith("_")} == OFFERED[kind]
+
+
+@pytest.mark.parametrize("kind", [PlanEntry, ToolCall, SessionConfigSelect], ids=lambda kind: kind.__name__)
+def test_help_on_a_type_of_the_protocol_says_what_its_fields_mean_and_nothing_of_pydantic(kind: type) -> None:
+    text = pydoc.plain(pydoc.render_doc(kind))
+    assert len(text.splitlines()) < 100
+    assert "__pydantic" not in text
+    assert "model_dump" not in text
+
+
+def test_help_on_a_field_has_its_type_its_meaning_and_its_words() -> None:
+    text = inspect.getdoc(PlanEntry) or ""
+    assert text.startswith("One step of a plan.\n\ncontent: str\n    ")
+    assert "\n    One of pending, in_progress, completed.\n" in text
+    assert text.endswith("None if absent or not an object.")
+
+
+def test_completion_on_a_type_of_the_protocol_offers_its_fields() -> None:
+    assert {"content", "status", "to_wire", "from_wire"} <= {*dir(PlanEntry)}
+    assert not [name for name in dir(PlanEntry) if name.startswith("_") or name == "model_dump"]

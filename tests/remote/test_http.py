@@ -275,6 +275,7 @@ async def test_each_principal_has_its_own_agent_and_connections() -> None:
         @agent.prompt
         async def prompt(turn: Turn) -> None:
             said[turn.text] = agent.name
+            await turn.say("Heard.")
 
         return agent
 
@@ -286,6 +287,7 @@ async def test_each_principal_has_its_own_agent_and_connections() -> None:
         session = await client.new_session(client.open())
         events = client.open(session)
         await client.prompt(session, "hello")
+        assert (await events.next())["method"] == "session/update"
         assert (await events.next())["result"] == END_TURN
         bob = Client(app, **{"x-name": "bob"})
         bob.id = client.id

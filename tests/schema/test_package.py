@@ -34,7 +34,7 @@ def test_importing_the_package_loads_nothing_of_it() -> None:
 
 def test_answering_initialize_loads_only_what_that_takes() -> None:
     loaded = loaded_after("from acp_server import schema\nschema.InitializeRequest.from_wire({'protocolVersion': 1})")
-    assert loaded == {"pydantic", "base", "initialization", "types", "words"}
+    assert loaded == {"pydantic", "base", "initialization", "shown", "types", "words"}
 
 
 def test_the_table_of_methods_loads_no_types() -> None:
@@ -57,7 +57,7 @@ def test_the_package_offers_every_type_that_an_area_makes(area: str) -> None:
 
 def test_every_file_with_public_names_is_offered_to_type_checkers_too() -> None:
     source = (FOLDER / "__init__.py").read_text("utf-8")
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, "export", "__init__"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, "export", "shown", "__init__"}
     for area in AREAS:
         assert f"    from acp_server.schema.{area} import *" in source
 

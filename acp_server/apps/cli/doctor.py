@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -94,6 +95,24 @@ _TYPES: Final = ("agent", "terminal")
 _NO_LOGIN: Final = (
     "no authMethods; the registry refuses an agent without one, also if no login is needed: @agent.authenticate(...)"
 )
+_DROPPED: Final = (
+    "it started no MCP server for a session that names one, neither with the session nor in a turn: users would miss "
+    "its tools. Agent(mcp=True) connects to them, or session.mcp in code of yours"
+)
+_TURN: Final = 20.0
+"""Seconds that a turn may take. It is cut short, without a verdict, where a model takes longer."""
+_SERVER: Final = """
+import json, sys
+open(sys.argv[1], "w").close()
+known = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "doctor", "version": "1"}}, "tools/list": {"tools": []}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": known.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+"""An MCP server without tools, which notes that it was started."""
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
 """Variables that the registry's check hands on, as far as they are there."""
 
@@ -224,7 +243,32 @@ class Examination:
         self._check(good, "session/new opens a session" if good else f"session/new: {short(error or result)}", "")
 
         if good:
+            await self._servers(peer, home)
             await self._forget(peer, cast("dict[str, Any]", result)["sessionId"])
+
+    async def _servers(self, peer: RawAgent, home: str) -> None:
+        """All agents have to connect to MCP servers over stdio. Many start them with the session, some at the first
+        turn: only an agent that has answered one, and has not started the server by then, drops it."""
+        started = anyio.Path(home, "mcp-server-started")
+        server = {"name": "doctor", "command": sys.executable, "args": ["-c", _SERVER, str(started)], "env": []}
+        try:
+            opened = (await peer.ask("session/new", {"cwd": home, "mcpServers": [server]})).get("result")
+            session = cast("dict[str, Any]", opened).get("sessionId") if isinstance(opened, dict) else None
+            if session is None:
+                self._note("session/new opens no session that names an MCP server")
+                return
+            ended = True
+            if not await started.exists():
+                prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]}
+                result = (await peer.ask("session/prompt", prompt, _TURN)).get("result")
+                ended = isinstance(result, dict) and cast("dict[str, Any]", result).get("stopReason") == "end_turn"
+        except Silent:
+            return  # that it answers is looked at elsewhere
+        if await started.exists():
+            self._check(True, "it starts the MCP servers that a session names", "")
+        elif ended:
+            self._note(_DROPPED)
+        await self._forget(peer, session)
 
     async def _forget(self, peer: RawAgent, session: str) -> None:
         """Leave nothing of the examination among the agent's sessions, if it can be asked for that."""

@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import Process
 
 _LONGEST_LINE: Final = 1 << 24
+_REFUSED: Final = {"code": -32601, "message": "Method not found"}
 
 
 class Silent(Exception):
@@ -34,24 +35,31 @@ class RawAgent:
         async for data in self.process.stderr:
             self._said = (self._said + data.decode(errors="replace"))[-2_000:]
 
-    async def ask(self, method: str, params: Any) -> dict[str, Any]:
-        """Ask the agent: its answer as it came. Raises Silent if there is no answer."""
+    async def ask(self, method: str, params: Any, seconds: float | None = None) -> dict[str, Any]:
+        """Ask the agent: its answer as it came. What it asks meanwhile is refused. Raises Silent if there is no answer
+        in `seconds`, or in the time that all answers have."""
         self._asked += 1
+        patience = self._timeout if seconds is None else min(seconds, self._timeout)
         request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
-        assert self.process.stdin is not None
         try:
-            with anyio.fail_after(self._timeout):
-                await self.process.stdin.send(json.dumps(request).encode() + b"\n")
+            with anyio.fail_after(patience):
+                await self._send(request)
                 while True:
                     answer = _message(await self._line())
                     if answer == request:
                         raise Silent("it says our own messages back, as `cat` does: it is not an agent")
                     if answer.get("id") == self._asked and "method" not in answer:
                         return answer
+                    if "method" in answer and answer.get("id") is not None:
+                        await self._send({"jsonrpc": "2.0", "id": answer["id"], "error": _REFUSED})
         except TimeoutError:
-            raise Silent(self._with_last_words(f"no answer within {self._timeout:g} s")) from None
+            raise Silent(self._with_last_words(f"no answer within {patience:g} s")) from None
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             raise Silent(await self._died()) from None
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        await self.process.stdin.send(json.dumps(message).encode() + b"\n")
 
     async def _line(self) -> bytes:
         assert self.process.stdout is not None

@@ -211,12 +211,15 @@ def answer(message):
 )
 
 
+TRIED = "session/new \nsession/new \nsession/prompt s\n"
+
+
 @pytest.mark.parametrize(
     ("ways", "asked"),
     [
-        ({"delete": {}, "close": {}}, "session/new \nsession/delete s\n"),
-        ({"close": {}}, "session/new \nsession/close s\n"),
-        ({}, "session/new \n"),
+        ({"delete": {}, "close": {}}, f"{TRIED}session/delete s\nsession/delete s\n"),
+        ({"close": {}}, f"{TRIED}session/close s\nsession/close s\n"),
+        ({}, TRIED),
     ],
     ids=["delete", "close", "neither"],
 )
@@ -228,3 +231,58 @@ def test_the_examination_leaves_no_session_where_the_agent_can_forget_one(
     code, said = examined(tmp_path, source + RUN, capsys)
     assert code == 0, said
     assert log.read_text() == asked
+
+
+DROPPED = "it started no MCP server for a session that names one, neither with the session nor in a turn"
+STARTS = """
+import subprocess
+def start(message):
+    for server in message["params"]["mcpServers"]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([server["command"], *server["args"]], **pipes) as process:
+            request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+            process.stdin.write(json.dumps(request).encode() + b"\\n")
+            process.stdin.flush()
+            assert b"doctor" in process.stdout.readline()
+good, opened = answer, []
+def answer(message):
+    if message["method"] == "session/prompt":
+        TURN
+        return {"result": {"stopReason": "REASON"}}
+    if message["method"] == "session/new":
+        opened.append(message)
+        OPENED
+    return good(message)
+"""
+
+
+def starting(opened: str = "pass", turn: str = "pass", reason: str = "end_turn") -> str:
+    return SOUND + STARTS.replace("OPENED", opened).replace("TURN", turn).replace("REASON", reason) + RUN
+
+
+def test_an_agent_that_drops_mcp_servers_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = examined(tmp_path, starting(), capsys)
+    assert (code, DROPPED in said) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [starting(opened="start(message)"), starting(turn="start(opened[-1])")],
+    ids=["with the session", "in the turn"],
+)
+def test_an_agent_that_starts_them_has_its_due(tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str) -> None:
+    code, said = examined(tmp_path, source, capsys)
+    assert (code, DROPPED in said) == (0, False), said
+    assert "it starts the MCP servers that a session names" in said
+
+
+def test_a_turn_that_the_agent_refuses_is_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, said = examined(tmp_path, starting(reason="refusal"), capsys)
+    assert "MCP server" not in said
+
+
+def test_our_own_agent_without_servers_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["from acp_server import Agent", "agent = Agent('a')", "@agent.prompt", "async def p(turn): yield 'x'"]
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    assert main(["doctor", str(tmp_path / "mine.py")]) == 0
+    assert DROPPED in capsys.readouterr().out

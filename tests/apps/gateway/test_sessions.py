@@ -178,4 +178,4 @@ async def test_what_a_request_brings_itself_is_told_before_what_the_conversation
 def test_a_command_is_told_from_a_path(text: str, expected: bool) -> None:
     commands = [AvailableCommand(name="mcp/ask", description="")]
     assert is_command([TextContent(text=text)], commands) == expected
-    assert not is_command([ResourceLink(name="x", uri=text)], commands)
+    assert not is_command([ResourceLink.from_wire({"type": "resource_link", "name": "x", "uri": text})], commands)

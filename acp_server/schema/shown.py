@@ -1,0 +1,60 @@
+"""What `help()` and completion say of a type of the protocol: its fields with their meaning, and no part of pydantic.
+
+The meanings are read from the sources when they are asked for. Nothing else uses them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from acp_server.schema.base import Record
+
+
+_Metaclass: Any = type(BaseModel)
+_OFFERED: Final = (FunctionType, classmethod, property)
+
+
+class Shown(_Metaclass):  # noqa: D101
+    # The class of the types. It has no docstring, for `__doc__` is that of each of them.
+
+    def __dir__(self) -> list[str]:
+        """The fields, and what was written for the types here."""
+        ours = [vars(base) for base in self.__mro__ if isinstance(base, Shown)]
+        offered = {name for names in ours for name, value in names.items() if isinstance(value, _OFFERED)}
+        return sorted({name for name in offered if not name.startswith("_")} | self.__pydantic_fields__.keys())
+
+    @property
+    def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The docstring, with a line for each field and its meaning below."""
+        said = inspect.cleandoc(vars(self).get("__doc__") or "")
+        kind = cast("type[Record]", self)
+        fields = [f"{name}: {_type_of(field)}{_meaning(kind, name, field)}" for name, field in _fields(kind)]
+        return "\n\n".join(filter(None, (said, "\n".join(fields)))) or None
+
+
+SHOWN: Final[dict[str, Any]] = {"metaclass": Shown}
+"""For the first of the types. A type checker takes a class with a metaclass that it sees for one without a hash."""
+
+
+def _fields(kind: type[Record]) -> list[tuple[str, Any]]:
+    # Extensions have a place in nearly all types: it comes last.
+    return sorted(getattr(kind, "__pydantic_fields__", {}).items(), key=lambda field: field[0] == "meta")
+
+
+def _meaning(kind: type[Record], name: str, field: Any) -> str:
+    from acp_server.schema.export import meaning_of
+    from acp_server.schema.words import OpenEnum, own_of
+
+    words = own_of(field.annotation, field.metadata)
+    known = f"One of {', '.join(words.known)}." if isinstance(words, OpenEnum) else ""
+    return "".join(f"\n    {text}" for text in (meaning_of(kind, name), known) if text)
+
+
+def _type_of(field: Any) -> str:
+    written = inspect.formatannotation(field.annotation).replace("typing.", "")
+    return written if field.is_required() else f"{written}, may be left out"
