@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import click
 
 from acp_server.apps.cli.output import StandardOutput
-from acp_server.apps.cli.screen_call import Calls, CommandOutput, Line, ShownCall, argument_lines, place_of, text_of
+from acp_server.apps.cli.screen_call import Calls, CommandOutput, Line, ShownCall, place_of, text_of
 from acp_server.safe_text import escape, masked
 from acp_server.schema import (
     AgentThoughtChunk,
@@ -264,7 +264,7 @@ class Screen:
         call = self.calls.of(request.tool_call)
         self.show_call(call)
         is_cut = self._lines(call.unseen()) | call.is_cut
-        is_cut |= self._lines(() if call.has_shown_arguments else argument_lines(call.arguments))
+        is_cut |= self._lines(call.asked())
         self._asked(call, request)
         if not is_cut:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from acp_server.safe_text import escape
@@ -36,6 +37,9 @@ MOST_CHANGED: Final = 200
 
 MOST_CHARACTERS: Final = 20_000
 """Of one argument that are shown without being asked for, the same."""
+_SHORT: Final = 60
+_ONE_LINE: Final = 160
+"""Characters of one argument, and of all, where a change says what will happen."""
 
 _MOST_CALLS: Final = 500
 """That are remembered, so that an update says only what has changed."""
@@ -186,6 +190,16 @@ class ShownCall:
                 return True
         return False
 
+    def asked(self) -> Iterator[Line]:
+        """The arguments, for a user who decides by them, and has not seen them: one line where a change that was shown
+        says what will happen."""
+        if self.has_shown_arguments:
+            return iter(())
+        arguments: Any = self.arguments
+        if not self._diffs or not isinstance(arguments, dict):
+            return argument_lines(arguments)
+        return iter([_in_short(cast("dict[str, Any]", arguments))])
+
     def last_lines(self, count: int) -> list[str]:
         """The end of what it has put out so far."""
         return self._lines_of(self.contents or ())[-count:]
@@ -280,6 +294,14 @@ def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
     for name, value in named.items():
         is_cut = not whole and len(_value(value)) > MOST_CHARACTERS
         yield from (Line(line, {"fg": "cyan"}, is_cut) for line in _argument(name, value, whole=whole))
+
+
+def _in_short(named: dict[str, Any]) -> Line:
+    """All arguments in one line, the beginnings of long ones."""
+    texts = [f"{name}: {_value(value)}" for name, value in islice(named.items(), MOST_CHANGED)]
+    line = ", ".join(escape(text[:_SHORT], exact=True).replace("\n", " ") for text in texts)
+    is_cut = len(named) > len(texts) or len(line) > _ONE_LINE or any(len(text) > _SHORT for text in texts)
+    return Line(f"{line[:_ONE_LINE]} ..." if is_cut else line, {"fg": "cyan"}, is_cut)
 
 
 def _argument_below(name: str, value: Any, *, whole: bool = False) -> list[str]:

@@ -58,7 +58,7 @@ async def prompt(turn: Turn) -> AsyncIterator[str]:
             finally:
                 with grace():
                     text = Content(content=TextContent(text="Half of it\nis done."))
-                    await turn.update(ToolCallProgress(tool_call_id="t", status="failed", content=[text]))
+                    await turn.update(ToolCall(tool_call_id="t", title="t", status="failed", content=[text]))
         case "stubborn":
             yield "stubborn"
             while True:

@@ -481,3 +481,17 @@ def test_of_very_many_commands_the_first_are_shown(written: list[str]) -> None:
     shown(AvailableCommandsUpdate(available_commands=commands))
     assert len(text_of(written).splitlines()) == 201
     assert text_of(written).splitlines()[-1] == "  ... 9,800 more commands"
+
+
+def test_with_a_change_on_the_screen_the_arguments_are_one_line(written: list[str]) -> None:
+    change = Diff(path="/a.txt", old_text="one", new_text="two")
+    asked = {"path": "a.txt", "old": "one\none", "new": "x" * 100}
+    whole = asked_about(ToolCallUpdate(tool_call_id="c", title="Edit", raw_input=asked, content=[change]))
+    lines = text_of(written).splitlines()
+    assert "    -one" in lines
+    [line] = [line for line in lines if "path: a.txt" in line]
+    assert line.startswith("    path: a.txt, old: one one, new: xxx")
+    assert line.endswith("x ...")
+    assert whole is not None
+    whole()
+    assert f"    new: {'x' * 100}" in text_of(written).splitlines()

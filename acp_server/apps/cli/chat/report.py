@@ -19,7 +19,7 @@ from acp_server.agent.log import entry
 from acp_server.apps.cli.chat.opening import Answer, NotServed
 from acp_server.apps.cli.output import StandardOutput
 from acp_server.apps.cli.screen import clean, step
-from acp_server.apps.cli.screen_call import Calls, argument_lines
+from acp_server.apps.cli.screen_call import Calls
 from acp_server.errors import AcpError, RpcError
 from acp_server.safe_text import UNSAFE
 from acp_server.schema import (
@@ -80,7 +80,7 @@ class TextReport:
         call.change(request.tool_call)
         refused = {"ask": "refused (--yes allows it)", "no": "refused (--deny)"}
         self.complain(f"? {call.title}: {refused.get(self._wish) or ('none' if answer is None else answer.name)}")
-        for line in () if call.has_shown_arguments else argument_lines(call.arguments):
+        for line in call.asked():
             self.complain(f"    {line.text}")
 
     def result(self, reason: str) -> None:
