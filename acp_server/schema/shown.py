@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from pydantic import BaseModel
-
-if TYPE_CHECKING:
-    from acp_server.schema.base import Record
-
 
 _Metaclass: Any = type(BaseModel)
 _OFFERED: Final = (FunctionType, classmethod, property)
@@ -32,7 +28,7 @@ class Shown(_Metaclass):  # noqa: D101
     def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The docstring, with a line for each field and its meaning below."""
         said = inspect.cleandoc(vars(self).get("__doc__") or "")
-        kind = cast("type[Record]", self)
+        kind: Any = self
         fields = [f"{name}: {_type_of(field)}{_meaning(kind, name, field)}" for name, field in _fields(kind)]
         return "\n\n".join(filter(None, (said, "\n".join(fields)))) or None
 
@@ -41,12 +37,12 @@ SHOWN: Final[dict[str, Any]] = {"metaclass": Shown}
 """For the first of the types. A type checker takes a class with a metaclass that it sees for one without a hash."""
 
 
-def _fields(kind: type[Record]) -> list[tuple[str, Any]]:
+def _fields(kind: Any) -> list[tuple[str, Any]]:
     # Extensions have a place in nearly all types: it comes last.
     return sorted(getattr(kind, "__pydantic_fields__", {}).items(), key=lambda field: field[0] == "meta")
 
 
-def _meaning(kind: type[Record], name: str, field: Any) -> str:
+def _meaning(kind: Any, name: str, field: Any) -> str:
     from acp_server.schema.export import meaning_of
     from acp_server.schema.words import OpenEnum, own_of
 
