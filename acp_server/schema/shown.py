@@ -15,12 +15,12 @@ _Metaclass: Any = type(BaseModel)
 _OFFERED: Final = (FunctionType, classmethod, property)
 
 
-class Shown(_Metaclass):  # noqa: D101
+class _Shown(_Metaclass):
     # The class of the types. It has no docstring, for `__doc__` is that of each of them.
 
     def __dir__(self) -> list[str]:
         """The fields, and what was written for the types here."""
-        ours = [vars(base) for base in self.__mro__ if isinstance(base, Shown)]
+        ours = [vars(base) for base in self.__mro__ if isinstance(base, _Shown)]
         offered = {name for names in ours for name, value in names.items() if isinstance(value, _OFFERED)}
         return sorted({name for name in offered if not name.startswith("_")} | self.__pydantic_fields__.keys())
 
@@ -33,7 +33,7 @@ class Shown(_Metaclass):  # noqa: D101
         return "\n\n".join(filter(None, (said, "\n".join(fields)))) or None
 
 
-SHOWN: Final[dict[str, Any]] = {"metaclass": Shown}
+SHOWN: Final[dict[str, Any]] = {"metaclass": _Shown}
 """For the first of the types. A type checker takes a class with a metaclass that it sees for one without a hash."""
 
 

@@ -14,12 +14,17 @@ from acp_server.testing import talk
 from .blocks import DOCS, blocks, run
 
 pytestmark = pytest.mark.anyio
-STEPS = ["read", "tool", "plan", "whole"]
+STEPS: dict[str, Callable[[], dict[str, Any]]] = {
+    "read": lambda: run("tutorial.md", "read"),
+    "tool": lambda: run("tutorial.md", "tool"),
+    "plan": lambda: run("tutorial.md", "plan"),
+    "whole": lambda: run("tutorial.md", "whole"),
+}
 LINE = "x = 1  # TODO: a better name"
 
 
 def step(name: str) -> Any:
-    agent = run("tutorial.md", name)["agent"]
+    agent = STEPS[name]()["agent"]
     agent.store = MemoryStore()
     return agent
 
@@ -33,7 +38,7 @@ async def test_the_first_step_shows_the_lines() -> None:
         assert await session.ask("a.py") == f"- {LINE}\n"
 
 
-@pytest.mark.parametrize("name", STEPS[1:])
+@pytest.mark.parametrize("name", [*STEPS][1:])
 @pytest.mark.parametrize(("permission", "written"), [("allow", "- a better name\n"), ("reject", None)])
 async def test_the_list_is_written_with_approval_alone(name: str, permission: Any, written: str | None) -> None:
     files = {"a.py": LINE}
