@@ -51,10 +51,11 @@ class Agent:
     tools are kept; by default they hold until the session is closed. `sessions`: what clients can do with sessions
     beyond new ones, all by default; what is not there is not announced, and refused. On version 2 only `delete` and
     `additional_directories` can be left out. `versions`: of the protocol, of which each client
-    gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
-    runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. `history`: False for an agent that
-    has a log of its own; nothing of its turns is kept, and `replay` shows a session that is loaded. Raises UsageError
-    for anything else in these, and for `mcp=True` without the extra. `tools` is what it can do for a model.
+    gets the highest that both know. `second_prompts`: what becomes of a prompt that arrives while a turn runs: `hold`
+    it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1 refuses
+    it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is kept,
+    and `replay` shows a session that is loaded. Raises UsageError for anything else in these, and for `mcp=True` without
+    the extra. `tools` is what it can do for a model.
     """
 
     tools: Toolbox
@@ -73,7 +74,7 @@ class Agent:
         approvals: Approvals | None = None,
         sessions: Iterable[Literal["load", "resume", "list", "close", "delete", "additional_directories"]] = SESSIONS,
         versions: Iterable[Literal[1, 2]] = (1, 2),
-        second_prompts: Literal["hold", "refuse", "steer"] = "hold",
+        second_prompts: Literal["hold", "refuse", "steer"] | None = None,
         history: bool = True,
     ) -> None:
         values.check_texts(name, version, title)
@@ -131,8 +132,8 @@ class Agent:
         `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
         answered -32603 and logged, a `ToolFailed` with its text; a `TimeoutError` -32800, an `RpcError` as it is.
 
-        Turns of one session run one at a time: a prompt that arrives while another runs is refused, and a prompt
-        that arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
+        Turns of one session run one at a time: a prompt that arrives while another runs is refused or held, see
+        `second_prompts` of `Agent`. Behind a cancelled turn, which cleans up, it waits within `Limits.grace`.
         """
         if self._prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")

@@ -75,8 +75,8 @@ class AgentDefinition:
     prompt: PromptHandler | None = None
     steer: SteeringHandler | None = None
     """Takes what the user says while a turn runs."""
-    second_prompts: Literal["hold", "refuse", "steer"] = "hold"
-    """What becomes of a prompt that arrives while a turn runs, on version 2."""
+    second_prompts: Literal["hold", "refuse", "steer"] | None = None
+    """What becomes of a prompt that arrives while a turn runs; None: version 1 refuses it, version 2 holds it."""
     commands: Callable[[], Sequence[AvailableCommand]] | None = None
     """The slash commands of each session, unless its handlers offer others."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
@@ -133,7 +133,7 @@ class AgentDefinition:
             raise UsageError(f"sessions can have {', '.join(SESSIONS)}, and not {', '.join(sorted(unknown))}")
         if not self.versions or {*self.versions} - {1, 2}:
             raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
-        if self.second_prompts not in ("hold", "refuse", "steer"):
+        if self.second_prompts not in (None, "hold", "refuse", "steer"):
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 
     def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
