@@ -52,10 +52,10 @@ class Agent:
     beyond new ones, all by default; what is not there is not announced, and refused. On version 2 only `delete` and
     `additional_directories` can be left out. `versions`: of the protocol, of which each client
     gets the highest that both know. `second_prompts`: what becomes of a prompt that arrives while a turn runs: `hold`
-    it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1 refuses
-    it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is kept,
-    and `replay` shows a session that is loaded. Raises UsageError for anything else in these, and for `mcp=True` without
-    the extra. `tools` is what it can do for a model.
+    it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1
+    refuses it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is
+    kept, and `replay` shows a session that is loaded. Raises UsageError for anything else in these, and for `mcp=True`
+    without the extra. `tools` is what it can do for a model.
     """
 
     tools: Toolbox
@@ -351,7 +351,9 @@ class Agent:
         its session (`Session.set_modes`).
 
         `as_option`: whether version 1 is also told of them as a config option. Clients that know config options show
-        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone."""
+        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone.
+        An option of your own with the category `mode` takes its place, and is yours to keep in step.
+        """
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
         self._definition.modes_as_option = values.switch("as_option", as_option)
 
