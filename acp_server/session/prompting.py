@@ -34,6 +34,7 @@ from acp_server.session.repeated import cancelled_before, unrepeated
 from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
+from acp_server.store.session_store import loaded
 from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.generators import drain
 from acp_server.tasks.tree import NOTHING
@@ -178,7 +179,7 @@ class Unopened(Follower):
         """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
         unknown = not_found(self._session_id)
         # Where clients have to log in, a client that has not done so learns nothing of what is kept.
-        if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
+        if self._definition.auth_required or await loaded(self._definition.store, self._session_id) is None:
             raise unknown
         raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
 

@@ -202,7 +202,8 @@ class Turn(TurnUpdates):
     @stop_reason.setter
     def stop_reason(self, reason: OwnStopReason) -> None:
         if reason not in get_args(OwnStopReason):
-            raise UsageError(f"{reason!r} is not one of {', '.join(get_args(OwnStopReason))}")
+            reasons = ", ".join(get_args(OwnStopReason))
+            raise UsageError(f"{reason!r} is not one of {reasons}; session.cancel(Cause.USER) ends it as cancelled")
         self._stop_reason = reason
 
     @property
