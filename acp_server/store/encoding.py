@@ -17,6 +17,9 @@ from acp_server.wire import codec
 VERSION: Final = 1
 """What this version of the package writes, and the newest that it reads."""
 
+_FLAGS: Final = ("unused", "named", "archived")
+"""Written only where they are true."""
+
 T = TypeVar("T")
 
 
@@ -39,7 +42,8 @@ def decode_session(data: bytes) -> SessionRecord:
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
     """All of a session but its turns."""
-    more = {"spelled": record.spelled, "unused": record.unused or None, "begins": record.begins}
+    flags = {name: getattr(record, name) or None for name in _FLAGS}
+    more = {"spelled": record.spelled, **flags, "begins": record.begins}
     return {
         "version": VERSION,
         "id": record.id,
@@ -63,7 +67,7 @@ def session_of(fields: dict[str, Any]) -> SessionRecord:
         id=_of(str, fields, "id"),
         cwd=_of(str, fields, "cwd"),
         spelled=None if spelled is None else _is(str, spelled),
-        unused=_is(bool, fields.get("unused", False)),
+        **{name: _is(bool, fields.get(name, False)) for name in _FLAGS},
         begins=None if begins is None else _is(str, begins),
         additional_directories=[_is(str, path) for path in _list(fields.get("additionalDirectories", []))],
         title=None if title is None else _is(str, title),
@@ -175,13 +179,13 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it;
-    None if they were not read."""
+    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it, or
+    what reads them; None if they were not read."""
 
     id: str
     running: bool
     head: bytes
-    contents: bytes | Sequence[bytes] | None
+    contents: bytes | Sequence[bytes] | Callable[[], bytes] | None
 
 
 def session_row(record: SessionRecord) -> SessionRow:
@@ -229,12 +233,13 @@ def _parts(head: bytes) -> Changes:
 
 def turn_row(turn: TurnRecord) -> TurnRow:
     """The turn as it is now."""
-    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.pieces)
+    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.unread or turn.pieces)
 
 
 def joined(row: TurnRow) -> bytes:
     """The turn's contents."""
-    return row.contents if isinstance(row.contents, bytes) else b"".join(row.contents or ())
+    contents = row.contents() if callable(row.contents) else row.contents
+    return contents if isinstance(contents, bytes) else b"".join(contents or ())
 
 
 def turn_from(row: TurnRow, read: Callable[[], bytes]) -> TurnRecord:

@@ -131,7 +131,7 @@ ALONE_V2 = {
 }
 """Definitions that the published schema does not have, and why."""
 
-THEIRS_ALONE = dict.fromkeys(
+THEIRS_ALONE: Mapping[str, str] = dict.fromkeys(
     ("RunningStateUpdate", "RequiresActionStateUpdate", "IdleStateUpdate", "ErrorStopReason"), STATE
 )
 """Definitions that we do not have, and why."""
