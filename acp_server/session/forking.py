@@ -33,10 +33,13 @@ async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | No
 
 def _wanted(params: dict[str, Any]) -> dict[str, Any] | None:
     """The place that is asked for, if it is said in a form that is known here."""
-    place: Any = params
+    place: dict[str, Any] = params
     for key in ("_meta", "jetbrains", "air", "fork"):
-        place = cast("dict[str, Any]", place).get(key) if isinstance(place, dict) else None
-    return cast("dict[str, Any]", place) if isinstance(place, dict) and place.get("version") == 1 else None
+        inner = place.get(key)
+        if not isinstance(inner, dict):
+            return None
+        place = cast("dict[str, Any]", inner)
+    return place if place.get("version") == 1 else None
 
 
 def _find(turns: list[TurnRecord], wanted: dict[str, Any]) -> TurnRecord | None:

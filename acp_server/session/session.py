@@ -111,6 +111,8 @@ class Session:
         self._mcp_host = definition.mcp_host
         self.keeps_history: bool = definition.history
         """Whether its turns are kept, see `Agent`."""
+        self.tells_usage: bool = definition.has("end_turn_usage")
+        """Whether the end of a turn has a member `usage`, which is unstable."""
         self.data = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection."""

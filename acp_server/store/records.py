@@ -53,11 +53,36 @@ class TurnError(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens that a turn has cost, as its agent reports them."""
+    """Tokens that a turn has cost, as its agent reports them. None: not reported."""
 
     input: int
     output: int
     total: int
+    thought: int | None = None
+    """Of the output, what the model thought."""
+    cached_read: int | None = None
+    """Of the input, what came from a cache."""
+    cached_write: int | None = None
+    """Of the input, what went into a cache."""
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum. What neither reports is not reported."""
+        pairs = zip(self, other, strict=True)
+        return Usage(*(None if one is None and two is None else (one or 0) + (two or 0) for one, two in pairs))  # pyright: ignore[reportArgumentType]
+
+    def to_wire(self) -> dict[str, int]:
+        """As `Usage` of the protocol (unstable: end of turn token usage)."""
+        return {f"{_WIRE[name]}Tokens": count for name, count in self._asdict().items() if count is not None}
+
+
+_WIRE: Final = {
+    "input": "input",
+    "output": "output",
+    "total": "total",
+    "thought": "thought",
+    "cached_read": "cachedRead",
+    "cached_write": "cachedWrite",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,6 +396,8 @@ class SessionRecord:
     """What its user has typed first, for lists of sessions without a title."""
     named: bool = False
     """Whether its title is the user's, which no title of the agent's replaces."""
+    cost: tuple[float, str] | None = None
+    """What its turns have cost so far, as amount and currency, if the agent knows."""
     archived: bool = False
     """Whether the user has put it away, so that it is not listed unless that is asked for."""
     data: Any = field(default=None, repr=False)

@@ -29,7 +29,8 @@ def instructions(mode: str = "append", *blocks: Any) -> dict[str, Any]:
 
 
 async def test_the_modes_that_are_taken_are_announced() -> None:
-    for takes, announced in ((None, None), ("append", {}), ("override", {"mode": {"override": {}}})):
+    forms: list[tuple[Any, Any]] = [(None, None), ("append", {}), ("override", {"mode": {"override": {}}})]
+    for takes, announced in forms:
         async with editing(agent(takes), initialize=False) as editor:
             capabilities = (await editor.initialize())["agentCapabilities"]["sessionCapabilities"]
             assert capabilities.get("systemPrompt") == announced
