@@ -91,7 +91,7 @@ _NAMES = {
         "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
         "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities UnknownAuthMethod"
     ),
-    "features": "FEATURES Feature",
+    "features": "ABSENT FEATURES PUBLISHED Feature Release",
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
     "reading": "explain from_wire",
     "session": (

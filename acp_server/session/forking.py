@@ -1,7 +1,7 @@
 """How much of a session a fork of it begins with, as the client says it.
 
-The protocol forks a whole session. Editors that fork at a message say so in `_meta` (JetBrains AIR): by the message's
-id, or, since not all agents give ids, by the hash of the text of an answer and which of several equal ones it is.
+The protocol forks a whole session. Editors that fork at a message say so in `_meta` (JetBrains AIR), by the message's
+id. Not all agents give ids, so they also send the hash of the message's text, and which of several equal texts it is.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class Session:
     session that `Agent.open_session` has opened from another."""
 
     system_prompt: SystemPrompt | None = None
-    """The client's instructions for the session, as it was opened this time (ACP, Client System Prompt). None if there
-    are none, as always without `Agent(system_prompt=...)`."""
+    """The client's instructions for the session, as it was opened this time (ACP, Client System Prompt). None without
+    any, as always without `Agent(system_prompt=...)`."""
 
     _UPDATES: ClassVar[type[Updates]] = Updates
     _CLIENT: ClassVar[type[Client]] = Client
