@@ -68,3 +68,17 @@ async def test_what_an_agent_does_not_announce_is_not_asked_of_it(version: Liter
         ):
             with pytest.raises(CapabilityMissing):
                 await ask()
+
+
+@VERSIONS
+async def test_a_client_has_the_tokens_of_a_turn(version: Literal[1, 2]) -> None:
+    thrifty = Agent("thrifty", unstable={"end_turn_usage"})
+
+    @thrifty.prompt
+    async def prompt(turn: Turn) -> None:
+        turn.add_usage(input_tokens=3, output_tokens=1, thought_tokens=1)
+
+    async with talk(thrifty, version=version) as session:
+        result = await session.run("a")
+        assert result.usage is not None
+        assert (result.usage.total_tokens, result.usage.thought_tokens) == (4, 1)
