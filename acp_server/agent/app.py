@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from acp_server.agent.commands import Commands
     from acp_server.schema.config_options import SessionMode
+    from acp_server.schema.features import Unstable
     from acp_server.schema.session import McpServer
     from acp_server.session.definition import PromptHandler
     from acp_server.session.session import Session
@@ -54,8 +55,10 @@ class Agent:
     gets the highest that both know. `second_prompts`: what becomes of a prompt that arrives while a turn runs: `hold`
     it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1
     refuses it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is
-    kept, and `replay` shows a session that is loaded. Raises UsageError for anything else in these, and for `mcp=True`
-    without the extra. `tools` is what it can do for a model.
+    kept, and `replay` shows a session that is loaded. `system_prompt`: whether it takes instructions of the client, see
+    `Session.instructions`: to `append` them to its own, or also to `override` these. `unstable`: features of the
+    protocol that may still change, see `schema.FEATURES`. Raises UsageError for anything else in these, and for
+    `mcp=True` without the extra. `tools` is what it can do for a model.
     """
 
     tools: Toolbox
@@ -76,6 +79,8 @@ class Agent:
         versions: Iterable[Literal[1, 2]] = (1, 2),
         second_prompts: Literal["hold", "refuse", "steer"] | None = None,
         history: bool = True,
+        system_prompt: Literal["append", "override"] | None = None,
+        unstable: Iterable[Unstable] = (),
     ) -> None:
         values.check_texts(name, version, title)
         self.name = name
@@ -94,12 +99,18 @@ class Agent:
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
             history=values.switch("history", history),
+            system_prompt=system_prompt,
+            unstable=frozenset(values.several("unstable", unstable, str)),
+            is_open=self._is_open,
         )
         self._sides: dict[Peer, AgentSide] = {}
         self._prompt: PromptHandler | None = None
         self._commands: Commands | None = None
         if self._connects:
             self.session(handlers.connecting(values.several("mcp_trusted", mcp_trusted, str)))
+
+    def _is_open(self, session_id: str) -> bool:
+        return any(side.has(session_id) for side in self._sides.values())
 
     @property
     def store(self) -> SessionStore:

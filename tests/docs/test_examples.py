@@ -309,20 +309,20 @@ async def test_clients_lasting(tmp_path: Path, forks: Prefork) -> None:
     assert chat.agent.process.exit_code == 0
 
 
-async def test_clients_knows_and_fork() -> None:
+async def test_clients_knows_and_draft() -> None:
     example = run("clients.md", "knows")
-    fork = run("clients.md", "fork")["fork"]
+    branch = run("clients.md", "draft")["branch"]
     here, there = memory_pair()
     async with ScriptedAgent(there) as peer, connect_agent(here) as agent:
         peer.answer("session/new", {"sessionId": "s1"})
-        peer.answer("session/fork", {"sessionId": "s2"})
+        peer.answer("_example.org/branch", {"sessionId": "s2"})
         session = await example["begin"](agent, "/project")
         update = {"sessionUpdate": "session_info_update", "title": "t"}
         await peer.notify("session/update", {"sessionId": "s1", "update": update})
         await peer.barrier()
         assert example["seen"] == ["s1: session_info_update"]
-        assert (await fork(agent, session)).id == "s2"
-        assert peer.all("session/fork")[0]["params"] == {"sessionId": "s1", "cwd": "/project", "mcpServers": []}
+        assert (await branch(agent, session)).id == "s2"
+        assert peer.all("_example.org/branch")[0]["params"] == {"sessionId": "s1", "cwd": "/project"}
 
 
 async def test_clients_settings() -> None:

@@ -43,7 +43,7 @@ OFFERED: dict[type, set[str]] = {
     },
     Session: {
         *("answer", "call", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
-        *("mcp_servers", "opening", "origin", "roots"),
+        *("instructions", "mcp_servers", "opening", "origin", "roots", "system_prompt"),
         *("save", "set_commands", "set_config", "set_mode", "set_modes", "set_options", "set_title", "turn"),
         "update",
     },
@@ -59,6 +59,7 @@ OFFERED: dict[type, set[str]] = {
             "load_session",
         ),
         *("logout", "new_session", "notify", "open_session", "process", "request", "resume_session", "start"),
+        *("archive_session", "fork_session", "session_status", "set_title", "unarchive_session"),
     },
     RemoteSession: {
         *("ask", "cancel", "cancel_terminal", "cancel_tool_call", "close", "delete", "on_update", "prompt", "response"),
