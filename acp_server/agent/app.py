@@ -159,6 +159,16 @@ class Agent:
         assert handler is not None
         self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
 
+    @values.bare
+    def admit(self, function: F) -> F:
+        """Register a function of the `Turn`, called for each prompt before it is part of its session: for rate limits,
+        budgets, rules for content. What it raises is the answer to the prompt, an `RpcError` as it is; nothing of such
+        a prompt is kept or given to a model. Version 2 answers the request so, and begins no work."""
+        if self._definition.admit is not None:
+            raise UsageError("there is a second @agent.admit; an agent can have only one")
+        self._definition.admit = handlers.deciding(function, "admission handler", "turn")
+        return function
+
     @values.early
     def command(
         self, name: str, *, hint: str | None = None, description: str | None = None

@@ -91,6 +91,8 @@ class AgentDefinition:
     mcp_host: Callable[[Session], McpHost] | None = None
     """Makes what connects to the MCP servers of a session."""
     prompt: PromptHandler | None = None
+    admit: Callable[[Turn], Awaitable[None]] | None = None
+    """Looks at a prompt before it is part of its session."""
     steer: SteeringHandler | None = None
     """Takes what the user says while a turn runs."""
     second_prompts: Literal["hold", "refuse", "steer"] | None = None

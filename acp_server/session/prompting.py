@@ -75,6 +75,8 @@ class Prompt(Follower):
         error = None
         try:
             if self._session.turns[0] is turn or await self._comes():
+                if self._session.admit is not None:
+                    await self._session.admit(turn)
                 with self._begin():
                     answering = self._handler(turn)
                     if isinstance(answering, AsyncGeneratorType):

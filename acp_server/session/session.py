@@ -111,6 +111,8 @@ class Session:
         self._mcp_host = definition.mcp_host
         self.keeps_history: bool = definition.history
         """Whether its turns are kept, see `Agent`."""
+        self.admit = definition.admit
+        """Looks at each prompt before it is part of the session; None if nothing does."""
         self.tells_usage: bool = definition.has("end_turn_usage")
         """Whether the end of a turn has a member `usage`, which is unstable."""
         self.data = None

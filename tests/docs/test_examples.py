@@ -46,6 +46,16 @@ def test_every_link_in_the_guides_leads_somewhere() -> None:
 # agents.md
 
 
+async def test_agents_admission() -> None:
+    example = run("agents.md", "admission")
+    async with editing(example["agent"]) as editor:
+        session = await editor.open()
+        await editor.ask(session)
+        assert editor.said(session) == ["This is prompt 1."]
+        example["prompts"]["today"] = 100
+        assert (await editor.ask(session))["code"] == -31001
+
+
 async def test_agents_whole() -> None:
     async with opened("whole") as (editor, session, _):
         assert await editor.ask(session, "one two") == END_TURN

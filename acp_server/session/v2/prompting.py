@@ -58,6 +58,10 @@ class Insertion(Follower):
             if self._call.is_cancelled:
                 # The cancel came as the wait was over, and has not ended it.
                 raise RequestCancelled
+        if self._session.admit is not None:
+            await self._session.admit(turn)
+            if self._call.is_cancelled:
+                raise RequestCancelled
         # Nothing waits from here on: from now on a cancel of the request is late and changes nothing.
         self._work.begin()
         return {"messageId": turn.id}
