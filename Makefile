@@ -102,10 +102,16 @@ docs: $(READY)
 	@$(BIN)/python docs/site_links.py build/site
 
 # The suite has a copy of its own: it is a distribution by itself.
+# ARGS="--against SOURCE..." compares with published schemas instead: files, packages, or npm:NAME@VERSION.
 schema: $(READY)
-	@$(BIN)/acp-server schema $(ARGS) protocol_schemas conformance/acp_conformance/core/schemas
+ifneq ($(filter --against,$(ARGS)),)
+	@$(BIN)/python -m tests.schema.watch $(filter-out --against,$(ARGS))
+else
+	@$(BIN)/acp-server schema $(ARGS) protocol_schemas
+	@$(BIN)/acp-server schema --stable $(ARGS) conformance/acp_conformance/core/schemas
 	@$(BIN)/python -m tests.conformance.core.published $(ARGS)
 	@$(BIN)/python docs/schema_page.py $(ARGS)
+endif
 
 conformance: $(READY)
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory

@@ -38,13 +38,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent as Agent
     from acp_server.agent.serve import serve as serve
+    from acp_server.agent.serve import serve_stdio as serve_stdio
     from acp_server.errors import AcpError as AcpError
     from acp_server.errors import AuthRequired as AuthRequired
     from acp_server.errors import CapabilityMissing as CapabilityMissing
     from acp_server.errors import ConnectionClosed as ConnectionClosed
+    from acp_server.errors import EncodeError as EncodeError
     from acp_server.errors import InternalError as InternalError
     from acp_server.errors import InvalidParams as InvalidParams
     from acp_server.errors import InvalidRequest as InvalidRequest
+    from acp_server.errors import MalformedResponse as MalformedResponse
     from acp_server.errors import MethodNotFound as MethodNotFound
     from acp_server.errors import RequestCancelled as RequestCancelled
     from acp_server.errors import RequestTimeout as RequestTimeout
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from acp_server.store.records import TurnRecord as TurnRecord
     from acp_server.store.session_store import Page as Page
     from acp_server.store.session_store import SessionStore as SessionStore
+    from acp_server.store.session_store import TurnJournal as TurnJournal
     from acp_server.store.sqlite_store import SqliteStore as SqliteStore
     from acp_server.tasks.cause import Cause as Cause
     from acp_server.tasks.grace import grace as grace
@@ -89,11 +93,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "agent.app": "Agent",
-    "agent.serve": "serve",
+    "agent.serve": "serve serve_stdio",
     "errors": (
-        "AcpError AuthRequired CapabilityMissing ConnectionClosed InternalError InvalidParams InvalidRequest "
-        "MethodNotFound RequestCancelled RequestTimeout ResourceNotFound RpcError SessionClosed ToolCancelled "
-        "ToolError ToolFailed ToolRejected TurnEnded UsageError"
+        "AcpError AuthRequired CapabilityMissing ConnectionClosed EncodeError InternalError InvalidParams "
+        "InvalidRequest MalformedResponse MethodNotFound RequestCancelled RequestTimeout ResourceNotFound RpcError "
+        "SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded UsageError"
     ),
     "peer.answer": "Answer",
     "peer.connection": "Connection",
@@ -106,7 +110,7 @@ _NAMES = {
     "session.terminal": "Terminal",
     "session.turn": "Turn",
     "store.memory": "MemoryStore",
-    "store.session_store": "Page SessionStore",
+    "store.session_store": "Page SessionStore TurnJournal",
     "store.history": "Message",
     "store.records": "SessionRecord ToolResult TurnRecord",
     "store.sqlite_store": "SqliteStore",

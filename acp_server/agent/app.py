@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from acp_server.agent.commands import Commands
     from acp_server.schema.config_options import SessionMode
+    from acp_server.schema.features import Unstable
     from acp_server.schema.session import McpServer
     from acp_server.session.definition import PromptHandler
     from acp_server.session.session import Session
@@ -51,10 +52,13 @@ class Agent:
     tools are kept; by default they hold until the session is closed. `sessions`: what clients can do with sessions
     beyond new ones, all by default; what is not there is not announced, and refused. On version 2 only `delete` and
     `additional_directories` can be left out. `versions`: of the protocol, of which each client
-    gets the highest that both know. `second_prompts`: what becomes on version 2 of a prompt that arrives while a turn
-    runs: `hold` it until the turn is over, `refuse` it, or `steer` the turn with it. `history`: False for an agent that
-    has a log of its own; nothing of its turns is kept, and `replay` shows a session that is loaded. Raises UsageError
-    for anything else in these, and for `mcp=True` without the extra. `tools` is what it can do for a model.
+    gets the highest that both know. `second_prompts`: what becomes of a prompt that arrives while a turn runs: `hold`
+    it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1
+    refuses it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is
+    kept, and `replay` shows a session that is loaded. `system_prompt`: whether it takes instructions of the client, see
+    `Session.instructions`: to `append` them to its own, or also to `override` these. `unstable`: features of the
+    protocol that may still change, see `schema.FEATURES`. Raises UsageError for anything else in these, and for
+    `mcp=True` without the extra. `tools` is what it can do for a model.
     """
 
     tools: Toolbox
@@ -73,8 +77,10 @@ class Agent:
         approvals: Approvals | None = None,
         sessions: Iterable[Literal["load", "resume", "list", "close", "delete", "additional_directories"]] = SESSIONS,
         versions: Iterable[Literal[1, 2]] = (1, 2),
-        second_prompts: Literal["hold", "refuse", "steer"] = "hold",
+        second_prompts: Literal["hold", "refuse", "steer"] | None = None,
         history: bool = True,
+        system_prompt: Literal["append", "override"] | None = None,
+        unstable: Iterable[Unstable] = (),
     ) -> None:
         values.check_texts(name, version, title)
         self.name = name
@@ -93,12 +99,18 @@ class Agent:
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
             history=values.switch("history", history),
+            system_prompt=system_prompt,
+            unstable=frozenset(values.several("unstable", unstable, str)),
+            is_open=self._is_open,
         )
         self._sides: dict[Peer, AgentSide] = {}
         self._prompt: PromptHandler | None = None
         self._commands: Commands | None = None
         if self._connects:
             self.session(handlers.connecting(values.several("mcp_trusted", mcp_trusted, str)))
+
+    def _is_open(self, session_id: str) -> bool:
+        return any(side.has(session_id) for side in self._sides.values())
 
     @property
     def store(self) -> SessionStore:
@@ -131,8 +143,8 @@ class Agent:
         `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
         answered -32603 and logged, a `ToolFailed` with its text; a `TimeoutError` -32800, an `RpcError` as it is.
 
-        Turns of one session run one at a time: a prompt that arrives while another runs is refused, and a prompt
-        that arrives while a cancelled one cleans up waits for it, within `Limits.grace`.
+        Turns of one session run one at a time: a prompt that arrives while another runs is refused or held, see
+        `second_prompts` of `Agent`. Behind a cancelled turn, which cleans up, it waits within `Limits.grace`.
         """
         if self._prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")
@@ -146,6 +158,16 @@ class Agent:
             handler = self._commands.before(handler)
         assert handler is not None
         self._definition.prompt = handlers.behind_servers(handler) if self._connects else handler
+
+    @values.bare
+    def admit(self, function: F) -> F:
+        """Register a function of the `Turn`, called for each prompt before it is part of its session: for rate limits,
+        budgets, rules for content. What it raises is the answer to the prompt, an `RpcError` as it is; nothing of such
+        a prompt is kept or given to a model. Version 2 answers the request so, and begins no work."""
+        if self._definition.admit is not None:
+            raise UsageError("there is a second @agent.admit; an agent can have only one")
+        self._definition.admit = handlers.deciding(function, "admission handler", "turn")
+        return function
 
     @values.early
     def command(
@@ -353,7 +375,9 @@ class Agent:
         its session (`Session.set_modes`).
 
         `as_option`: whether version 1 is also told of them as a config option. Clients that know config options show
-        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone."""
+        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone.
+        An option of your own with the category `mode` takes its place, and is yours to keep in step.
+        """
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
         self._definition.modes_as_option = values.switch("as_option", as_option)
 

@@ -49,13 +49,15 @@ def check_command(name: Any) -> None:
 
 
 def check_own_method(name: str) -> None:
-    """Raise UsageError if the name is that of a method of the protocol, in any version of it."""
+    """Raise UsageError if the name is that of a stable method of the protocol, in any version of it."""
     if name.startswith("_"):
         return  # the protocol has none of those, nor ever will
+    from acp_server.schema.features import FEATURES
     from acp_server.schema.methods import METHODS
     from acp_server.schema.v2.methods import METHODS as METHODS_V2
 
-    if name in METHODS or name in METHODS_V2:
+    unstable = {method for each in FEATURES.values() if each.state == "unstable" for method in each.methods}
+    if name not in unstable and (name in METHODS or name in METHODS_V2):
         raise UsageError(
             f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
             "is to answer it for every client, in the protocol's form"

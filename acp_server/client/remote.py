@@ -35,6 +35,7 @@ from acp_server.peer.stream import Stream
 from acp_server.processes.child import ChildProcess
 from acp_server.schema import (
     PROTOCOL_VERSION,
+    ArchiveSessionRequest,
     AuthenticateRequest,
     AuthenticateResponse,
     CancelNotification,
@@ -43,6 +44,7 @@ from acp_server.schema import (
     CloseSessionResponse,
     DeleteSessionRequest,
     DeleteSessionResponse,
+    ForkSessionRequest,
     Implementation,
     InitializeRequest,
     InitializeResponse,
@@ -56,6 +58,12 @@ from acp_server.schema import (
     NewSessionResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
+    SessionStatusRequest,
+    SessionStatusResponse,
+    SetSessionTitleRequest,
+    SetSessionTitleResponse,
+    SystemPrompt,
+    UnarchiveSessionRequest,
 )
 from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS
 from acp_server.schema.reading import read_result
@@ -72,6 +80,10 @@ CLOSE_SECONDS: Final = 60.0
 """How long an agent may take to close a session that is not wanted, before the request is withdrawn."""
 
 _CLOSE: Final = METHODS["session/close"].capability
+
+_TAKES_PROMPTS: Final = "agentCapabilities.sessionCapabilities.systemPrompt"
+_SYSTEM_PROMPT: Final = (_TAKES_PROMPTS, f"{_TAKES_PROMPTS}.mode.override")
+"""What an agent announces that adds a system prompt to its own, and that takes it in the place of its own."""
 
 
 class _NotStarted:
@@ -230,12 +242,14 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
+        system_prompt: SystemPrompt | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session in the folder `cwd` (ACP, Session Setup)."""
+        """Open a session in the folder `cwd` (ACP, Session Setup). `system_prompt`: your instructions, for agents that
+        announce that they take any, in the same way when a session is taken up or forked."""
         folder = absolute(cwd)
-        setup = self._setup("session/new", mcp_servers, additional_directories)
+        setup = self._setup("session/new", mcp_servers, additional_directories, system_prompt)
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
         with self._router.expecting():
             response: NewSessionResponse = await self.link.call("session/new", request, on_late=self._close_unwanted)
@@ -251,11 +265,12 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
+        system_prompt: SystemPrompt | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Take up a session again; `on_update` gets its history before this returns (ACP, Session Setup)."""
-        setup = self._setup("session/load", mcp_servers, additional_directories)
+        setup = self._setup("session/load", mcp_servers, additional_directories, system_prompt)
         request = LoadSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/load", request, on_update)
 
@@ -266,13 +281,32 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
+        system_prompt: SystemPrompt | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Take up a session again without its history (ACP, Session Setup)."""
-        setup = self._setup("session/resume", mcp_servers, additional_directories)
+        setup = self._setup("session/resume", mcp_servers, additional_directories, system_prompt)
         request = ResumeSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/resume", request, on_update)
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str | os.PathLike[str],
+        *,
+        mcp_servers: Sequence[McpServer] = (),
+        additional_directories: Sequence[str | os.PathLike[str]] = (),
+        system_prompt: SystemPrompt | None = None,
+        on_update: OnUpdate | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> RemoteSession:
+        """Open a session that begins with what another one has said, which goes on as it was (unstable: session
+        fork)."""
+        setup = self._setup("session/fork", mcp_servers, additional_directories, system_prompt)
+        self.link.need("session/fork", METHODS["session/fork"].capability)
+        request = ForkSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
+        return await self.open_session("session/fork", request.to_wire(), on_update=on_update)
 
     async def open_session(
         self,
@@ -319,11 +353,39 @@ class RemoteAgent:
         cwd: str | os.PathLike[str] | None = None,
         cursor: str | None = None,
         *,
+        archived: Literal["exclude", "include", "only"] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> ListSessionsResponse:
-        """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List)."""
+        """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List). `archived`: for
+        agents that announce `archive` (unstable)."""
         folder = None if cwd is None else absolute(cwd)
-        return await self.link.call("session/list", ListSessionsRequest(cwd=folder, cursor=cursor, meta=meta))
+        if archived is not None:
+            self.link.need("session/list", METHODS["session/archive"].capability)
+        request = ListSessionsRequest(cwd=folder, cursor=cursor, archived=archived, meta=meta)
+        return await self.link.call("session/list", request)
+
+    async def set_title(self, session_id: str, title: str) -> str:
+        """Name a session of the agent's list: the title as it is stored (unstable: session title)."""
+        request = SetSessionTitleRequest(session_id=session_id, title=title)
+        response: SetSessionTitleResponse = await self.link.call("session/set_title", request)
+        return response.title
+
+    async def archive_session(self, session_id: str) -> None:
+        """Put a session away; an open one is closed, as by `close_session` (unstable: session archive)."""
+        if (session := self.sessions.get(session_id)) is not None:
+            session.cancel()
+        await self._end("session/archive", ArchiveSessionRequest(session_id=session_id))
+
+    async def unarchive_session(self, session_id: str) -> None:
+        """List a session again that was put away (unstable: session archive)."""
+        await self.link.call("session/unarchive", UnarchiveSessionRequest(session_id=session_id))
+
+    async def session_status(self, session_id: str) -> str:
+        """`open` if some client of the agent has the session open, else `saved` (unstable: session status)."""
+        response: SessionStatusResponse = await self.link.call(
+            "session/status", SessionStatusRequest(session_id=session_id)
+        )
+        return response.status
 
     async def close_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
         """Make the agent cancel what the session does and free what it holds (ACP, Session Setup)."""
@@ -395,7 +457,11 @@ class RemoteAgent:
         return turn is not None and turn.cancelled
 
     def _setup(
-        self, method: str, mcp_servers: Sequence[McpServer], directories: Sequence[str | os.PathLike[str]]
+        self,
+        method: str,
+        mcp_servers: Sequence[McpServer],
+        directories: Sequence[str | os.PathLike[str]],
+        system_prompt: SystemPrompt | None,
     ) -> dict[str, Any]:
         fields: dict[str, Any] = {"mcp_servers": list(mcp_servers)}
         needed = [MEMBER_CAPABILITIES["McpServer"].get(server.type or "stdio") for server in mcp_servers]
@@ -404,6 +470,9 @@ class RemoteAgent:
         if directories:
             fields["additional_directories"] = [absolute(directory) for directory in directories]
             needed.append("agentCapabilities.sessionCapabilities.additionalDirectories")
+        if system_prompt is not None:
+            fields["system_prompt"] = system_prompt
+            needed.append(_SYSTEM_PROMPT[system_prompt.mode == "override"])
         for capability in needed:
             self.link.need(method, capability)
         return fields
@@ -418,7 +487,9 @@ class RemoteAgent:
         session.opened(response)
         return session
 
-    async def _end(self, method: str, request: CloseSessionRequest | DeleteSessionRequest) -> Any:
+    async def _end(
+        self, method: str, request: ArchiveSessionRequest | CloseSessionRequest | DeleteSessionRequest
+    ) -> Any:
         session = self._live.get(request.session_id)
         if session is None:
             return await self.link.call(method, request)

@@ -346,8 +346,10 @@ class _Exchange:
             return True
         if self._parser.they_are_waiting_for_100_continue:
             return False
-        length = next((int(value) for name, value in self._request.headers if name == b"content-length"), None)
-        return length is not None and length - self._taken <= _REST
+        headers = dict(self._request.headers)
+        if b"transfer-encoding" in headers:
+            return False
+        return int(headers.get(b"content-length", b"0")) - self._taken <= _REST
 
     async def discard(self) -> None:
         """Read what is left of a body that the application did not want, if it is little."""

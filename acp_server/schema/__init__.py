@@ -1,4 +1,4 @@
-"""The types of the Agent Client Protocol, version 1, stable part: one file for each of its areas.
+"""The types of the Agent Client Protocol, version 1: one file for each of its areas.
 
     base             what every type shares: reading, writing, `_meta`, unknown fields and members, what is forgiven
     types            identifiers, numbers, unions and enumerations that stay open, the error object
@@ -11,6 +11,7 @@
     client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with its forms
     methods          the table of methods
+    features         the table of what is unstable
     reading          reading any of these types, what is forgiven, and why one could not be read
 
 Everything public is here by its name, and is loaded when it is first used: a program that answers
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import *  # noqa: F403
     from acp_server.schema.content import *  # noqa: F403
     from acp_server.schema.elicitation import *  # noqa: F403
+    from acp_server.schema.features import *  # noqa: F403
     from acp_server.schema.initialization import *  # noqa: F403
     from acp_server.schema.methods import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
@@ -65,7 +67,7 @@ _NAMES = {
         "Annotations AudioContent BlobResourceContents CancelNotification CancelRequestNotification "
         "ContentBlock EmbeddedResource EmbeddedResourceResource ImageContent PromptRequest PromptResponse "
         "ResourceLink Role StopReason TextContent TextResourceContents UnknownContentBlock "
-        "UnknownResourceContents"
+        "UnknownResourceContents Usage"
     ),
     "elicitation": (
         "BooleanPropertySchema CompleteElicitationNotification CreateElicitationRequest "
@@ -82,17 +84,24 @@ _NAMES = {
         "ClientSessionCapabilities CompactionCapabilities ElicitationCapabilities ElicitationFormCapabilities "
         "ElicitationUrlCapabilities FileSystemCapabilities Implementation InitializeRequest "
         "InitializeResponse LogoutCapabilities LogoutRequest LogoutResponse McpCapabilities "
-        "NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
-        "SessionCloseCapabilities SessionConfigOptionsCapabilities SessionDeleteCapabilities "
-        "SessionListCapabilities SessionResumeCapabilities UnknownAuthMethod"
+        "NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities "
+        "SessionArchiveCapabilities SessionCapabilities SessionCloseCapabilities "
+        "SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionForkCapabilities "
+        "SessionListCapabilities SessionResumeCapabilities SessionStatusCapabilities "
+        "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
+        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities UnknownAuthMethod"
     ),
+    "features": "ABSENT FEATURES PUBLISHED Feature Release",
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
     "reading": "explain from_wire",
     "session": (
-        "CloseSessionRequest CloseSessionResponse DeleteSessionRequest DeleteSessionResponse EnvVariable "
+        "ArchiveSessionRequest ArchiveSessionResponse CloseSessionRequest CloseSessionResponse "
+        "DeleteSessionRequest DeleteSessionResponse EnvVariable ForkSessionRequest ForkSessionResponse "
         "HttpHeader ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse McpServer "
         "McpServerHttp McpServerSse McpServerStdio NewSessionRequest NewSessionResponse ResumeSessionRequest "
-        "ResumeSessionResponse SessionInfo UnknownMcpServer"
+        "ResumeSessionResponse SessionArchiveFilter SessionInfo SessionStatus SessionStatusRequest "
+        "SessionStatusResponse SetSessionTitleRequest SetSessionTitleResponse SystemPrompt SystemPromptMode "
+        "UnarchiveSessionRequest UnarchiveSessionResponse UnknownMcpServer"
     ),
     "client_methods": (
         "CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse "

@@ -29,6 +29,7 @@ from acp_server.schema.types import (
     RequestId,
     SessionId,
     Tagged,
+    UInt64,
     UriText,
 )
 from acp_server.schema.words import OpenEnum
@@ -181,11 +182,30 @@ class PromptRequest(Model):
     """What the user says. Text and resource links always, other content as the agent announced."""
 
 
+class Usage(Model):
+    """The tokens that a turn has cost."""
+
+    total_tokens: UInt64
+    """All of them."""
+    input_tokens: UInt64
+    """Of what the model read."""
+    output_tokens: UInt64
+    """Of what the model wrote."""
+    thought_tokens: Lenient[UInt64 | None] = None
+    """Of what the model thought; None if that is not known, as in the next two."""
+    cached_read_tokens: Lenient[UInt64 | None] = None
+    """Of the input, those that came from a cache."""
+    cached_write_tokens: Lenient[UInt64 | None] = None
+    """Of the input, those that went into a cache."""
+
+
 class PromptResponse(Model):
     """Result of `session/prompt`: the turn is over."""
 
     stop_reason: StopReason
     """Why it ended."""
+    usage: Lenient[Usage | None] = None
+    """What it has cost."""
 
 
 class CancelNotification(Model):

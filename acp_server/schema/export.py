@@ -1,10 +1,11 @@
 """Writes the types of this package as JSON Schema 2020-12, for validators that are not Python.
 
-    python -m acp_server.schema.export [--check] DIRECTORY...
+    python -m acp_server.schema.export [--check] [--stable] DIRECTORY...
 
-Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every type under `$defs`; as a whole it
+Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every stable type under `$defs`; as a whole it
 describes any one message. `DIRECTORY/v1/methods.json` names the types of the parameters and the result of each
-method, its receiver, and the capability that opens it. The schemas say what may be sent: what a receiver forgives,
+method, its receiver, and the capability that opens it. `schema.unstable.json` and `methods.unstable.json` have what is
+unstable as well, see `acp_server.schema.features`. The schemas say what may be sent: what a receiver forgives,
 and what this package carries from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP
 itself publishes.
 """
@@ -29,6 +30,7 @@ from typing_extensions import TypeAliasType
 from acp_server import schema
 from acp_server.schema import v2
 from acp_server.schema.base import Record, Unknown, attributes
+from acp_server.schema.features import FEATURES, Feature
 from acp_server.schema.methods import Method
 
 Json = dict[str, Any]
@@ -65,20 +67,58 @@ VERSIONS = (V1, V2)
 
 def documents(version: Version = V1) -> dict[str, Json]:
     """What to write about a version, by file name."""
+    every = definitions(version)
     return {
-        "schema.json": {
-            "$schema": DIALECT,
-            "title": f"Agent Client Protocol, version {version.number}",
-            "description": "One message of the protocol, from either side.",
-            "anyOf": [_message(side) for side in ("Agent", "Client")] + [_protocol_message(version)],
-            "$defs": definitions(version),
-        },
-        "methods.json": {
-            "protocolVersion": version.number,
-            "methods": {name: _row(method) for name, method in version.methods.items()},
-            "memberCapabilities": {union: dict(tags) for union, tags in version.members.items()},
-        },
+        "schema.json": _schema(version, stable(version, every), "."),
+        "schema.unstable.json": _schema(version, every, ", with what is unstable."),
+        "methods.json": _methods(version, _stable_methods(version)),
+        "methods.unstable.json": _methods(version, [*version.methods.values()]),
     }
+
+
+def _schema(version: Version, definitions: Json, of: str) -> Json:
+    return {
+        "$schema": DIALECT,
+        "title": f"Agent Client Protocol, version {version.number}",
+        "description": f"One message of the protocol, from either side{of}",
+        "anyOf": [_message(side) for side in ("Agent", "Client")] + [_protocol_message(version)],
+        "$defs": definitions,
+    }
+
+
+def _methods(version: Version, methods: Sequence[Method]) -> Json:
+    return {
+        "protocolVersion": version.number,
+        "methods": {method.name: _row(method) for method in methods},
+        "memberCapabilities": {union: dict(tags) for union, tags in version.members.items()},
+    }
+
+
+def _stable_methods(version: Version) -> list[Method]:
+    unstable = {name for feature in _unstable() for name in feature.methods}
+    return [method for name, method in version.methods.items() if name not in unstable]
+
+
+def _unstable() -> list[Feature]:
+    return [feature for feature in FEATURES.values() if feature.state == "unstable"]
+
+
+def stable(version: Version, definitions: Mapping[str, Json]) -> dict[str, Json]:
+    """The definitions without the types, members and methods of unstable features."""
+    return without(_unstable(), definitions) | _envelopes(version, _stable_methods(version))
+
+
+def without(features: Sequence[Feature], definitions: Mapping[str, Json]) -> dict[str, Json]:
+    """The definitions without the types of these features and their members of other types."""
+    types = {name for feature in features for name in feature.types}
+    found = {name: definition for name, definition in definitions.items() if name not in types}
+    for place in (member for feature in features for member in feature.members):
+        name, _, key = place.partition(".")
+        properties = found.get(name, {}).get("properties", {})
+        if key in properties:
+            kept = {other: value for other, value in properties.items() if other != key}
+            found[name] = {**found[name], "properties": kept}
+    return found
 
 
 def definitions(version: Version = V1) -> dict[str, Json]:
@@ -99,7 +139,11 @@ def definitions(version: Version = V1) -> dict[str, Json]:
         for name in (method.params, method.result):
             if name is not None:
                 found[name] |= {"x-method": method.name, "x-side": SIDES[method.receiver]}
-    return found | {name: {"description": text} for name, text in EXTENSIONS.items()} | _envelopes(version)
+    return (
+        found
+        | {name: {"description": text} for name, text in EXTENSIONS.items()}
+        | _envelopes(version, [*version.methods.values()])
+    )
 
 
 class _Generator(GenerateJsonSchema):
@@ -191,10 +235,9 @@ def _row(method: Method) -> Json:
     return {**row, "kind": "request" if method.is_request else "notification", "capability": method.capability}
 
 
-def _envelopes(version: Version) -> dict[str, Json]:
+def _envelopes(version: Version, methods: Sequence[Method]) -> dict[str, Json]:
     """Requests, notifications and responses, by the side that sends them."""
     found: dict[str, Json] = {}
-    methods = version.methods.values()
     for sender, receiver in (("Agent", "client"), ("Client", "agent")):
         sent = [method for method in methods if method.receiver == receiver]
         answered = [method.result for method in methods if method.receiver == sender.lower() and method.result]
@@ -248,27 +291,28 @@ def _text(document: Json) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _texts(directory: Path) -> dict[Path, str]:
+def _texts(directory: Path, *, only_stable: bool = False) -> dict[Path, str]:
     return {
         directory / f"v{version.number}" / name: _text(document)
         for version in VERSIONS
         for name, document in documents(version).items()
+        if not (only_stable and "unstable" in name)
     }
 
 
-def stale(directory: Path) -> list[Path]:
+def stale(directory: Path, *, only_stable: bool = False) -> list[Path]:
     """The files under `directory` that do not say what the types say, and those that should not be there."""
-    wanted = _texts(directory)
+    wanted = _texts(directory, only_stable=only_stable)
     wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
     present = [path for version in VERSIONS for path in sorted((directory / f"v{version.number}").glob("*"))]
     return wrong + [path for path in present if path not in wanted]
 
 
-def write(directory: Path) -> None:
+def write(directory: Path, *, only_stable: bool = False) -> None:
     """Write every file, and remove files that should not be there."""
-    for path in stale(directory):
+    for path in stale(directory, only_stable=only_stable):
         path.unlink(missing_ok=True)
-    for path, text in _texts(directory).items():
+    for path, text in _texts(directory, only_stable=only_stable).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
@@ -277,13 +321,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status 1 if `--check` finds a stale file, which it names on standard error."""
     parser = argparse.ArgumentParser(prog="python -m acp_server.schema.export", description="Write the JSON Schemas.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is stale")
+    parser.add_argument("--stable", action="store_true", help="only the files without what is unstable")
     parser.add_argument("directories", type=Path, nargs="+", help="where the files are, such as protocol_schemas")
     options = parser.parse_args(arguments)
     if not options.check:
         for directory in options.directories:
-            write(directory)
+            write(directory, only_stable=options.stable)
         return 0
-    found = [path for directory in options.directories for path in stale(directory)]
+    found = [path for directory in options.directories for path in stale(directory, only_stable=options.stable)]
     for path in found:
         sys.stderr.write(f"stale: {path}\n")
     return 1 if found else 0

@@ -66,6 +66,40 @@ class SessionCloseCapabilities(Model):
     """The agent answers `session/close`."""
 
 
+class SessionSystemPromptOverrideCapabilities(Model):
+    """The agent takes a system prompt in the place of its own."""
+
+
+class SessionSystemPromptModeCapabilities(Model):
+    """Which modes of a system prompt the agent takes besides `append`."""
+
+    override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
+    """In the place of the agent's own."""
+
+
+class SessionSystemPromptCapabilities(Model):
+    """The agent accepts `systemPrompt` when a session is made or taken up, in the mode `append`."""
+
+    mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
+    """Further modes."""
+
+
+class SessionForkCapabilities(Model):
+    """The agent answers `session/fork`."""
+
+
+class SessionTitleCapabilities(Model):
+    """The agent answers `session/set_title`."""
+
+
+class SessionArchiveCapabilities(Model):
+    """The agent answers `session/archive` and `session/unarchive`, and says of each session whether it is archived."""
+
+
+class SessionStatusCapabilities(Model):
+    """The agent answers `session/status`."""
+
+
 class SessionCapabilities(Model):
     """What the agent can do with sessions beyond making, prompting and cancelling them.
 
@@ -82,6 +116,16 @@ class SessionCapabilities(Model):
     """`session/resume`."""
     close: Lenient[SessionCloseCapabilities | None] = None
     """`session/close`."""
+    system_prompt: Lenient[SessionSystemPromptCapabilities | None] = None
+    """The client's instructions for a session."""
+    fork: Lenient[SessionForkCapabilities | None] = None
+    """`session/fork`."""
+    title: Lenient[SessionTitleCapabilities | None] = None
+    """`session/set_title`."""
+    archive: Lenient[SessionArchiveCapabilities | None] = None
+    """`session/archive`, `session/unarchive` and lists of archived sessions."""
+    status: Lenient[SessionStatusCapabilities | None] = None
+    """`session/status`."""
 
 
 class LogoutCapabilities(Model):

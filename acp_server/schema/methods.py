@@ -69,6 +69,8 @@ class Method(NamedTuple):
         return schema.from_wire(self.result_type, data)
 
 
+_ARCHIVE = "agentCapabilities.sessionCapabilities.archive"
+
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         method.name: method
@@ -82,6 +84,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Method.request("session/list", "agent", "ListSessions", "agentCapabilities.sessionCapabilities.list"),
             Method.request("session/close", "agent", "CloseSession", "agentCapabilities.sessionCapabilities.close"),
             Method.request("session/delete", "agent", "DeleteSession", "agentCapabilities.sessionCapabilities.delete"),
+            Method.request("session/fork", "agent", "ForkSession", "agentCapabilities.sessionCapabilities.fork"),
+            Method.request(
+                "session/set_title", "agent", "SetSessionTitle", "agentCapabilities.sessionCapabilities.title"
+            ),
+            Method.request("session/archive", "agent", "ArchiveSession", _ARCHIVE),
+            Method.request("session/unarchive", "agent", "UnarchiveSession", _ARCHIVE),
+            Method.request("session/status", "agent", "SessionStatus", "agentCapabilities.sessionCapabilities.status"),
             Method.request("session/set_mode", "agent", "SetSessionMode"),
             Method.request("session/set_config_option", "agent", "SetSessionConfigOption"),
             Method.request("session/prompt", "agent", "Prompt"),
@@ -107,7 +116,8 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of the protocol, by its name on the wire."""
+"""Every method of the protocol, by its name on the wire; `acp_server.schema.features` names those that are
+unstable."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

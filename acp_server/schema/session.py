@@ -1,6 +1,7 @@
-"""The life of a session: new, load, resume, list, close, delete, and the MCP servers that it is opened with.
+"""The life of a session: new, load, resume, fork, list, close, delete, title, archive, status; and what it is opened
+with, MCP servers and the client's system prompt.
 
-Protocol: session setup, list, delete.
+Protocol: session setup, list, delete. Which of it is unstable is said in `acp_server.schema.features`.
 """
 
 from typing import Annotated, Literal
@@ -23,7 +24,9 @@ from acp_server.schema.base import (
     no_items,
 )
 from acp_server.schema.config_options import SessionConfigOption, SessionModeState
-from acp_server.schema.types import FilePath, SessionId, Tagged
+from acp_server.schema.content import ContentBlock
+from acp_server.schema.types import Bool, FilePath, SessionId, Tagged
+from acp_server.schema.words import OpenEnum
 
 
 class EnvVariable(Model):
@@ -94,6 +97,22 @@ McpServer = TypeAliasType(
 """An MCP server, told apart by `type`; without one it is started over stdio."""
 
 
+SystemPromptMode = TypeAliasType(
+    "SystemPromptMode", Annotated[Literal["append", "override"] | str, OpenEnum(extensible=True)]
+)
+"""`append` adds to the agent's own instructions, `override` replaces the built-in ones. An agent refuses any other
+mode, and `override` unless it announced that."""
+
+
+class SystemPrompt(Model):
+    """The client's instructions for a session. Only for agents with `systemPrompt`."""
+
+    mode: SystemPromptMode
+    """Beside the agent's own instructions, or in their place."""
+    content: Items[ContentBlock]
+    """The instructions, text blocks, at least one. An agent refuses other kinds of block."""
+
+
 class _Opened(Model):
     """What a session offers that was made or taken up."""
 
@@ -112,6 +131,8 @@ class NewSessionRequest(Sparse, Model):
     """More roots that the agent may work in, absolute paths. Only for agents with `additionalDirectories`."""
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
+    system_prompt: SystemPrompt | None = None
+    """The client's instructions; None for the agent's own alone. Only for agents with `systemPrompt`."""
 
 
 class NewSessionResponse(_Opened):
@@ -130,6 +151,9 @@ class _TakenUp(Sparse, Model):
     """The working directory, an absolute path."""
     additional_directories: NullIsDefault[Items[FilePath]] = no_items()
     """All roots besides the working directory, absolute paths."""
+    system_prompt: SystemPrompt | None = None
+    """The client's instructions, which may differ from those before; None leaves it to the agent. Only for agents with
+    `systemPrompt`."""
 
 
 class LoadSessionRequest(_TakenUp):
@@ -154,6 +178,27 @@ class ResumeSessionResponse(_Opened):
     """Result of `session/resume`."""
 
 
+class ForkSessionRequest(_TakenUp):
+    """Parameters of `session/fork`: a new session that begins with what `session_id` has said. Only for agents with
+    `fork`."""
+
+    mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
+    """The MCP servers to connect to."""
+
+
+class ForkSessionResponse(_Opened):
+    """Result of `session/fork`. Nothing is replayed."""
+
+    session_id: SessionId
+    """The new session."""
+
+
+SessionArchiveFilter = TypeAliasType(
+    "SessionArchiveFilter", Annotated[Literal["exclude", "include", "only"] | str, OpenEnum(extensible=True)]
+)
+"""Which sessions to list by whether they are archived. An agent refuses any other word."""
+
+
 class ListSessionsRequest(Model):
     """Parameters of `session/list`. Only for agents with `list`."""
 
@@ -161,6 +206,9 @@ class ListSessionsRequest(Model):
     """Only sessions of this working directory, an absolute path."""
     cursor: str | None = None
     """Where to go on: `next_cursor` of the page before."""
+    archived: SessionArchiveFilter | None = None
+    """Archived sessions, others, or both; None for `exclude`. The same for each page. Only for agents with
+    `archive`."""
 
 
 class SessionInfo(Sparse, Model):
@@ -176,6 +224,8 @@ class SessionInfo(Sparse, Model):
     """A title for the user."""
     updated_at: Lenient[str | None] = None
     """When something last happened in it, ISO 8601."""
+    archived: Lenient[Bool | None] = None
+    """Whether it is archived. Said by each agent with `archive`."""
 
 
 class ListSessionsResponse(Model):
@@ -207,3 +257,60 @@ class DeleteSessionRequest(Model):
 
 class DeleteSessionResponse(Model):
     """Result of `session/delete`."""
+
+
+class SetSessionTitleRequest(Model):
+    """Parameters of `session/set_title`: the user names a session, open or not. Only for agents with `title`."""
+
+    session_id: SessionId
+    """The session."""
+    title: str
+    """Its new title."""
+
+
+class SetSessionTitleResponse(Model):
+    """Result of `session/set_title`: it is stored."""
+
+    title: str
+    """The title as it is stored."""
+
+
+class ArchiveSessionRequest(Model):
+    """Parameters of `session/archive`: put a session away; an open one is closed first. Only for agents with
+    `archive`."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class ArchiveSessionResponse(Model):
+    """Result of `session/archive`. A session that is archived already stays so."""
+
+
+class UnarchiveSessionRequest(Model):
+    """Parameters of `session/unarchive`: list a session again. It is not opened. Only for agents with `archive`."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class UnarchiveSessionResponse(Model):
+    """Result of `session/unarchive`."""
+
+
+SessionStatus = TypeAliasType("SessionStatus", Annotated[Literal["open", "saved"] | str, OpenEnum(extensible=True)])
+"""`open`: some connection has it open. `saved`: it can be loaded or resumed. Any other word is read as `saved`."""
+
+
+class SessionStatusRequest(Model):
+    """Parameters of `session/status`, which changes nothing. Only for agents with `status`."""
+
+    session_id: SessionId
+    """The session."""
+
+
+class SessionStatusResponse(Model):
+    """Result of `session/status`."""
+
+    status: SessionStatus
+    """Whether the session is open."""

@@ -64,11 +64,12 @@ class Own(ABC):
 
 
 class Absolute(Own):
-    """The path of a file, absolute on this machine or on another one."""
+    """The path of a file, absolute on this machine or on another one. An address (`https://...`) says itself where it
+    is: agents name pages that they have read as the locations of a tool call."""
 
     def check(self, value: Any) -> None:
         """See `Own`."""
-        if isinstance(value, str) and not (value.startswith("/") or PureWindowsPath(value).is_absolute()):
+        if isinstance(value, str) and not (value[:1] == "/" or "://" in value or PureWindowsPath(value).is_absolute()):
             raise PydanticCustomError(
                 "relative_path", "Paths of the protocol are absolute: os.path.join(session.cwd, path) makes one"
             )
@@ -129,7 +130,8 @@ class OpenEnum(Own):
         if type(value) is not str or value in self.known or value.startswith("_"):
             return
         near = self._near(value.lower().replace("-", "_").replace(" ", "_"))
-        instead = f"there are {', '.join(self.known)}" if near is None else f"did you mean {near!r}?"
+        there_are = f"there are {', '.join(self.known)}; an OwnWord(...) is for one of an extension"
+        instead = there_are if near is None else f"did you mean {near!r}?"
         raise PydanticCustomError(
             "unknown_word", "There is no such word in the protocol; {instead}", {"instead": instead}
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeA
 
 from acp_server.errors import MethodNotFound, UsageError
 from acp_server.peer.call import Notice, Route
+from acp_server.schema.features import FEATURES, is_stable
 
 if TYPE_CHECKING:
     from types import AsyncGeneratorType
@@ -51,6 +52,23 @@ SESSIONS: Final = ("load", "resume", "list", "close", "delete", "additional_dire
 """What clients can do with sessions beyond opening new ones."""
 
 
+ENDING: Final = ("load", "resume", "close", "delete", "archive")
+"""The methods of `session/` that end a session or open it anew."""
+
+URGENT: Final = ("close", "delete", "archive")
+"""Those of them that overtake whatever waits for room."""
+
+CATALOGUE: Final = ("list", "set_title", "unarchive", "status")
+"""The methods of `session/` that open and end nothing."""
+
+_OF_FEATURES: Final = {
+    "fork": ("fork",),
+    "title": ("set_title",),
+    "archive": ("archive", "unarchive"),
+    "status": ("status",),
+}
+
+
 async def _no_prompt_handler(call: Call) -> NoReturn:
     logger.error("%s: no prompt handler, add @agent.prompt", call.method)
     raise MethodNotFound(data={"method": call.method})
@@ -73,10 +91,12 @@ class AgentDefinition:
     mcp_host: Callable[[Session], McpHost] | None = None
     """Makes what connects to the MCP servers of a session."""
     prompt: PromptHandler | None = None
+    admit: Callable[[Turn], Awaitable[None]] | None = None
+    """Looks at a prompt before it is part of its session."""
     steer: SteeringHandler | None = None
     """Takes what the user says while a turn runs."""
-    second_prompts: Literal["hold", "refuse", "steer"] = "hold"
-    """What becomes of a prompt that arrives while a turn runs, on version 2."""
+    second_prompts: Literal["hold", "refuse", "steer"] | None = None
+    """What becomes of a prompt that arrives while a turn runs; None: version 1 refuses it, version 2 holds it."""
     commands: Callable[[], Sequence[AvailableCommand]] | None = None
     """The slash commands of each session, unless its handlers offer others."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
@@ -114,6 +134,12 @@ class AgentDefinition:
     """Whether the log has said what `uncalled` says of a session."""
     versions: tuple[int, ...] = (1, 2)
     """Which versions of the protocol it speaks."""
+    unstable: frozenset[str] = frozenset()
+    """Which unstable features it has, of `acp_server.schema.features`."""
+    system_prompt: Literal["append", "override"] | None = None
+    """Whether it takes instructions of the client: beside its own, or also in their place."""
+    is_open: Callable[[str], bool] = lambda _: False
+    """Whether a session is open on any connection of the agent."""
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
@@ -131,9 +157,16 @@ class AgentDefinition:
         unknown = {*self.sessions} - {*SESSIONS}
         if unknown:
             raise UsageError(f"sessions can have {', '.join(SESSIONS)}, and not {', '.join(sorted(unknown))}")
+        unknown = {*self.unstable} - {*FEATURES}
+        if unknown:
+            given = ", ".join(map(repr, sorted(unknown)))
+            names = ", ".join(name for name in FEATURES if not is_stable(name))
+            raise UsageError(f"the unstable features are {names}, and not {given}")
+        if self.system_prompt not in (None, "append", "override"):
+            raise UsageError("a system prompt is taken as 'append' or 'override', or not at all")
         if not self.versions or {*self.versions} - {1, 2}:
             raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
-        if self.second_prompts not in ("hold", "refuse", "steer"):
+        if self.second_prompts not in (None, "hold", "refuse", "steer"):
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 
     def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
@@ -144,6 +177,23 @@ class AgentDefinition:
         if self.set_config_option is not None and not (options or self.takes_unlisted or self.auto_approve):
             return "@agent.set_config_option is never called without options: offer some with agent.config_options(...)"
         return None
+
+    def has(self, feature: str) -> bool:
+        """Whether clients are offered a feature of `acp_server.schema.features`."""
+        return is_stable(feature) or feature in self.unstable
+
+    @property
+    def session_methods(self) -> list[str]:
+        """The last parts of the names of methods that the features of `session_features` bring."""
+        return [name for feature, names in _OF_FEATURES.items() if self.has(feature) for name in names]
+
+    @property
+    def session_features(self) -> dict[str, Any]:
+        """What is announced of sessions, on the wire of either version, besides what each agent may announce."""
+        announced: dict[str, Any] = {}
+        if self.system_prompt is not None:
+            announced["systemPrompt"] = {"mode": {"override": {}}} if self.system_prompt == "override" else {}
+        return announced | {name: {} for name in _OF_FEATURES if self.has(name)}
 
     @property
     def offers(self) -> dict[str, Any]:

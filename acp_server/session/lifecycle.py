@@ -1,4 +1,4 @@
-"""Making, loading, resuming, listing, closing and deleting sessions (ACP, Session Setup and what follows it).
+"""Making, loading, resuming, forking, closing and deleting sessions (ACP, Session Setup and what follows it).
 
 A session exists for the client when the answer says so: a request that is cancelled on the way leaves nothing behind.
 """
@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -21,9 +20,11 @@ import anyio
 from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.peer import Peer
-from acp_server.schema.reading import absolute, problem, read
+from acp_server.schema.reading import problem, read
 from acp_server.session import setup
+from acp_server.session.catalogue import Catalogue
 from acp_server.session.definition import AgentDefinition, Origin
+from acp_server.session.forking import turns_until
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.place import place_of
@@ -31,35 +32,30 @@ from acp_server.session.replay import replay
 from acp_server.session.sayable import wire_of
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
-from acp_server.store.records import SessionRecord, iso
-from acp_server.store.session_store import listed, loaded
+from acp_server.store.records import SessionRecord
+from acp_server.store.session_store import loaded
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
     from acp_server.schema.base import Model
     from acp_server.schema.session import (
+        ArchiveSessionRequest,
         CloseSessionRequest,
         DeleteSessionRequest,
+        ForkSessionRequest,
         LoadSessionRequest,
         McpServer,
         NewSessionRequest,
         ResumeSessionRequest,
-        SessionInfo,
     )
     from acp_server.session.updates import Updates
 
     Known: TypeAlias = LoadSessionRequest | ResumeSessionRequest
-    Setup: TypeAlias = PlainSetup | NewSessionRequest | Known
+    Setup: TypeAlias = PlainSetup | NewSessionRequest | ForkSessionRequest | Known
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
-_OPENING: Final = ("session/new", "session/load", "session/resume")
-
-_FORGET: Final = 30 * 24 * 3600.0
-"""Seconds from which on a session is forgotten in which nothing has happened."""
-
-_MOST_PAGES: Final = 20
-"""Pages without a session to show that one list goes through. A client gets an empty page then, and asks for more."""
+_OPENING: Final = ("session/new", "session/load", "session/resume", "session/fork")
 
 _LONGEST_ID: Final = 1_000
 """Characters of the id of a session that its author names."""
@@ -76,6 +72,7 @@ class Lifecycle:
         self.sessions = sessions
         """Those that are open, by id."""
         self.login: Final = Login(definition)
+        self.catalogue: Final = Catalogue(definition, sessions, self.login, self._lock)
         # Two loads at once would leave two sessions of one id. So requests that concern one id wait for each other. A
         # lock lives as long as a task holds it or waits for it.
         self._room = Room()
@@ -97,10 +94,35 @@ class Lifecycle:
         self.login.check()
         return await self.open(call, request)
 
+    async def fork(self, call: Call) -> dict[str, Any]:
+        """`session/fork`: a new session with what another one has said, of which nothing is said again."""
+        setup.check_size(call.params, call.connection.limits)
+        request = self._read_fork(call)
+        self.login.check()
+        cwd, _ = self._checked(call, request)
+        async with self._lock(request.session_id):
+            session = self.sessions.get(request.session_id)
+            source = None if session is None else session.record
+            if source is None:
+                source = await loaded(self._definition.store, request.session_id, await place_of(cwd))
+            if source is None:
+                raise not_found(request.session_id)
+            turns = await turns_until(source, call.params)
+            # The store may answer with a record that goes on changing.
+            before = SessionRecord(source.id, source.cwd)
+            before.begin_with(source, turns)
+        session = await self.open(call, request, before)
+        return session.opening()
+
+    def _read_fork(self, call: Call) -> ForkSessionRequest:
+        from acp_server.schema.session import ForkSessionRequest
+
+        return read(ForkSessionRequest, call.params)
+
     async def open(self, by: Call | Peer, request: Setup, source: SessionRecord | None = None) -> LiveSession:
         """A new session, with what was said in `source` if there is one. `by`: the request whose answer tells the
         client of it, or the connection of a client that hears of it at once. Raises as `Agent.open_session`."""
-        directories = self._directories(by, request)
+        directories = self._checked(by, request)
         give = self._definition.session_id
         id = None if give is None or not isinstance(by, Call) else await give(by)
         cwd, additional = directories
@@ -125,10 +147,7 @@ class Lifecycle:
         self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
     ) -> LiveSession:
         if source is not None:
-            record.title, record.mode = source.title, source.mode
-            record.config, record.chosen = dict(source.config), set(source.chosen)
-            record.turns = [turn for turn in source.turns if not turn.is_open]
-            record.begins, record.data = source.begins, source.data
+            record.begin_with(source)
         record.unused = not record.turns
         async with self._opened(by, record, request, "new" if source is None else "fork") as session:
             pass
@@ -137,17 +156,20 @@ class Lifecycle:
     def register(self, name: str, call: Call) -> None:
         """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
         turns are cancelled in the order of arrival, as by `session/cancel`. Raises InvalidParams and AuthRequired."""
-        from acp_server.schema.session import CloseSessionRequest, DeleteSessionRequest
+        from acp_server.schema.session import ArchiveSessionRequest, CloseSessionRequest, DeleteSessionRequest
 
         if name == "close":
             request = read(CloseSessionRequest, call.params)
+        elif name == "archive":
+            request = read(ArchiveSessionRequest, call.params)
+            self.login.check()
         elif name == "delete":
             request = read(DeleteSessionRequest, call.params)
             self.login.check()
         else:
             setup.check_size(call.params, call.connection.limits)
             request = self._read_known(name, call)
-            self._directories(call, request)
+            self._checked(call, request)
             self.login.check()
         session_id: str = request.session_id
         call.follower = _Change(call, request, lambda: self._is_over(session_id))
@@ -170,7 +192,10 @@ class Lifecycle:
         if session is not None:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
-    def _directories(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
+    def _checked(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
+        """The directories of a session. Raises InvalidParams for them, and for instructions of the client that the
+        agent cannot apply."""
+        setup.check_system_prompt(request.system_prompt, self._definition.system_prompt)
         limits = _connection_of(by).limits
         is_clients = isinstance(by, Call) and by.method in _OPENING
         if is_clients and request.additional_directories and "additional_directories" not in self._definition.sessions:
@@ -199,7 +224,7 @@ class Lifecycle:
 
     @asynccontextmanager
     async def _reopened(self, call: Call, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
-        cwd, directories = self._directories(call, request)
+        cwd, directories = self._checked(call, request)
         async with self._lock(request.session_id):
             place = await place_of(cwd, anew=True)
             async with self._taken_down(call, request.session_id):
@@ -221,7 +246,7 @@ class Lifecycle:
         connection = _connection_of(by)
         give_back = self._room.take(_named(by, request), connection.limits)
         session = self.SESSION(record, connection, self._profile, self._definition, self._servers(request.mcp_servers))
-        session.call, session.origin = call, origin
+        session.call, session.origin, session.system_prompt = call, origin, request.system_prompt
         session.on_close(give_back)
         try:
             if self._definition.commands is not None:
@@ -281,43 +306,7 @@ class Lifecycle:
                 if way.crowded:
                     await way.room()
 
-    # -- session/list, close, delete
-
-    async def list(self, call: Call) -> Model:
-        """`session/list`."""
-        from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
-
-        request = read(ListSessionsRequest, call.params)
-        if request.cwd is not None:
-            absolute(request.cwd, "cwd", call.connection.limits.path)
-        self.login.check()
-        cwd = None if request.cwd is None else await place_of(request.cwd)
-        records, infos, cursor = await self._used(cwd, request.cursor)
-        sessions: list[SessionInfo] = []
-        for record in records:
-            title = record.title or record.begins
-            info = SessionInfo(session_id=record.id, cwd=record.folder, title=title, updated_at=iso(record.updated_at))
-            if record.additional_directories:
-                info.additional_directories = record.additional_directories
-            sessions.append(info)
-        return ListSessionsResponse(sessions=[*sessions, *infos], next_cursor=cursor)
-
-    async def _used(
-        self, cwd: str | None, cursor: str | None
-    ) -> tuple[list[SessionRecord], Sequence[SessionInfo], str | None]:
-        """A page of the sessions that were used or are open, and where the next one begins. Each start of some editors
-        makes a session; those in which nothing has happened can be resumed for a while, and are forgotten then."""
-        store = self._definition.store
-        for _ in range(_MOST_PAGES):
-            page = await listed(store, cwd, cursor)
-            kept = [record for record in page.sessions if not record.is_empty or record.id in self.sessions]
-            for record in page.sessions:
-                if record not in kept and time() - record.updated_at > _FORGET:
-                    await store.delete(record.id)
-            cursor = page.next_cursor
-            if kept or page.infos or cursor is None:
-                return kept, page.infos, cursor
-        return [], (), cursor
+    # -- session/close, delete, archive
 
     async def close(self, call: Call) -> Model:
         """`session/close`: as if `session/cancel` had come, then everything is freed. An unknown session is closed
@@ -328,6 +317,17 @@ class Lifecycle:
         async with self._lock(request.session_id), self._taken_down(call, request.session_id):
             pass
         return CloseSessionResponse()
+
+    async def archive(self, call: Call) -> Model:
+        """`session/archive`: closed if it is open, and not listed any more."""
+        from acp_server.schema.session import ArchiveSessionResponse
+
+        request: ArchiveSessionRequest = call.follower.request
+        async with self._lock(request.session_id):
+            async with self._taken_down(call, request.session_id):
+                pass
+            await self.catalogue.change_locked(request.session_id, lambda record: setattr(record, "archived", True))
+        return ArchiveSessionResponse()
 
     async def delete(self, call: Call) -> Model:
         """`session/delete`: closed, and forgotten. An unknown session is gone already."""

@@ -113,10 +113,32 @@ class LiveSession(Session):
             except (SessionClosed, ConnectionClosed):
                 pass  # there is no client left to tell
 
+    def overstays(self) -> None:
+        """The prompt of the turn that runs is answered, and its handler goes on: what waits for it looks anew."""
+        waiting, self._awaited = self._awaited, {}
+        for event in waiting.values():
+            event.set()
+
+    async def wait_place(self, turn: LiveTurn) -> None:
+        """Wait for the turns before this one: as long as they run, and for a cancelled turn no longer than
+        `Limits.grace`, since it may never end. Raises InvalidRequest then."""
+        while (first := self.turns[0]) is not turn:
+            if first.cause is None:
+                await self._comes(turn)
+                continue
+            with anyio.move_on_after(self.client.connection.limits.grace):
+                await self.wait_first(turn)
+            if self.turns[0] is first:
+                told = "The cancelled turn before this one is still cleaning up"
+                raise InvalidRequest(told, data={"sessionId": self.id})
+
     async def wait_first(self, turn: LiveTurn | None) -> None:
         """Wait until all turns before this one have left; for None, until all have."""
         while self.running is not turn:
-            await self._awaited.setdefault(turn, anyio.Event()).wait()
+            await self._comes(turn)
+
+    async def _comes(self, turn: LiveTurn | None) -> None:
+        await self._awaited.setdefault(turn, anyio.Event()).wait()
 
     # -- its life
 

@@ -155,7 +155,7 @@ class Negotiation:
                 capabilities["loadSession"] = True
             names = ("list", "delete", "additional_directories", "resume", "close")
             supported = [_WIRE.get(name, name) for name in names if name in definition.sessions]
-            capabilities["sessionCapabilities"] = {name: {} for name in supported}
+            capabilities["sessionCapabilities"] = {name: {} for name in supported} | definition.session_features
         if definition.accepts:
             names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}
             capabilities["promptCapabilities"] = {names[kind]: True for kind in definition.accepts}

@@ -18,8 +18,6 @@ from time import time
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
 
-import anyio
-
 from acp_server.errors import (
     InvalidRequest,
     RequestCancelled,
@@ -36,6 +34,7 @@ from acp_server.session.repeated import cancelled_before, unrepeated
 from acp_server.session.state import TurnState, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
+from acp_server.store.session_store import loaded
 from acp_server.tasks.cause import failures_in, program_end
 from acp_server.tasks.generators import drain
 from acp_server.tasks.tree import NOTHING
@@ -76,6 +75,8 @@ class Prompt(Follower):
         error = None
         try:
             if self._session.turns[0] is turn or await self._comes():
+                if self._session.admit is not None:
+                    await self._session.admit(turn)
                 with self._begin():
                     answering = self._handler(turn)
                     if isinstance(answering, AsyncGeneratorType):
@@ -121,13 +122,10 @@ class Prompt(Follower):
         return tracing.span("invoke_agent", turn.node, attributes)
 
     async def _comes(self) -> bool:
-        """Wait for the turns before this one, all of them cancelled, to clean up; but not for ever."""
-        session = self._session
-        with anyio.move_on_after(self._host.connection.limits.grace):
-            await session.wait_first(self.turn)
-            # A cancel that came as the wait was over has not ended it.
-            return not self.turn.is_cancelled
-        raise InvalidRequest("The cancelled turn before this one is still cleaning up", data={"sessionId": session.id})
+        """Wait for the turns before this one, see `LiveSession.wait_place`."""
+        await self._session.wait_place(self.turn)
+        # A cancel that came as the wait was over has not ended it.
+        return not self.turn.is_cancelled
 
     def _save(self) -> Awaitable[None] | None:
         """Keep the session: what is left to be awaited of it. What the user asked for is done and was shown, so that is
@@ -161,6 +159,7 @@ class Prompt(Follower):
         if self._unsaved:
             # The handler may never end.
             self._host.connection.background(self._save_late)
+            self._session.overstays()
 
     def left(self) -> None:
         """See `Follower`: the session is free for the next turn."""
@@ -182,7 +181,7 @@ class Unopened(Follower):
         """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
         unknown = not_found(self._session_id)
         # Where clients have to log in, a client that has not done so learns nothing of what is kept.
-        if self._definition.auth_required or await self._definition.store.load(self._session_id) is None:
+        if self._definition.auth_required or await loaded(self._definition.store, self._session_id) is None:
             raise unknown
         raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
 
@@ -199,6 +198,8 @@ class Prompting:
     """What a prompt becomes: of its handler, call, session and request."""
     UNOPENED: ClassVar[type[Unopened]] = Unopened
     """What a prompt becomes whose session is not open."""
+    HOLDS: ClassVar[frozenset[str | None]] = frozenset({"hold"})
+    """With which of the author's wishes a prompt is held while a turn runs."""
 
     def __init__(self, definition: AgentDefinition, sessions: Mapping[str, LiveSession]) -> None:
         self._definition = definition
@@ -238,7 +239,7 @@ class Prompting:
 
     def _may_wait(self, turns: Sequence[LiveTurn]) -> bool:
         """Whether a prompt is taken while there are these turns in its session."""
-        return all(turn.is_cancelled for turn in turns)
+        return self._definition.second_prompts in self.HOLDS or all(turn.is_cancelled for turn in turns)
 
     def read(self, call: Call) -> PromptRequest:
         """Its parameters. Raises InvalidParams, also for content that this agent does not take."""

@@ -16,7 +16,7 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
-from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
+from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.session.state import UNEXPLAINED, not_found
 from acp_server.tasks.cause import Cause
@@ -75,6 +75,10 @@ class AgentSide:
             raise not_found(session_id)
         return session
 
+    def has(self, session_id: str) -> bool:
+        """Whether a session is open on this connection."""
+        return session_id in self._sessions
+
     def routes(self) -> Routes:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
         definition = self._definition
@@ -90,6 +94,8 @@ class AgentSide:
             for name in ("new", "load", "resume", "list", "close", "delete"):
                 if name == "new" or name in definition.sessions:
                     requests[f"session/{name}"] = self._session_route(name)
+            for name in definition.session_methods:
+                requests[f"session/{name}"] = self._session_route(name)
             requests["session/prompt"] = Route(
                 lambda call: call.follower.serve(), register=lambda call: self._prompting.register(call), direct=True
             )
@@ -120,11 +126,11 @@ class AgentSide:
             self.lifecycle.register(name, call)
 
         def handler(call: Call) -> Awaitable[Any]:
-            method: Callable[[Call], Awaitable[Any]] = getattr(self.lifecycle, name)
+            owner = self.lifecycle.catalogue if name in CATALOGUE else self.lifecycle
+            method: Callable[[Call], Awaitable[Any]] = getattr(owner, name)
             return method(call)
 
-        known = name not in ("new", "list")
-        return Route(handler, register if known else None, urgent=name in ("close", "delete"), direct=True)
+        return Route(handler, register if name in ENDING else None, urgent=name in URGENT, direct=True)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
         """`session/cancel`: cancel the turns of a session. Means nothing for a session that has none."""

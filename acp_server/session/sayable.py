@@ -20,7 +20,9 @@ T = TypeVar("T")
 def wire_of(update: Any) -> dict[str, Any]:
     """The wire form of a session update. Raises UsageError for anything else."""
     if getattr(update, "session_update", None) is None:
-        raise UsageError(f"expected a session update of acp_server.schema, such as ToolCall, and not {_kind(update)}")
+        raise UsageError(
+            f"expected a session update of acp_server.schema, such as ToolCall, and not {_kind(update)}{_read(update)}"
+        )
     return update.to_wire()
 
 
@@ -43,7 +45,8 @@ def chunk_of(piece: Any) -> AgentMessageChunk:
     except ValueError:
         pass
     kind = _kind(piece)
-    raise UsageError(f"a turn cannot show {kind}; expected text, content or a session update{hint.get(kind, '')}")
+    hinted = hint.get(kind) or _read(piece)
+    raise UsageError(f"a turn cannot show {kind}; expected text, content or a session update{hinted}")
 
 
 def is_command(name: Any) -> bool:
@@ -61,6 +64,11 @@ def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
     if wrong is None and not one:
         return listed
     raise UsageError(f"{what} is a list of {kind.__name__}, and not {_kind(given)}{_of(given, wrong)}")
+
+
+def _read(given: Any) -> str:
+    """What makes an update of one in its wire form."""
+    return "; from_wire(SessionUpdate, ...) of acp_server.schema reads one" if isinstance(given, Mapping) else ""
 
 
 def _of(given: Any, wrong: Any) -> str:

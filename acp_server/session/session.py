@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.config_options import SessionMode
-    from acp_server.schema.session import McpServer
+    from acp_server.schema.session import McpServer, SystemPrompt
     from acp_server.schema.updates import AvailableCommand, SessionUpdate
     from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
     from acp_server.session.turn import LiveTurn, Turn
@@ -57,8 +57,8 @@ class Session:
     __slots__ = (
         *("__weakref__", "_are_servers_unused", "_awaited", "_changing", "_closers", "_definition", "_journal"),
         *("_mcp", "_mcp_host", "_mcp_servers", "_patience", "_saved", "_saves", "_store", "_threads", "approvals"),
-        *("call", "choosing", "client", "data", "keeps_history", "origin", "record", "settings", "state", "tools"),
-        *("turns", "updates"),
+        *("admit", "call", "choosing", "client", "data", "keeps_history", "origin", "record", "settings", "state"),
+        *("system_prompt", "tells_usage", "tools", "turns", "updates"),
     )
 
     record: SessionRecord
@@ -80,6 +80,10 @@ class Session:
     """How it came to be open on this connection: `new`, `load`, `resume`, or `fork` for a
     session that `Agent.open_session` has opened from another."""
 
+    system_prompt: SystemPrompt | None
+    """The client's instructions for the session, as it was opened this time (ACP, Client System Prompt). None without
+    any, as always without `Agent(system_prompt=...)`."""
+
     _UPDATES: ClassVar[type[Updates]] = Updates
     _CLIENT: ClassVar[type[Client]] = Client
 
@@ -94,6 +98,7 @@ class Session:
         self.record = record
         self.call = None
         self.origin = "new"
+        self.system_prompt = None
         self._mcp: McpHost | None = None
         self._mcp_servers = mcp_servers
         self._are_servers_unused = bool(mcp_servers)
@@ -119,6 +124,10 @@ class Session:
         self._mcp_host = definition.mcp_host
         self.keeps_history: bool = definition.history
         """Whether its turns are kept, see `Agent`."""
+        self.admit: Callable[[Turn], Awaitable[None]] | None = definition.admit
+        """Looks at each prompt before it is part of the session; None if nothing does."""
+        self.tells_usage: bool = definition.has("end_turn_usage")
+        """Whether the end of a turn has a member `usage`, which is unstable."""
         self.data = None
         self.state = SessionState.OPENING
         """Where it is in its life on this connection."""
@@ -186,6 +195,15 @@ class Session:
             self._mcp = self._mcp_host(self)
         return self._mcp
 
+    def instructions(self, own: str = "") -> str:
+        """What to tell a model that it is to do: your `own` built-in instructions and the client's behind them, or the
+        client's alone where it replaces yours."""
+        prompt = self.system_prompt
+        if prompt is None:
+            return own
+        told = "\n\n".join(block.text for block in prompt.content if block.type == "text")
+        return told if prompt.mode == "override" or not own else f"{own}\n\n{told}"
+
     @property
     def mode(self) -> str | None:
         """The id of the current mode (ACP, Session Modes), or None for an agent without modes."""
@@ -222,12 +240,14 @@ class Session:
             await self.updates.room()
 
     async def set_title(self, title: str | None) -> None:
-        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn. Raises
-        ValueError for anything but text."""
+        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn. A title that
+        the user gave it stays. Raises ValueError for anything but text."""
         from acp_server.schema.base import NULL
         from acp_server.schema.updates import SessionInfoUpdate
 
         told = SessionInfoUpdate(title=NULL if title is None else title)
+        if self.record.named:
+            return
         # The record has what was read of it, for a store could not keep a session with something else.
         self.record.title = told.title
         self.record.updated_at = time()

@@ -175,8 +175,11 @@ class Settings:
         return state
 
     @property
-    def mode_option(self) -> str:
-        """The id of the option that stands for the mode: `mode`, unless an option of the author's has that."""
+    def mode_option(self) -> str | None:
+        """The id of the option that stands for the mode: `mode`, unless an option of the author's has that. None where
+        the author offers an option of the category `mode`: clients would show two."""
+        if any(option.category == "mode" for option in self.options):
+            return None
         taken = {option.id for option in self.options}
         name = "mode"
         while name in taken:
@@ -186,8 +189,8 @@ class Settings:
     def shown(self) -> list[Option]:
         """The options with one for the mode, if there is to be one: a client that knows options does not look at
         modes."""
-        current = self.mode
-        if current is None or not self.modes_as_option:
+        current, id = self.mode, self.mode_option
+        if current is None or id is None or not self.modes_as_option:
             return self.offered()
         from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
@@ -195,9 +198,7 @@ class Settings:
             SessionConfigSelectOption(value=mode.id, name=mode.name, description=mode.description)
             for mode in self.modes
         ]
-        option = SessionConfigSelect(
-            id=self.mode_option, name="Mode", category="mode", current_value=current, options=choices
-        )
+        option = SessionConfigSelect(id=id, name="Mode", category="mode", current_value=current, options=choices)
         return [*self.offered(), option]
 
     @property

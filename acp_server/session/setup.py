@@ -19,9 +19,9 @@ from acp_server.schema.reading import absolute, problem
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.schema.session import McpServer
+    from acp_server.schema.session import McpServer, SystemPrompt
 
-_NAMED = ("cwd", "additionalDirectories", "mcpServers")
+_NAMED = ("cwd", "additionalDirectories", "mcpServers", "systemPrompt")
 
 
 class Room:
@@ -50,7 +50,7 @@ class Room:
 
 
 def setup_size(params: dict[str, Any]) -> int:
-    """Bytes of what the client names for a session: its directories and MCP servers."""
+    """Bytes of what the client names for a session: directories, MCP servers and instructions."""
     return len(codec.encode([params.get(name) for name in _NAMED]))
 
 
@@ -58,7 +58,7 @@ def check_size(params: dict[str, Any], limits: Limits) -> None:
     """Raise InvalidParams if what the client names for a session is too much. This comes before it is read, for to read
     a million servers takes seconds."""
     if setup_size(params) > limits.setup:
-        raise problem("", f"the directories and MCP servers take more than {limits.setup} bytes")
+        raise problem("", f"the directories, MCP servers and system prompt take more than {limits.setup} bytes")
 
 
 def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
@@ -68,6 +68,19 @@ def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tu
     return cwd, [
         absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)
     ]
+
+
+def check_system_prompt(prompt: SystemPrompt | None, takes: str | None) -> None:
+    """Raise InvalidParams for instructions of the client that an agent cannot apply, as each agent has to (ACP, Client
+    System Prompt). `takes`: see `AgentDefinition.system_prompt`."""
+    if prompt is None:
+        return
+    if takes is None:
+        raise problem("systemPrompt", "this agent takes no system prompt")
+    if prompt.mode not in ("append", "override") or (prompt.mode == "override" and takes != "override"):
+        raise problem("systemPrompt.mode", "is not a mode that this agent supports")
+    if not prompt.content or any(block.type != "text" for block in prompt.content):
+        raise problem("systemPrompt.content", "is not one or more text blocks")
 
 
 _FOR_PROMPTS: Final = (
@@ -87,17 +100,21 @@ class PlainSetup(NamedTuple):
     cwd: str
     additional_directories: list[str]
     mcp_servers: list[McpServer]
+    system_prompt: SystemPrompt | None = None
 
     def named(self) -> dict[str, Any]:
         """As the parameters of `session/new`."""
         servers = [server.to_wire() for server in self.mcp_servers]
-        return {"cwd": self.cwd, "additionalDirectories": self.additional_directories, "mcpServers": servers}
+        named = {"cwd": self.cwd, "additionalDirectories": self.additional_directories, "mcpServers": servers}
+        return named if self.system_prompt is None else {**named, "systemPrompt": self.system_prompt.to_wire()}
 
 
 def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
     """The parameters of `session/new`, if they need no further check of their types; None if they do."""
     cwd, servers, extra = params.get("cwd"), params.get("mcpServers"), params.get("additionalDirectories", [])
     if type(cwd) is not str or type(servers) is not list or servers or type(extra) is not list:
+        return None
+    if params.get("systemPrompt") is not None:
         return None
     extra = cast("list[Any]", extra)
     return PlainSetup(cwd, extra, []) if all(type(path) is str for path in extra) else None

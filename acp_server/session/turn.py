@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
@@ -192,14 +193,51 @@ class Turn(TurnUpdates):
         """The tokens that it has cost so far, as far as you have said; the client is told with the answer."""
         return self.record.usage
 
-    def add_usage(self, *, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> None:
-        """Count what one call of a model has cost. `total_tokens`: if it is more than the sum. Raises UsageError for
-        anything but whole numbers from 0 on."""
-        total = input_tokens + output_tokens if total_tokens is None else total_tokens
-        if not all(type(number) is int and number >= 0 for number in (input_tokens, output_tokens, total)):
+    def add_usage(
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        total_tokens: int | None = None,
+        thought_tokens: int | None = None,
+        cached_read_tokens: int | None = None,
+        cached_write_tokens: int | None = None,
+        context_size: int | None = None,
+        cost: float | None = None,
+        currency: str = "USD",
+    ) -> None:
+        """Count what one call of a model has cost. Input and output are all tokens, with those that were thought or
+        cached. `total_tokens`: if it is more than the sum.
+
+        `context_size`: how many tokens the model's context has room for. With it the client is told at once how full
+        the context is, which is the input and output of this call (ACP, Session Usage). `cost`: of this call, in
+        `currency`; the client is told the sum of the session. Raises UsageError for anything but numbers from 0 on, and
+        for a second currency.
+        """
+        sums = input_tokens + output_tokens
+        counted = Usage(
+            *(input_tokens, output_tokens, sums if total_tokens is None else total_tokens),
+            *(thought_tokens, cached_read_tokens, cached_write_tokens),
+        )
+        if not all(type(number) is int and number >= 0 for number in (*counted, context_size) if number is not None):
             raise UsageError("a number of tokens is a whole number, and not negative")
-        before = self.record.usage or Usage(0, 0, 0)
-        self.record.usage = Usage(before.input + input_tokens, before.output + output_tokens, before.total + total)
+        if cost is not None:
+            self._add_cost(cost, currency)
+        self.record.usage = counted if self.record.usage is None else self.record.usage.plus(counted)
+        if context_size is not None and self.record.ended_at is None:
+            from acp_server.schema.updates import Cost, UsageUpdate
+
+            total = self.session.record.cost
+            told = None if total is None else Cost(amount=total[0], currency=total[1])
+            self.put(UsageUpdate(used=sums, size=context_size, cost=told))
+
+    def _add_cost(self, cost: float, currency: str) -> None:
+        before, unit = self.session.record.cost or (0.0, currency)
+        if unit != currency:
+            raise UsageError(f"the costs of a session have one currency: there are costs in {unit!r} already")
+        if not (isinstance(cast("Any", cost), int | float) and 0 <= cost < inf):
+            raise UsageError("a cost is a number, and not negative")
+        self.session.record.cost = before + cost, currency
 
     @property
     def stop_reason(self) -> OwnStopReason:
@@ -210,7 +248,8 @@ class Turn(TurnUpdates):
     @stop_reason.setter
     def stop_reason(self, reason: OwnStopReason) -> None:
         if reason not in get_args(OwnStopReason):
-            raise UsageError(f"{reason!r} is not one of {', '.join(get_args(OwnStopReason))}")
+            reasons = ", ".join(get_args(OwnStopReason))
+            raise UsageError(f"{reason!r} is not one of {reasons}; session.cancel(Cause.USER) ends it as cancelled")
         self._stop_reason = reason
 
     @property
@@ -338,13 +377,13 @@ class LiveTurn(Turn):
         self._host.overdue()
 
     def result(self) -> dict[str, Any]:
-        """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn).
-
-        The protocol has no place yet for the tokens of a turn; they are in `_meta`, under the names that are discussed.
-        """
+        """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn). Its tokens are in `_meta`,
+        where clients looked before they had a place of their own."""
         answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
         if (usage := self.record.usage) is not None:
-            tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.total}
+            tokens = usage.to_wire()
+            if self.session.tells_usage:
+                answer["usage"] = tokens
             answer["_meta"] = {"usage": tokens}
         return answer
 

@@ -17,6 +17,9 @@ from acp_server.wire import codec
 VERSION: Final = 1
 """What this version of the package writes, and the newest that it reads."""
 
+_FLAGS: Final = ("unused", "named", "archived")
+"""Written only where they are true."""
+
 T = TypeVar("T")
 
 
@@ -39,7 +42,9 @@ def decode_session(data: bytes) -> SessionRecord:
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
     """All of a session but its turns."""
-    more = {"spelled": record.spelled, "unused": record.unused or None, "begins": record.begins}
+    flags = {name: getattr(record, name) or None for name in _FLAGS}
+    cost = None if record.cost is None else [*record.cost]
+    more = {"spelled": record.spelled, **flags, "begins": record.begins, "cost": cost}
     return {
         "version": VERSION,
         "id": record.id,
@@ -64,6 +69,9 @@ def session_of(fields: dict[str, Any]) -> SessionRecord:
         cwd=_of(str, fields, "cwd"),
         spelled=None if spelled is None else _is(str, spelled),
         unused=_is(bool, fields.get("unused", False)),
+        named=_is(bool, fields.get("named", False)),
+        archived=_is(bool, fields.get("archived", False)),
+        cost=None if fields.get("cost") is None else _cost(_list(fields["cost"])),
         begins=None if begins is None else _is(str, begins),
         additional_directories=[_is(str, path) for path in _list(fields.get("additionalDirectories", []))],
         title=None if title is None else _is(str, title),
@@ -75,6 +83,12 @@ def session_of(fields: dict[str, Any]) -> SessionRecord:
             for key, value in _object(fields.get("config", {})).items()
         },
     )
+
+
+def _cost(parts: list[Any]) -> tuple[float, str]:
+    if len(parts) != 2:
+        raise ValueError("a cost is an amount and a currency")
+    return _number({"amount": parts[0]}, "amount"), _is(str, parts[1], "currency")
 
 
 def turn_head(turn: TurnRecord) -> dict[str, Any]:
@@ -90,7 +104,7 @@ def turn_head(turn: TurnRecord) -> dict[str, Any]:
     if turn.last_error is not None:
         head["lastError"] = turn.last_error._asdict()
     if turn.usage is not None:
-        head["usage"] = turn.usage._asdict()
+        head["usage"] = {name: count for name, count in turn.usage._asdict().items() if count is not None}
     if turn.meta_data:
         head["metaData"] = turn.meta_data
     return head
@@ -111,7 +125,8 @@ def turn_of(fields: dict[str, Any], contents: bytes | Callable[[], bytes]) -> Tu
         turn.last_error = TurnError(_of(int, error, "code"), _of(str, error, "message"))
     if usage is not None:
         usage = _object(usage)
-        turn.usage = Usage(_of(int, usage, "input"), _of(int, usage, "output"), _of(int, usage, "total"))
+        more = {name: _of(int, usage, name) for name in ("thought", "cached_read", "cached_write") if name in usage}
+        turn.usage = Usage(_of(int, usage, "input"), _of(int, usage, "output"), _of(int, usage, "total"), **more)
     if "metaData" in fields:
         turn.meta_data = {key: _is(str, value) for key, value in _object(fields["metaData"]).items()} or None
     return turn
@@ -175,13 +190,13 @@ class SessionRow(NamedTuple):
 
 
 class TurnRow(NamedTuple):
-    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it;
-    None if they were not read."""
+    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it, or
+    what reads them; None if they were not read."""
 
     id: str
     running: bool
     head: bytes
-    contents: bytes | Sequence[bytes] | None
+    contents: bytes | Sequence[bytes] | Callable[[], bytes] | None
 
 
 def session_row(record: SessionRecord) -> SessionRow:
@@ -229,12 +244,13 @@ def _parts(head: bytes) -> Changes:
 
 def turn_row(turn: TurnRecord) -> TurnRow:
     """The turn as it is now."""
-    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.pieces)
+    return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.unread or turn.pieces)
 
 
 def joined(row: TurnRow) -> bytes:
     """The turn's contents."""
-    return row.contents if isinstance(row.contents, bytes) else b"".join(row.contents or ())
+    contents = row.contents() if callable(row.contents) else row.contents
+    return contents if isinstance(contents, bytes) else b"".join(contents or ())
 
 
 def turn_from(row: TurnRow, read: Callable[[], bytes]) -> TurnRecord:

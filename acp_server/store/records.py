@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import time
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from acp_server.errors import EncodeError, UsageError
 from acp_server.store.history import TERMINAL, Message, messages_of, shown
@@ -53,11 +53,36 @@ class TurnError(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens that a turn has cost, as its agent reports them."""
+    """Tokens that a turn has cost, as its agent reports them. None: not reported."""
 
     input: int
     output: int
     total: int
+    thought: int | None = None
+    """Of the output, what the model thought."""
+    cached_read: int | None = None
+    """Of the input, what came from a cache."""
+    cached_write: int | None = None
+    """Of the input, what went into a cache."""
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum. What neither reports is not reported."""
+        pairs = zip(self, other, strict=True)
+        return Usage(*(None if one is None and two is None else (one or 0) + (two or 0) for one, two in pairs))  # pyright: ignore[reportArgumentType]
+
+    def to_wire(self) -> dict[str, int]:
+        """As `Usage` of the protocol (unstable: end of turn token usage)."""
+        return {f"{_WIRE[name]}Tokens": count for name, count in self._asdict().items() if count is not None}
+
+
+_WIRE: Final = {
+    "input": "input",
+    "output": "output",
+    "total": "total",
+    "thought": "thought",
+    "cached_read": "cachedRead",
+    "cached_write": "cachedWrite",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,9 +165,17 @@ class TurnRecord:
         del record._prompt, record._transcript
         return record
 
+    def copy(self) -> TurnRecord:
+        """The same turn for another session. Only of a turn that has ended."""
+        assert self._packed is not None
+        copied = TurnRecord.restored(self.id, cast("bytes", self._packed))
+        for name in _OF_A_TURN:
+            setattr(copied, name, getattr(self, name))
+        return copied
+
     @property
     def id(self) -> str:
-        """The id of the turn. Every turn has a new one."""
+        """The id of the turn. Every turn has a new one, but for those that a fork begins with."""
         if self._id is None:
             self._id = f"turn_{os.urandom(12).hex()}"
         return self._id
@@ -211,6 +244,11 @@ class TurnRecord:
         that is made of it, it may have to be read from where the turn is stored, and raises what that raises."""
         pieces = self.pieces
         return pieces if isinstance(pieces, bytes) else b"".join(pieces)
+
+    @property
+    def unread(self) -> Callable[[], bytes] | None:
+        """What reads its contents from where it is stored; None if they are in memory."""
+        return self._packed if callable(self._packed) else None
 
     @property
     def pieces(self) -> bytes | Sequence[bytes]:
@@ -306,6 +344,9 @@ class TurnRecord:
             yield event
 
 
+_OF_A_TURN: Final = ("status", "stop_reason", "created_at", "ended_at", "last_error", "usage", "meta_data")
+
+
 class UnkeptTurn(TurnRecord):
     """A turn of an agent that keeps no history: what is said in it is not kept, only how it ended."""
 
@@ -353,11 +394,25 @@ class SessionRecord:
     """Whether it has had no turn, as far as that is known without its turns."""
     begins: str | None = None
     """What its user has typed first, for lists of sessions without a title."""
+    named: bool = False
+    """Whether its title is the user's, which no title of the agent's replaces."""
+    cost: tuple[float, str] | None = None
+    """What its turns have cost so far, as amount and currency, if the agent knows."""
+    archived: bool = False
+    """Whether the user has put it away, so that it is not listed unless that is asked for."""
     data: Any = field(default=None, repr=False)
     """What a store of the author's own has read beside it: `load` leaves it here for the session handlers, which find
     it in `session.record.data`. A fork has that of its source. No store keeps it."""
     stored: Any = field(default=None, repr=False)
     """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
+
+    def begin_with(self, source: SessionRecord, turns: int | None = None) -> None:
+        """Take over what was said and set in `source`, which is not changed by what happens here later, nor this by
+        what happens there. `turns`: how many of its turns, by default all that have ended."""
+        self.title, self.named, self.mode = source.title, source.named, source.mode
+        self.config, self.chosen = dict(source.config), set(source.chosen)
+        self.turns = [turn.copy() for turn in source.turns[:turns] if not turn.is_open]
+        self.begins, self.data = source.begins, source.data
 
     @property
     def is_empty(self) -> bool:

@@ -52,8 +52,10 @@ class SessionStore(Protocol):
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
         """The session with this id, or None. `cwd`: where the client wants to go on with it, by the one name of that
-        folder, as in `SessionRecord.cwd`. Also called for the id that `Agent.session_id` gives a new session, unless
-        the agent has no history. What it leaves in `SessionRecord.data`, the session handlers find there."""
+        folder, as in `SessionRecord.cwd`. Also called, without it, for the id that `Agent.session_id` gives a
+        new session, unless the agent has no history; and for a prompt in a session that is not open, which is refused.
+        So it opens nothing and takes no lock: what it leaves in `SessionRecord.data`, the session handlers find there.
+        """
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:

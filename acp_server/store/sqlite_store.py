@@ -195,6 +195,9 @@ class SqliteStore:
     def _keep(self, turn: TurnRecord, session_id: str) -> None:
         self._kept[turn] = session_id
         self._in_memory.add(turn, session_id)
+        if turn.unread is not None:
+            # A turn of a fork was read from the session that it was copied from, which may be deleted.
+            self._release(turn, session_id)
 
     def _release(self, turn: TurnRecord, session_id: str) -> None:
         turn.release(partial(self._read, session_id, turn.id))

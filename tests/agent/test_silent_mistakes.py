@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, Call, Connection, MemoryStore, Session, SqliteStore, ToolContext, Turn, UserAction
-from acp_server.errors import UsageError
+from acp_server.errors import INTERNAL_ERROR, UsageError
 from acp_server.schema import (
     AvailableCommand,
     Diff,
@@ -148,9 +148,9 @@ async def test_what_cannot_be_shown_is_named_and_not_sent() -> None:
             (said.plan(entry), "a plan is a list of texts or PlanEntry, and not PlanEntry"),
             (said.plan([5]), "a plan is a list of texts or PlanEntry, and not list of int"),
             (said.plan("a"), "a plan is a list of texts or PlanEntry, and not str"),
-            (said.update("a"), "expected a session update of .+, such as ToolCall, and not str"),
+            (said.update("a"), "expected a session update of .+, such as ToolCall, and not str$"),
             (said.update(TextContent(text="x")), "and not TextContent"),
-            (said.update({"sessionUpdate": "plan"}), "and not dict"),
+            (said.update({"sessionUpdate": "plan"}), r"and not dict; from_wire\(SessionUpdate, ...\) of .+ reads one"),
             (said.show(diff), "cannot show Diff; expected .+; it is content of a ToolCall"),
             (said.show(ToolCallUpdate(tool_call_id="a")), "cannot show ToolCallUpdate; .+; say a ToolCallProgress"),
             (said.session.update(TextContent(text="x")), "and not TextContent"),
@@ -206,9 +206,11 @@ async def test_a_store_that_gives_something_else_is_named(caplog: pytest.LogCapt
         await editor.refusal("session/list", {})
         for session in ("now", "later"):
             await editor.refusal("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
+            # It is asked whether there is such a session to be loaded.
+            assert (await editor.ask(session))["code"] == INTERNAL_ERROR
     assert "Listing.list must return a Page, and not a list" in caplog.text
-    assert "Listing.load must be `async def`" in caplog.text
-    assert "Listing.load must return a SessionRecord or None, and not a dict" in caplog.text
+    assert caplog.text.count("Listing.load must be `async def`") == 2
+    assert caplog.text.count("Listing.load must return a SessionRecord or None, and not a dict") == 2
 
 
 def test_a_store_whose_methods_take_something_else_is_refused() -> None:

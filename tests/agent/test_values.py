@@ -9,6 +9,7 @@ import pytest
 from acp_server import Agent, MemoryStore, SessionApprovals
 from acp_server.errors import UsageError
 from acp_server.schema import SessionConfigBoolean, SessionConfigSelect, SessionConfigSelectOption, SessionMode
+from acp_server.schema.features import FEATURES
 from acp_server.schema.methods import METHODS
 from acp_server.schema.v2.methods import METHODS as METHODS_V2
 
@@ -83,7 +84,10 @@ def test_two_modes_or_two_options_with_one_id_are_refused_also_one_after_the_oth
         agent.modes(ask)
 
 
-@pytest.mark.parametrize("name", sorted((METHODS.keys() | METHODS_V2.keys()) - {"initialize"}))
+UNSTABLE = {method for each in FEATURES.values() if each.state == "unstable" for method in each.methods}
+
+
+@pytest.mark.parametrize("name", sorted((METHODS.keys() | METHODS_V2.keys()) - {"initialize"} - UNSTABLE))
 def test_a_method_of_the_protocol_is_not_replaced_by_accident(name: str) -> None:
     agent = Agent("a")
     with pytest.raises(UsageError, match=r"is a method of the protocol: .+ begins with _, or say replace=True"):

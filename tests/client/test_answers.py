@@ -73,10 +73,12 @@ async def test_every_answer_comes_back_with_its_meta_and_every_request_may_carry
 
 async def test_a_turn_keeps_what_its_prompt_is_answered_with() -> None:
     async with talking() as (agent, peer):
-        usage = {"totalTokens": 5}
-        peer.answer("session/prompt", {"stopReason": "end_turn", "usage": usage, "_meta": {"steps": 1}})
+        usage = {"totalTokens": 5, "inputTokens": 4, "outputTokens": 1}
+        peer.answer("session/prompt", {"stopReason": "end_turn", "usage": usage, "model": "m", "_meta": {"steps": 1}})
         result = await (await agent.new_session("/project")).run("hello")
-        assert result.model_extra == {"usage": usage}
+        assert result.model_extra == {"model": "m"}
+        assert result.usage is not None
+        assert result.usage.to_wire() == usage
         assert result.meta == {"steps": 1}
 
 

@@ -46,6 +46,16 @@ def test_every_link_in_the_guides_leads_somewhere() -> None:
 # agents.md
 
 
+async def test_agents_admission() -> None:
+    example = run("agents.md", "admission")
+    async with editing(example["agent"]) as editor:
+        session = await editor.open()
+        await editor.ask(session)
+        assert editor.said(session) == ["This is prompt 1."]
+        example["prompts"]["today"] = 100
+        assert (await editor.ask(session))["code"] == -31001
+
+
 async def test_agents_whole() -> None:
     async with opened("whole") as (editor, session, _):
         assert await editor.ask(session, "one two") == END_TURN
@@ -309,20 +319,20 @@ async def test_clients_lasting(tmp_path: Path, forks: Prefork) -> None:
     assert chat.agent.process.exit_code == 0
 
 
-async def test_clients_knows_and_fork() -> None:
+async def test_clients_knows_and_draft() -> None:
     example = run("clients.md", "knows")
-    fork = run("clients.md", "fork")["fork"]
+    branch = run("clients.md", "draft")["branch"]
     here, there = memory_pair()
     async with ScriptedAgent(there) as peer, connect_agent(here) as agent:
         peer.answer("session/new", {"sessionId": "s1"})
-        peer.answer("session/fork", {"sessionId": "s2"})
+        peer.answer("_example.org/branch", {"sessionId": "s2"})
         session = await example["begin"](agent, "/project")
         update = {"sessionUpdate": "session_info_update", "title": "t"}
         await peer.notify("session/update", {"sessionId": "s1", "update": update})
         await peer.barrier()
         assert example["seen"] == ["s1: session_info_update"]
-        assert (await fork(agent, session)).id == "s2"
-        assert peer.all("session/fork")[0]["params"] == {"sessionId": "s1", "cwd": "/project", "mcpServers": []}
+        assert (await branch(agent, session)).id == "s2"
+        assert peer.all("_example.org/branch")[0]["params"] == {"sessionId": "s1", "cwd": "/project"}
 
 
 async def test_clients_settings() -> None:

@@ -44,7 +44,7 @@ OFFERED: dict[type, set[str]] = {
     },
     Session: {
         *("answer", "cancel", "closed", "config", "cwd", "enter", "id", "mcp", "mode", "on_close"),
-        *("mcp_servers", "opening", "roots"),
+        *("instructions", "mcp_servers", "opening", "roots"),
         *("save", "set_commands", "set_config", "set_mode", "set_modes", "set_options", "set_title", "turn"),
         "update",
     },
@@ -60,6 +60,7 @@ OFFERED: dict[type, set[str]] = {
             "load_session",
         ),
         *("logout", "new_session", "notify", "open_session", "process", "request", "resume_session", "start"),
+        *("archive_session", "fork_session", "session_status", "set_title", "unarchive_session"),
     },
     RemoteSession: {
         *("ask", "cancel", "cancel_terminal", "cancel_tool_call", "close", "delete", "on_update", "prompt", "response"),

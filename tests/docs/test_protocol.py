@@ -1,15 +1,18 @@
 """The page on the versions of the protocol lists the methods that the tables of the code have, and its sample runs."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from acp_server import Agent, Call, Turn, schema
 from acp_server.peer.call import Notice
 from acp_server.schema import v2
+from acp_server.schema.features import FEATURES, PUBLISHED, Unstable
 from acp_server.session.live_session import LiveSession
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.v2.routes import Methods
+from acp_server.testing import talk
 from tests.prefork import Prefork
 
 from .blocks import DOCS, run
@@ -31,7 +34,7 @@ def test_the_page_lists_every_method_of_each_version_and_no_other() -> None:
 
 
 def _routes() -> set[str]:
-    agent = Agent("all")
+    agent = Agent("all", unstable=[*get_args(Unstable)])
 
     @agent.prompt
     async def prompt(turn: Turn) -> None: ...
@@ -45,6 +48,23 @@ def _routes() -> set[str]:
     cancel = Notice(lambda _connection, _params: None)
     routes = Methods(agent._definition, ClientProfile(), {}, find).routes(cancel)
     return {name for name in [*routes.requests, *routes.notices] if not name.startswith("_")}
+
+
+def test_the_table_of_features_is_that_of_the_code() -> None:
+    section = PAGE.partition("## What is unstable")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
+    assert {row[0].strip("`"): (row[1].split()[0], row[2]) for row in rows} == {
+        name: (feature.state, feature.does) for name, feature in FEATURES.items()
+    }
+    assert PUBLISHED.date in section
+
+
+@pytest.mark.anyio
+async def test_protocol_unstable() -> None:
+    async with talk(run("protocol.md", "unstable")["agent"]) as session:
+        assert await session.ask("hello") == "I was told: You are a careful engineer."
+        assert session.usage is not None
+        assert (session.usage.used, session.usage.size) == (1280, 200_000)
 
 
 def test_protocol_patches() -> None:

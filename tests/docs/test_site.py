@@ -1,9 +1,11 @@
 """The documentation as a whole: pages are in the site, links lead somewhere, public names are documented."""
 
+import ast
 import asyncio
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ PACKAGES = [
     *(acp_server, acp_server.tools.editor, acp_server.apps.assistant, acp_server.client),
     *(acp_server.remote, acp_server.testing),
 ]
+NO_NAMES = {"acp_server.status", "acp_server.client.stderr", "acp_server.mcp.stderr"}
+"""A key of `_meta` and loggers, which look like names of the package."""
 
 
 def without_code(page: Path) -> str:
@@ -72,10 +76,29 @@ def test_a_link_that_leaves_the_site_is_text_there() -> None:
     assert for_site(links, "decisions/batches.md") == "[a](../examples/echo.py) [b](tools.md#x) [c](../limits.md)"
 
 
-def test_every_public_name_is_in_the_reference_and_no_other_is() -> None:
+def imported() -> set[str]:
+    """What the code of guides and examples imports of the package, beside the types of the protocol."""
+    sources = [*blocks().values(), *(page.read_text("utf-8") for page in (DOCS.parent / "examples").glob("*.py"))]
+    nodes = (node for source in sources for node in ast.walk(ast.parse(source)))
+    return {
+        f"{node.module}.{name.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and re.match(r"acp_server(\.(?!schema)|$)", node.module or "")
+        for name in node.names
+    }
+
+
+def test_the_reference_has_every_public_name_and_all_that_the_guides_import() -> None:
     listed = re.findall(r"^::: (\S+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
-    public = [f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__]
-    assert sorted(listed) == sorted(public)
+    public = {f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__}
+    assert sorted(listed) == sorted(public | imported())
+
+
+def test_each_name_of_the_package_that_a_page_has_is_there() -> None:
+    for page in DOCS.rglob("*.md"):
+        for module, name in re.findall(r"`(acp_server(?:\.\w+)*)\.(\w+)", page.read_text("utf-8")):
+            if f"{module}.{name}" not in NO_NAMES and not hasattr(import_module(module), name):
+                import_module(f"{module}.{name}")
 
 
 @pytest.mark.anyio
@@ -116,6 +139,8 @@ def test_migration_types() -> None:
     assert example["text_of"](from_wire(ContentBlock, {"type": "text", "text": "a"})) == "a"
     assert example["text_of"](from_wire(ContentBlock, {"type": "later", "text": "a"})) == ""
     assert (example["cleared"]["title"], "title" in example["left_out"]) == (None, False)
+    assert example["read"].current_mode_id == "ask"
+    assert example["of_ours"].to_wire()["category"] == "thinking"
 
 
 @pytest.mark.anyio

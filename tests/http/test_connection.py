@@ -329,16 +329,17 @@ async def test_what_a_client_sends_at_once_is_taken_in_small_portions(monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("announced", "is_last"),
+    ("announced", "size", "is_last"),
     [
-        ("Content-Length: 65536", False),
-        ("Content-Length: 65537", True),
-        ("Content-Length: 2\r\nExpect: 100-continue", True),
-        ("Transfer-Encoding: chunked", True),
+        ("Accept: */*", 0, False),
+        ("Content-Length: 65536", 65536, False),
+        ("Content-Length: 65537", 65537, True),
+        ("Content-Length: 2\r\nExpect: 100-continue", 2, True),
+        ("Transfer-Encoding: chunked", 5, True),
     ],
 )
 async def test_an_answer_says_whether_the_connection_is_closed_over_an_unread_body(
-    announced: str, is_last: bool
+    announced: str, size: int, is_last: bool
 ) -> None:
     async with serve(Refusing()) as connect, await connect() as stream:
         await stream.send(f"POST / HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n".encode())
@@ -346,5 +347,5 @@ async def test_an_answer_says_whether_the_connection_is_closed_over_an_unread_bo
         assert head.startswith(b"HTTP/1.1 400")
         assert (b"connection: close" in head) == is_last
         if not is_last:
-            await stream.send(b" " * 65536 + GET)
+            await stream.send(b" " * size + GET)
             assert (await stream.receive()).startswith(b"HTTP/1.1 400")

@@ -27,11 +27,13 @@ from tests.schema.fragments import (
     SSE,
     STDIO,
     SWITCH,
+    SYSTEM_PROMPT,
     TERMINAL,
     TEXT,
     TOOL_CONTENT,
     TOOL_FIELDS,
     URL_REQUEST,
+    USAGE,
 )
 
 CONTENT_BLOCKS: list[dict[str, Any]] = [
@@ -156,6 +158,13 @@ EXAMPLES: dict[str, list[Any]] = {
     "SessionAdditionalDirectoriesCapabilities": _WITH_META,
     "SessionResumeCapabilities": _WITH_META,
     "SessionCloseCapabilities": _WITH_META,
+    "SessionSystemPromptCapabilities": [{"mode": {"override": {}}, "_meta": META}, ABSENT],
+    "SessionSystemPromptModeCapabilities": [{"override": {}, "_meta": META}, ABSENT],
+    "SessionSystemPromptOverrideCapabilities": _WITH_META,
+    "SessionForkCapabilities": _WITH_META,
+    "SessionTitleCapabilities": _WITH_META,
+    "SessionArchiveCapabilities": _WITH_META,
+    "SessionStatusCapabilities": _WITH_META,
     "AgentAuthCapabilities": [AGENT_CAPABILITIES["auth"], ABSENT],
     "LogoutCapabilities": _WITH_META,
     "AgentCapabilities": [AGENT_CAPABILITIES, ABSENT],
@@ -219,7 +228,18 @@ EXAMPLES: dict[str, list[Any]] = {
     "LoadSessionResponse": [SESSION_STATE, ABSENT],
     "ResumeSessionRequest": [{**SESSION, **MCP_SESSION}, {**SESSION, "cwd": "/w"}],
     "ResumeSessionResponse": [SESSION_STATE, ABSENT],
-    "ListSessionsRequest": [{"cwd": "/w", "cursor": "2", "_meta": META}, ABSENT],
+    "SystemPrompt": [SYSTEM_PROMPT, {"mode": "override", "content": [TEXT]}],
+    "ForkSessionRequest": [{**SESSION, **MCP_SESSION}, {**SESSION, "cwd": "/w"}],
+    "ForkSessionResponse": [{**SESSION, **SESSION_STATE}, SESSION],
+    "ListSessionsRequest": [{"cwd": "/w", "cursor": "2", "archived": "only", "_meta": META}, ABSENT],
+    "SetSessionTitleRequest": [{**SESSION, "title": "Parser", "_meta": META}],
+    "SetSessionTitleResponse": [{"title": "Parser", "_meta": META}],
+    "ArchiveSessionRequest": [{**SESSION, "_meta": META}],
+    "ArchiveSessionResponse": _WITH_META,
+    "UnarchiveSessionRequest": [{**SESSION, "_meta": META}],
+    "UnarchiveSessionResponse": _WITH_META,
+    "SessionStatusRequest": [{**SESSION, "_meta": META}],
+    "SessionStatusResponse": [{"status": "open", "_meta": META}, {"status": "saved"}],
     "SessionInfo": [
         {
             **SESSION,
@@ -227,6 +247,7 @@ EXAMPLES: dict[str, list[Any]] = {
             "additionalDirectories": ["/lib"],
             "title": "Parser",
             "updatedAt": "2026-01-01T00:00:00Z",
+            "archived": False,
             "_meta": META,
         }
     ],
@@ -237,7 +258,8 @@ EXAMPLES: dict[str, list[Any]] = {
     "DeleteSessionResponse": _WITH_META,
     # turns
     "PromptRequest": [{**SESSION, "prompt": CONTENT_BLOCKS, "_meta": META}, {**SESSION, "prompt": []}],
-    "PromptResponse": [{"stopReason": "end_turn", "_meta": META}],
+    "PromptResponse": [{"stopReason": "end_turn", "usage": USAGE, "_meta": META}],
+    "Usage": [USAGE, {"totalTokens": 2**40, "inputTokens": 1, "outputTokens": 0}],
     "CancelNotification": [{**SESSION, "_meta": META}],
     "CancelRequestNotification": [{"requestId": 7, "_meta": META}, {"requestId": "7"}, {"requestId": None}],
     # updates

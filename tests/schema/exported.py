@@ -10,11 +10,11 @@ from typing import Any
 COMMITTED = Path(__file__).parents[2] / "protocol_schemas"
 
 
-def document(version: int = 1) -> dict[str, Any]:
-    """The schema of one version of the protocol."""
-    return json.loads((COMMITTED / f"v{version}" / "schema.json").read_text("utf-8"))
+def document(version: int = 1, name: str = "schema.unstable.json") -> dict[str, Any]:
+    """The schema of one version of the protocol, with what is unstable unless `name` is that of the stable one."""
+    return json.loads((COMMITTED / f"v{version}" / name).read_text("utf-8"))
 
 
-def definitions(version: int = 1) -> dict[str, Any]:
+def definitions(version: int = 1, name: str = "schema.unstable.json") -> dict[str, Any]:
     """The schema of each type, by name."""
-    return document(version)["$defs"]
+    return document(version, name)["$defs"]

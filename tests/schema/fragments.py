@@ -93,6 +93,11 @@ AGENT_CAPABILITIES: dict[str, Any] = {
         "additionalDirectories": {},
         "resume": {},
         "close": {},
+        "systemPrompt": {"mode": {"override": {"_meta": META}, "_meta": META}, "_meta": META},
+        "fork": {"_meta": META},
+        "title": {},
+        "archive": {},
+        "status": {},
         "_meta": META,
     },
     "auth": {"logout": {"_meta": META}, "_meta": META},
@@ -112,5 +117,21 @@ CLIENT_CAPABILITIES: dict[str, Any] = {
     "_meta": META,
 }
 PROGRAM = {"name": "example", "title": "Example", "version": "1.2", "_meta": META}
-MCP_SESSION = {"cwd": "/w", "additionalDirectories": ["/lib"], "mcpServers": [STDIO, HTTP, SSE], "_meta": META}
+SYSTEM_PROMPT = {"mode": "append", "content": [TEXT], "_meta": META}
+MCP_SESSION = {
+    "cwd": "/w",
+    "additionalDirectories": ["/lib"],
+    "mcpServers": [STDIO, HTTP, SSE],
+    "systemPrompt": SYSTEM_PROMPT,
+    "_meta": META,
+}
+USAGE = {
+    "totalTokens": 9,
+    "inputTokens": 5,
+    "outputTokens": 4,
+    "thoughtTokens": 1,
+    "cachedReadTokens": 2,
+    "cachedWriteTokens": 0,
+    "_meta": META,
+}
 SESSION_STATE = {"modes": MODES, "configOptions": [SELECT, SWITCH], "_meta": META}

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
 
 from acp_server import schema
 from acp_server.schema import export
+from acp_server.schema.features import ABSENT, FEATURES, Unstable, is_stable
 from tests.schema.examples import EXAMPLES
 from tests.schema.exported import COMMITTED, document
 
@@ -30,13 +31,14 @@ def test_writing_twice_changes_nothing_and_removes_what_should_not_be_there(tmp_
     (tmp_path / "v1" / "old.json").write_text("{}")
     assert export.main([str(tmp_path)]) == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "v1").iterdir()} == first
-    assert set(first) == {"schema.json", "methods.json"}
+    assert set(first) == {"schema.json", "schema.unstable.json", "methods.json", "methods.unstable.json"}
 
 
 def test_files_have_sorted_keys_and_end_with_one_newline(tmp_path: Path) -> None:
     export.write(tmp_path)
     written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*"))
-    assert written == ["v1/methods.json", "v1/schema.json", "v2/methods.json", "v2/schema.json"]
+    names = ("methods.json", "methods.unstable.json", "schema.json", "schema.unstable.json")
+    assert written == [f"{version}/{name}" for version in ("v1", "v2") for name in names]
     for path in tmp_path.glob("*/*"):
         text = path.read_text("utf-8")
         assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -87,12 +89,43 @@ def test_nothing_of_the_exporter_is_left_in_the_document() -> None:
 
 
 def test_the_table_of_methods_names_definitions() -> None:
-    table = export.documents()["methods.json"]
+    table = export.documents()["methods.unstable.json"]
     assert set(table["methods"]) == set(schema.METHODS)
     for name, row in table["methods"].items():
         assert row["params"] in DOCUMENT["$defs"]
         assert (row["result"] is None) == (row["kind"] == "notification")
         assert row["result"] is None or row["result"] in DOCUMENT["$defs"], name
+
+
+@pytest.mark.parametrize("version", export.VERSIONS, ids=lambda version: f"v{version.number}")
+def test_the_stable_documents_have_nothing_of_an_unstable_feature(version: export.Version) -> None:
+    made = export.documents(version)
+    every, some = made["schema.unstable.json"]["$defs"], made["schema.json"]["$defs"]
+    methods = made["methods.json"]["methods"]
+    unstable = {name: feature for name, feature in FEATURES.items() if feature.state == "unstable"}
+    assert unstable
+    for name, feature in unstable.items():
+        assert not methods.keys() & {*feature.methods}, name
+        assert not some.keys() & {*feature.types}, name
+        for owner, _, key in (member.partition(".") for member in feature.members):
+            assert key not in some.get(owner, {}).get("properties", {}), name
+    assert set(methods) == {
+        name for name in version.methods if not any(name in feature.methods for feature in unstable.values())
+    }
+    texts = json.dumps(some)
+    assert not [name for name in every.keys() - some.keys() if f'"#/$defs/{name}"' in texts]
+
+
+def test_every_name_in_the_table_of_features_is_one_of_the_schema() -> None:
+    every = [export.documents(version)["schema.unstable.json"]["$defs"] for version in export.VERSIONS]
+    methods = {name for version in export.VERSIONS for name in version.methods}
+    for feature in FEATURES.values():
+        assert {*feature.methods} <= methods
+        assert {*feature.types} <= {name for definitions in every for name in definitions}
+        for owner, _, key in (member.partition(".") for member in feature.members):
+            assert any(key in definitions.get(owner, {}).get("properties", {}) for definitions in every), owner
+    assert not FEATURES.keys() & ABSENT.keys()
+    assert {*get_args(Unstable)} == {name for name in FEATURES if not is_stable(name)}
 
 
 @pytest.mark.parametrize("method", schema.METHODS.values(), ids=lambda method: method.name)

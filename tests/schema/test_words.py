@@ -16,6 +16,7 @@ from acp_server.schema import (
     Record,
     SessionNotification,
     ToolCall,
+    ToolCallLocation,
     ToolCallProgress,
     v2,
 )
@@ -45,7 +46,8 @@ def test_code_that_writes_a_word_of_its_own_is_told_which_is_meant(
     (problem,) = refused.value.errors()
     where, _, instead = words.partition(": ")
     assert ".".join(map(str, problem["loc"])) == where
-    assert problem["msg"] == f"There is no such word in the protocol; {instead}"
+    way_out = "; an OwnWord(...) is for one of an extension" if instead.startswith("there are") else ""
+    assert problem["msg"] == f"There is no such word in the protocol; {instead}{way_out}"
 
 
 def test_a_word_in_a_dictionary_within_is_looked_at_too() -> None:
@@ -70,6 +72,14 @@ def test_what_a_peer_sends_is_read_and_can_be_passed_on() -> None:
     entry = PlanEntry.from_wire(sent)
     assert Plan(entries=[entry]).to_wire()["entries"] == [sent]
     assert schema.from_wire(PlanEntry, sent) == TypeAdapter(PlanEntry).validate_python(sent) == entry
+
+
+def test_an_address_is_a_place_of_its_own() -> None:
+    places = [ToolCallLocation(path=path) for path in ("https://example.org/a", "file:///a", "/a", "C:\\a")]
+    assert ToolCall(tool_call_id="1", title="t", locations=places).to_wire()["locations"][0]["path"][:8] == "https://"
+    for path in ("a.py", "./a", "a:b", "a/b"):
+        with pytest.raises(ValidationError, match="absolute"):
+            ToolCallLocation(path=path)
 
 
 def test_a_word_of_an_extension_is_given_on_purpose() -> None:

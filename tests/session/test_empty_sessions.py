@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_server import Agent, Session, Turn, schema
-from acp_server.session import lifecycle
+from acp_server.session import catalogue
 from acp_server.store.memory import MemoryStore
 from acp_server.store.sqlite_store import SqliteStore
 from tests.session.agents import setup
@@ -69,7 +69,7 @@ async def test_it_is_forgotten_after_a_while(kind: str, tmp_path: Path, monkeypa
     async with editing(agent) as editor:
         empty, used = await editor.open(), await editor.open()
         await editor.ask(used)
-    monkeypatch.setattr(lifecycle, "_FORGET", -1.0)
+    monkeypatch.setattr(catalogue, "_FORGET", -1.0)
     async with editing(agent) as editor:
         open_now = await editor.open()
         assert (await listed(editor)).keys() == {used, open_now}

@@ -54,13 +54,14 @@ def test_a_first_session_is_opened_without_pydantic_which_is_loaded_before_the_f
     "params",
     [
         {"cwd": "/p", "mcpServers": []},
+        {"cwd": "/p", "mcpServers": [], "systemPrompt": None},
         {"cwd": "/p", "mcpServers": [], "additionalDirectories": ["/q", "r"], "_meta": {"a": 1}, "more": True},
         {"cwd": "", "mcpServers": [], "additionalDirectories": []},
     ],
 )
 def test_a_plain_setup_is_what_the_schema_reads(params: dict[str, Any]) -> None:
     plain, read = plain_setup(params), NewSessionRequest.from_wire(params)
-    assert plain == (read.cwd, read.additional_directories, read.mcp_servers)
+    assert plain == (read.cwd, read.additional_directories, read.mcp_servers, read.system_prompt)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def test_a_plain_setup_is_what_the_schema_reads(params: dict[str, Any]) -> None:
         {"cwd": "/p", "mcpServers": {}},
         {"cwd": "/p", "mcpServers": [{"name": "a", "command": "/a", "args": [], "env": []}]},
         {"cwd": "/p", "mcpServers": [], "additionalDirectories": None},
+        {"cwd": "/p", "mcpServers": [], "systemPrompt": {"mode": "append", "content": []}},
         {"cwd": "/p", "mcpServers": [], "additionalDirectories": ["/q", 1]},
     ],
 )

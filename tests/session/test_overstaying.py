@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -19,8 +19,8 @@ LONG = Limits(drain=0, grace=3600)
 class Stubborn:
     """An agent whose handler counts how often it is hit by a cancel, and takes no notice."""
 
-    def __init__(self) -> None:
-        self.agent = Agent("stubborn")
+    def __init__(self, second_prompts: Literal["hold"] | None = None) -> None:
+        self.agent = Agent("stubborn", second_prompts=second_prompts)
         self.agent.prompt(self.prompt)
         self.hits = 0
         self.go_on = anyio.Event()

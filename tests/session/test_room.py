@@ -87,7 +87,7 @@ async def test_what_is_too_much_is_refused_before_it_is_read(method: str) -> Non
     async with editing(agent(), Limits(drain=0.05, setup=1000)) as editor:
         _, data = await refused(editor, method, sessionId="s", cwd="relative", mcpServers=[wrong])
         assert data["problems"] == [
-            {"path": "", "message": "the directories and MCP servers take more than 1000 bytes"}
+            {"path": "", "message": "the directories, MCP servers and system prompt take more than 1000 bytes"}
         ]
 
 

@@ -155,6 +155,26 @@ async def test_modes_need_not_be_an_option_as_well(of_session: bool) -> None:
         assert [option["configId"] for option in opened["configOptions"]] == ["mode"]
 
 
+async def test_an_option_of_the_authors_for_the_mode_takes_the_place_of_that_of_the_runtime() -> None:
+    agent = Agent("modal")
+    agent.modes(*(schema.SessionMode(id=id, name=id) for id in ("ask", "code")))
+    agent.config_options(SELECT.model_copy(update={"id": "agent", "category": "mode"}))
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None: ...
+
+    async with editing(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/a", "mcpServers": []})
+        assert [option["id"] for option in opened["configOptions"]] == ["agent"]
+        id = opened["sessionId"]
+        chosen = {"sessionId": id, "configId": "mode", "value": "code"}
+        assert (await editor.refusal("session/set_config_option", chosen))["code"] == INVALID_PARAMS
+        assert await editor.client.result("session/set_mode", {"sessionId": id, "modeId": "code"}) == {}
+    async with editing_v2(agent) as editor:
+        opened = await editor.client.result("session/new", {"cwd": "/a"})
+        assert [option["configId"] for option in opened["configOptions"]] == ["agent"]
+
+
 async def test_a_choice_of_what_is_chosen_already_changes_nothing_and_is_not_told() -> None:
     agent, sessions = settable()
     async with editing(agent) as editor:

@@ -9,9 +9,10 @@ import pytest
 from acp_server import Agent, Turn, grace, schema
 from acp_server.errors import UsageError
 from acp_server.store.memory import MemoryStore
-from acp_server.store.records import SessionRecord, TurnRecord
+from acp_server.store.records import SessionRecord, TurnRecord, Usage
 from tests.session.agents import keeping, setup
 from tests.session.editor import CANCELLED, END_TURN, QUICK, editing
+from tests.session.v2 import editor as v2
 from tests.store.records import say
 from tests.store.records import turn as made
 
@@ -43,7 +44,7 @@ async def test_the_tokens_are_told_with_the_answer_also_of_a_cancelled_turn(how:
         tokens = {"inputTokens": 110, "outputTokens": 10, "totalTokens": 127}
         expected = END_TURN if how == "ends" else CANCELLED
         assert await editor.answer(id) == {**expected, "_meta": {"usage": tokens}}
-        assert turns[0].usage == (110, 10, 127)
+        assert turns[0].usage == Usage(110, 10, 127)
 
 
 async def test_the_tokens_of_a_turn_that_outstays_its_cancel_are_told_as_well() -> None:
@@ -68,8 +69,47 @@ async def test_the_tokens_of_a_turn_that_outstays_its_cancel_are_told_as_well() 
         release.set()
 
 
+async def test_all_kinds_of_tokens_are_counted_and_told_in_a_place_of_their_own_where_that_is_named() -> None:
+    agent = Agent("thrifty", unstable={"end_turn_usage"})
+
+    @agent.prompt
+    async def count(turn: Turn) -> None:
+        turn.add_usage(input_tokens=5, output_tokens=4, thought_tokens=1)
+        turn.add_usage(input_tokens=1, cached_read_tokens=3, cached_write_tokens=0)
+
+    tokens = {"inputTokens": 6, "outputTokens": 4, "totalTokens": 10, "thoughtTokens": 1}
+    tokens |= {"cachedReadTokens": 3, "cachedWriteTokens": 0}
+    async with editing(agent) as editor:
+        assert await editor.ask(await editor.open()) == {**END_TURN, "usage": tokens, "_meta": {"usage": tokens}}
+    async with v2.editing(agent) as editor:
+        assert (await editor.ask(await editor.open()))["usage"] == tokens
+
+
+async def test_how_full_the_context_is_and_what_the_session_has_cost_is_told_at_once() -> None:
+    agent = Agent("thrifty")
+
+    @agent.prompt
+    async def count(turn: Turn) -> None:
+        turn.add_usage(input_tokens=10, output_tokens=2, context_size=100)
+        turn.add_usage(input_tokens=30, output_tokens=1, context_size=100, cost=0.25)
+        turn.add_usage(input_tokens=1)
+        with pytest.raises(UsageError, match="'USD'"):
+            turn.add_usage(cost=1, currency="EUR")
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        for _ in range(2):
+            await editor.ask(session)
+        told = [update for update in editor.client.updates(session) if update["sessionUpdate"] == "usage_update"]
+        costs = [update.get("cost") for update in told]
+        assert [(update["used"], update["size"]) for update in told] == [(12, 100), (31, 100)] * 2
+        assert costs == [None, *({"amount": amount, "currency": "USD"} for amount in (0.25, 0.25, 0.5))]
+
+
 @pytest.mark.parametrize(
-    "tokens", [{"input_tokens": -1}, {"output_tokens": -1}, {"total_tokens": -1}, {"input_tokens": 1.5}]
+    "tokens",
+    [{name: -1} for name in ("input_tokens", "output_tokens", "total_tokens", "thought_tokens", "context_size")]
+    + [{"input_tokens": 1.5}],
 )
 async def test_what_is_no_number_of_tokens_is_refused(tokens: dict[str, Any]) -> None:
     seen: list[Any] = []

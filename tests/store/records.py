@@ -55,7 +55,7 @@ def turns(draw: st.DrawFn) -> TurnRecord:
     record.ended_at = draw(st.none() | TIMES)
     record.last_error = draw(st.none() | st.builds(TurnError, st.integers(-40000, 40000), TEXTS))
     tokens = st.integers(0, 10**9)
-    record.usage = draw(st.none() | st.builds(Usage, tokens, tokens, tokens))
+    record.usage = draw(st.none() | st.builds(Usage, *[tokens] * 3, *[st.none() | tokens] * 3))
     record.meta_data = draw(st.none() | st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=3))
     if draw(st.booleans()):
         record.pack()

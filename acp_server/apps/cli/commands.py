@@ -21,6 +21,7 @@ from acp_server.apps.cli import DEFAULT_LEVEL, LEVELS, configure_log, launch
 from acp_server.apps.cli.output import written
 from acp_server.errors import UsageError
 from acp_server.safe_text import meant
+from acp_server.schema.features import PUBLISHED
 
 if TYPE_CHECKING:
     from acp_server.apps.cli.listen import Listening
@@ -100,7 +101,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"max_content_width": 100, "help_option_names": _HELP})
-@click.version_option(acp_server.__version__, message="%(prog)s %(version)s")
+@click.version_option(acp_server.__version__, message=f"%(prog)s %(version)s (ACP schema of {PUBLISHED.date})")
 def commands() -> None:
     """An Agent Client Protocol runtime. Without a command it serves the built-in agent, for an editor."""
 
@@ -108,12 +109,14 @@ def commands() -> None:
 @commands.command()
 @click.argument("directories", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(file_okay=False))
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
-def schema(directories: tuple[str, ...], check: bool) -> int:
+@click.option("--stable", is_flag=True, help="Only the files without what is unstable.")
+def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     """Write the protocol's types as JSON Schema into each DIRECTORY (`protocol_schemas` without one)."""
     from acp_server.schema import export
 
     try:
-        return export.main([*(["--check"] if check else []), *(directories or ("protocol_schemas",))])
+        options = [*(["--check"] if check else []), *(["--stable"] if stable else [])]
+        return export.main([*options, *(directories or ("protocol_schemas",))])
     except OSError as error:
         if error.filename is None:  # standard output
             raise

@@ -271,7 +271,7 @@ def _outcome(response: PromptResponse) -> Failure | None:
 
 def _reported(response: PromptResponse) -> TokenUsage | None:
     """`usage` of a prompt's answer, where an agent sends it: the tokens of this turn."""
-    usage = (response.model_extra or {}).get("usage") or (response.meta or {}).get("usage")
+    usage = (response.meta or {}).get("usage") if response.usage is None else response.usage.to_wire()
     if not isinstance(usage, dict):
         return None
     fields = cast("dict[str, Any]", usage)

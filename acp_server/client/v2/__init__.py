@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.schema import InitializeRequest, InitializeResponse, v2
@@ -72,6 +72,10 @@ async def ask(
     return _as_v1(said)
 
 
+_SAME: Final = ("systemPrompt", "fork", "title", "archive", "status")
+"""What is announced of sessions in the same form in both versions."""
+
+
 def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
     plain = {
         "protocolVersion": told.protocol_version,
@@ -90,6 +94,7 @@ def _capabilities(told: v2.InitializeResponse) -> dict[str, Any]:
     if session is not None:
         prompt, mcp = session.prompt or v2.PromptCapabilities(), session.mcp or v2.McpCapabilities()
         optional = {"delete": session.delete, "additionalDirectories": session.additional_directories}
+        same = session.to_wire()
         plain = {
             "loadSession": True,
             "promptCapabilities": {
@@ -101,6 +106,7 @@ def _capabilities(told: v2.InitializeResponse) -> dict[str, Any]:
             "sessionCapabilities": {
                 **{name: {} for name in ("list", "resume", "close")},
                 **{name: {} for name, announced in optional.items() if announced is not None},
+                **{key: same[key] for key in _SAME if key in same},
             },
         }
     if told.auth_methods:

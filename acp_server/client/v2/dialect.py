@@ -229,4 +229,6 @@ def _outcome(state: v2.StateUpdate, message_id: str | None, *, is_cancelled: boo
         error.received = True
         raise error
     told = {**(state.model_extra or {}), "_meta": state.meta}
+    if state.usage is not None:
+        told["usage"] = state.usage.to_wire()
     return from_wire(PromptResponse, {**told, "stopReason": reason, "messageId": message_id})

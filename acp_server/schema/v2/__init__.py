@@ -43,8 +43,11 @@ _NAMES = {
         "ElicitationUrlCapabilities Implementation InitializeRequest InitializeResponse LoginAuthRequest "
         "LoginAuthResponse LogoutAuthRequest LogoutAuthResponse McpCapabilities McpHttpCapabilities "
         "McpStdioCapabilities PromptAudioCapabilities PromptCapabilities PromptEmbeddedContextCapabilities "
-        "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionCapabilities "
-        "SessionDeleteCapabilities TerminalAuthCapabilities UnknownAuthMethod"
+        "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionArchiveCapabilities "
+        "SessionCapabilities SessionDeleteCapabilities SessionForkCapabilities SessionStatusCapabilities "
+        "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
+        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities TerminalAuthCapabilities "
+        "UnknownAuthMethod"
     ),
     "methods": "MEMBER_CAPABILITIES METHODS Method",
     "questions": (
@@ -61,13 +64,16 @@ _NAMES = {
     ),
     "record": "SessionRecord TerminalRecord",
     "session": (
-        "AvailableCommand AvailableCommandInput CloseSessionRequest CloseSessionResponse Command "
-        "DeleteSessionRequest DeleteSessionResponse EnvVariable HttpHeader ListSessionsRequest "
+        "ArchiveSessionRequest ArchiveSessionResponse AvailableCommand AvailableCommandInput "
+        "CloseSessionRequest CloseSessionResponse Command DeleteSessionRequest DeleteSessionResponse "
+        "EnvVariable ForkSessionRequest ForkSessionResponse HttpHeader ListSessionsRequest "
         "ListSessionsResponse McpServer McpServerHttp McpServerStdio NewSessionRequest NewSessionResponse "
-        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionConfigBoolean "
-        "SessionConfigOption SessionConfigOptionCategory SessionConfigSelect SessionConfigSelectGroup "
-        "SessionConfigSelectOption SessionConfigSelectOptions SessionInfo SetSessionConfigBoolean "
-        "SetSessionConfigOptionRequest SetSessionConfigOptionResponse SetSessionConfigValue TextCommandInput "
+        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionArchiveFilter "
+        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
+        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionInfo "
+        "SessionStatusRequest SetSessionConfigBoolean SetSessionConfigOptionRequest "
+        "SetSessionConfigOptionResponse SetSessionConfigValue SetSessionTitleRequest SetSessionTitleResponse "
+        "SystemPrompt SystemPromptMode TextCommandInput UnarchiveSessionRequest UnarchiveSessionResponse "
         "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom UnknownSessionConfigOption "
         "UnknownSessionConfigValue"
     ),
@@ -90,8 +96,9 @@ _NAMES = {
         "BackgroundTerminal BackgroundToolCall BackgroundWork CompactionStatus CompactionSummaryChunk "
         "CompactionUpdate ConfigOptionUpdate ContentChunk Cost Notice NoticeSeverity PlanEntry "
         "PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent SessionInfoUpdate "
-        "SessionState SessionUpdate StateUpdate StopReason UnknownBackgroundWork UnknownPlan "
-        "UnknownSessionUpdate UpdateSessionNotification UsageUpdate UserMessage UserMessageChunk"
+        "SessionState SessionStatus SessionStatusResponse SessionUpdate StateSnapshot StateUpdate StopReason "
+        "UnknownBackgroundWork UnknownPlan UnknownSessionUpdate UpdateSessionNotification Usage UsageUpdate "
+        "UserMessage UserMessageChunk"
     ),
 }
 area_of: Callable[[str], str | None]

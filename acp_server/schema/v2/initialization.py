@@ -26,10 +26,19 @@ from acp_server.schema.initialization import (
     ElicitationCapabilities,
     Implementation,
     SessionAdditionalDirectoriesCapabilities,
+    SessionArchiveCapabilities,
     SessionDeleteCapabilities,
+    SessionForkCapabilities,
+    SessionStatusCapabilities,
+    SessionSystemPromptCapabilities,
+    SessionTitleCapabilities,
 )
 from acp_server.schema.initialization import ElicitationFormCapabilities as ElicitationFormCapabilities
 from acp_server.schema.initialization import ElicitationUrlCapabilities as ElicitationUrlCapabilities
+from acp_server.schema.initialization import SessionSystemPromptModeCapabilities as SessionSystemPromptModeCapabilities
+from acp_server.schema.initialization import (
+    SessionSystemPromptOverrideCapabilities as SessionSystemPromptOverrideCapabilities,
+)
 from acp_server.schema.session import EnvVariable
 from acp_server.schema.types import Tagged
 from acp_server.schema.v2.types import AuthMethodId, ProtocolVersion
@@ -86,6 +95,16 @@ class SessionCapabilities(Model):
     """`session/delete`."""
     additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
     """More roots than the working directory."""
+    system_prompt: Lenient[SessionSystemPromptCapabilities | None] = None
+    """The client's instructions for a session."""
+    fork: Lenient[SessionForkCapabilities | None] = None
+    """`session/fork`."""
+    title: Lenient[SessionTitleCapabilities | None] = None
+    """`session/set_title`."""
+    archive: Lenient[SessionArchiveCapabilities | None] = None
+    """`session/archive`, `session/unarchive` and lists of archived sessions."""
+    status: Lenient[SessionStatusCapabilities | None] = None
+    """`session/status`."""
 
 
 class AgentAuthCapabilities(Model):

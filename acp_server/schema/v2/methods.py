@@ -39,6 +39,11 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Method.request("session/list", "agent", "ListSessions", SESSION),
             Method.request("session/close", "agent", "CloseSession", SESSION),
             Method.request("session/delete", "agent", "DeleteSession", f"{SESSION}.delete"),
+            Method.request("session/fork", "agent", "ForkSession", f"{SESSION}.fork"),
+            Method.request("session/set_title", "agent", "SetSessionTitle", f"{SESSION}.title"),
+            Method.request("session/archive", "agent", "ArchiveSession", f"{SESSION}.archive"),
+            Method.request("session/unarchive", "agent", "UnarchiveSession", f"{SESSION}.archive"),
+            Method.request("session/status", "agent", "SessionStatus", f"{SESSION}.status"),
             Method.request("session/set_config_option", "agent", "SetSessionConfigOption", SESSION),
             Method.request("session/prompt", "agent", "Prompt", SESSION),
             Method("session/cancel", "agent", "CancelSessionNotification", None, SESSION),
@@ -58,7 +63,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of the stable set of version 2, by its name on the wire."""
+"""Every method of version 2, by its name on the wire; `acp_server.schema.features` names those that are unstable."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

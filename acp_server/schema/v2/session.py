@@ -1,5 +1,5 @@
-"""A session: new, resume, list, close, delete; the MCP servers that it is opened with, its commands, and the settings
-that the user can change. Modes are options here.
+"""A session: new, resume, fork, list, close, delete, title, archive, status; the MCP servers and the system prompt that
+it is opened with, its commands, and the settings that the user can change. Modes are options here.
 
 ACP v2: session setup, session list, session delete, slash commands, session config options.
 """
@@ -23,12 +23,20 @@ from acp_server.schema.base import (
     no_items,
 )
 from acp_server.schema.config_options import SessionConfigOptionCategory, SessionConfigSelectOption, by_first_item
+from acp_server.schema.session import ArchiveSessionRequest as ArchiveSessionRequest
+from acp_server.schema.session import ArchiveSessionResponse as ArchiveSessionResponse
 from acp_server.schema.session import CloseSessionRequest as CloseSessionRequest
 from acp_server.schema.session import CloseSessionResponse as CloseSessionResponse
 from acp_server.schema.session import DeleteSessionRequest as DeleteSessionRequest
 from acp_server.schema.session import DeleteSessionResponse as DeleteSessionResponse
-from acp_server.schema.session import EnvVariable, HttpHeader, UnknownMcpServer
+from acp_server.schema.session import EnvVariable, HttpHeader, SessionArchiveFilter, SystemPromptMode, UnknownMcpServer
+from acp_server.schema.session import SessionStatusRequest as SessionStatusRequest
+from acp_server.schema.session import SetSessionTitleRequest as SetSessionTitleRequest
+from acp_server.schema.session import SetSessionTitleResponse as SetSessionTitleResponse
+from acp_server.schema.session import UnarchiveSessionRequest as UnarchiveSessionRequest
+from acp_server.schema.session import UnarchiveSessionResponse as UnarchiveSessionResponse
 from acp_server.schema.types import Bool, FirstProblem, Tagged, Uri
+from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.types import (
     AbsolutePath,
     SessionConfigGroupId,
@@ -245,6 +253,15 @@ class SetSessionConfigOptionResponse(Model):
     """All options with their present values; a change of one may have changed others."""
 
 
+class SystemPrompt(Model):
+    """The client's instructions for a session. Only for agents with `session.systemPrompt`."""
+
+    mode: SystemPromptMode
+    """Beside the agent's own instructions, or in their place."""
+    content: Items[ContentBlock]
+    """The instructions, text blocks, at least one. An agent refuses other kinds of block."""
+
+
 class _Setup(Sparse, Model):
     """What a session works with."""
 
@@ -254,6 +271,9 @@ class _Setup(Sparse, Model):
     """More roots that the agent may work in. Only for agents with `session.additionalDirectories`."""
     mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
+    system_prompt: SystemPrompt | None = None
+    """The client's instructions; None for the agent's own alone, or those of before. Only for agents with
+    `session.systemPrompt`."""
 
 
 class _Ready(Sparse, Model):
@@ -307,6 +327,21 @@ class ResumeSessionResponse(_Ready):
     """Result of `session/resume`: what was asked for has been replayed, and the session's state was sent."""
 
 
+class ForkSessionRequest(_Setup):
+    """Parameters of `session/fork`: a new session that begins with what `session_id` has said. Only for agents with
+    `session.fork`."""
+
+    session_id: SessionId
+    """The session to begin with."""
+
+
+class ForkSessionResponse(_Ready):
+    """Result of `session/fork`. Nothing is replayed."""
+
+    session_id: SessionId
+    """The new session."""
+
+
 class ListSessionsRequest(Model):
     """Parameters of `session/list`."""
 
@@ -314,6 +349,8 @@ class ListSessionsRequest(Model):
     """Only sessions of this working directory."""
     cursor: SessionListCursor | None = None
     """Where to go on: `next_cursor` of the page before."""
+    archived: SessionArchiveFilter | None = None
+    """Archived sessions, others, or both; None for `exclude`. Only for agents with `session.archive`."""
 
 
 class SessionInfo(Sparse, Model):
@@ -329,6 +366,8 @@ class SessionInfo(Sparse, Model):
     """A title for the user."""
     updated_at: Lenient[Timestamp | None] = None
     """When something last happened in it, RFC 3339."""
+    archived: Lenient[Bool | None] = None
+    """Whether it is archived. Said by each agent with `session.archive`."""
 
 
 class ListSessionsResponse(Model):

@@ -21,6 +21,8 @@ from acp_server.schema.base import (
     UnknownTag,
     Wire,
 )
+from acp_server.schema.content import Usage as Usage
+from acp_server.schema.session import SessionStatus as SessionStatus
 from acp_server.schema.types import Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
 from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
@@ -139,14 +141,13 @@ BackgroundWork = TypeAliasType(
 """Work that goes on whatever the foreground does, told apart by `type`."""
 
 
-class StateUpdate(Model):
-    """The session update `state_update`: a snapshot. To send the same one twice changes nothing.
+class StateSnapshot(Model):
+    """The state of a session's foreground.
 
     One class for every state: each of its fields but `state` may be absent, and a client needs no other field for a
     state of tomorrow.
     """
 
-    session_update: Sent[Literal["state_update"]] = "state_update"
     state: SessionState
     """What the foreground does."""
     background: Lenient[MaybeItems[BackgroundWork]] = UNSET
@@ -155,6 +156,23 @@ class StateUpdate(Model):
     """Why the foreground work ended. Only when idle."""
     error: Lenient[Error | None] = None
     """What went wrong. Only with the stop reason `error`."""
+    usage: Lenient[Usage | None] = None
+    """What the work that has ended has cost. Only when idle."""
+
+
+class StateUpdate(StateSnapshot):
+    """The session update `state_update`: a snapshot. To send the same one twice changes nothing."""
+
+    session_update: Sent[Literal["state_update"]] = "state_update"
+
+
+class SessionStatusResponse(Model):
+    """Result of `session/status`."""
+
+    status: SessionStatus
+    """Whether the session is open."""
+    state: Lenient[StateSnapshot | None] = None
+    """What its foreground does; None if the agent does not tell. Only if it is open."""
 
 
 PlanEntryPriority = TypeAliasType(

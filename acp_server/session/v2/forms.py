@@ -83,7 +83,7 @@ def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str |
     # In the form of version 1 the mode may be among them, too.
     told = [_option(option) for option in options if option.get("id") != settings.mode_option]
     current = mode if mode is not None else settings.mode
-    if current is None:
+    if current is None or settings.mode_option is None:
         return told
     modes = [
         {"value": choice.id, "name": choice.name, **({"description": choice.description} if choice.description else {})}

@@ -157,7 +157,7 @@ def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
         if definition.accepts:
             session["prompt"] = {names[kind]: {} for kind in definition.accepts}
         session["mcp"] = {kind: {} for kind in ("stdio", *definition.mcp) if kind != "sse"}
-        capabilities["session"] = session
+        capabilities["session"] = session | definition.session_features
     if definition.extensions:
         capabilities["_meta"] = definition.extensions
     return capabilities

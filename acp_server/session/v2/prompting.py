@@ -9,13 +9,11 @@ ends it, too: both answer it with -32800, and its message never is part of the c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import anyio
-
-from acp_server.errors import EncodeError, InvalidRequest, RequestCancelled, SessionClosed
+from acp_server.errors import EncodeError, RequestCancelled, SessionClosed
 from acp_server.peer.answer import Answer
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
@@ -56,25 +54,17 @@ class Insertion(Follower):
         if self._session.turns[0] is not turn:
             if self.steer is not None and await inject(self.steer, self._session, turn.record.prompt, turn.id):
                 return {"messageId": turn.id}
-            await self._wait()
+            await self._session.wait_place(turn)
             if self._call.is_cancelled:
                 # The cancel came as the wait was over, and has not ended it.
+                raise RequestCancelled
+        if self._session.admit is not None:
+            await self._session.admit(turn)
+            if self._call.is_cancelled:
                 raise RequestCancelled
         # Nothing waits from here on: from now on a cancel of the request is late and changes nothing.
         self._work.begin()
         return {"messageId": turn.id}
-
-    async def _wait(self) -> None:
-        """Wait for the turns before this one; but not for ever for those that were cancelled."""
-        turn = self._work.prompt.turn
-        session = self._session
-        while (first := session.turns[0]) is not turn:
-            patience = None if first.cause is None else self._call.connection.limits.grace
-            with anyio.move_on_after(patience):
-                await session.wait_first(turn)
-            if session.turns[0] is first:
-                told = "The cancelled turn before this one is still cleaning up"
-                raise InvalidRequest(told, data={"sessionId": session.id})
 
     def left(self) -> None:
         """See `Follower`."""
@@ -96,6 +86,7 @@ class Prompting(v1.Prompting):
 
     PROMPT: ClassVar[Callable[..., Follower]] = Insertion
     UNOPENED: ClassVar[type[v1.Unopened]] = Unopened
+    HOLDS: ClassVar[frozenset[str | None]] = frozenset({None, "hold", "steer"})
 
     def register(self, call: Call) -> None:
         """Hold a prompt until `Insertion.serve` inserts it. Raises InvalidParams, ResourceNotFound and
@@ -105,9 +96,6 @@ class Prompting(v1.Prompting):
         super().register(call)
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
-
-    def _may_wait(self, turns: Sequence[LiveTurn]) -> bool:
-        return self._definition.second_prompts != "refuse" or super()._may_wait(turns)
 
     def read(self, call: Call) -> PromptRequest:
         """See `acp_server.session.prompting.Prompting`."""

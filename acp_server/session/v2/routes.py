@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.call import Notice, Route, Routes
 from acp_server.schema.reading import problem, read
-from acp_server.session.definition import NO_PROMPT_HANDLER, AgentDefinition
+from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
 from acp_server.session.v2.prompting import Prompting
@@ -43,12 +43,12 @@ class Methods:
         routes = Routes()
         requests = routes.requests
         if definition.prompt is not None:
-            for name in ("new", "list"):
-                requests[f"session/{name}"] = Route(getattr(lifecycle, name), direct=True)
-            for name in ("resume", "close", *(("delete",) if "delete" in definition.sessions else ())):
-                register = partial(lifecycle.register, name)
+            optional = ("delete",) if "delete" in definition.sessions else ()
+            for name in ("new", "resume", "list", "close", *optional, *definition.session_methods):
+                owner = lifecycle.catalogue if name in CATALOGUE else lifecycle
+                register = partial(lifecycle.register, name) if name in ENDING else None
                 requests[f"session/{name}"] = Route(
-                    getattr(lifecycle, name), register=register, urgent=name != "resume", direct=True
+                    getattr(owner, name), register=register, urgent=name in URGENT, direct=True
                 )
             requests["session/prompt"] = Route(
                 lambda call: call.follower.serve(), register=self._prompting.register, direct=True

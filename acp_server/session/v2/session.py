@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
-    from acp_server.schema.session import McpServer, ResumeSessionRequest
+    from acp_server.schema.session import ForkSessionRequest, McpServer, ResumeSessionRequest, SystemPrompt
     from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.schema.updates import SessionUpdate
+    from acp_server.schema.v2.session import ForkSessionRequest as ForkSessionRequestV2
     from acp_server.schema.v2.session import McpServer as McpServerV2
+    from acp_server.schema.v2.session import NewSessionRequest as NewSessionRequestV2
+    from acp_server.schema.v2.session import SystemPrompt as SystemPromptV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.turn import LiveTurn
@@ -163,7 +166,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 
         check_size(call.params, call.connection.limits)
         asked = read(NewSessionRequest, call.params)
-        request = PlainSetup(asked.cwd, asked.additional_directories, _servers(asked.mcp_servers))
+        request = _setup(asked)
         session = await self._made(call, request)
         return session.opening()
 
@@ -180,7 +183,15 @@ class Lifecycle(lifecycle_v1.Lifecycle):
             cwd=asked.cwd,
             additional_directories=asked.additional_directories,
             mcp_servers=_servers(asked.mcp_servers),
+            system_prompt=_system_prompt(asked.system_prompt),
         )
+
+    def _read_fork(self, call: Call) -> ForkSessionRequest:
+        from acp_server.schema.session import ForkSessionRequest
+        from acp_server.schema.v2.session import ForkSessionRequest as ForkSessionRequestV2
+
+        asked = read(ForkSessionRequestV2, call.params)
+        return ForkSessionRequest(session_id=asked.session_id, **_setup(asked)._asdict())
 
     async def resume(self, call: Call) -> dict[str, Any]:
         """`session/resume`: all that was said is said again before the answer, if that is asked for; and in any case
@@ -191,6 +202,19 @@ class Lifecycle(lifecycle_v1.Lifecycle):
                 await self.replay(session, way, as_terminals=True)
             way.state("idle")
         return session.offered()
+
+
+def _setup(asked: NewSessionRequestV2 | ForkSessionRequestV2) -> PlainSetup:
+    """What a session works with, in the form that authors know."""
+    servers, prompt = _servers(asked.mcp_servers), _system_prompt(asked.system_prompt)
+    return PlainSetup(asked.cwd, asked.additional_directories, servers, prompt)
+
+
+def _system_prompt(prompt: SystemPromptV2 | None) -> SystemPrompt | None:
+    """In the form that authors know. Its blocks are text, or the agent refuses it."""
+    from acp_server.schema.session import SystemPrompt
+
+    return None if prompt is None else read(SystemPrompt, prompt.to_wire())
 
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:

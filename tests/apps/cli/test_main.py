@@ -10,6 +10,7 @@ import pytest
 import acp_server
 from acp_server.apps.cli import main
 from acp_server.apps.cli.commands import commands
+from acp_server.schema.features import PUBLISHED
 from tests.agent.processes.driver import environment
 
 
@@ -30,9 +31,12 @@ def test_each_command_is_there_with_the_words_that_the_overview_has_for_it(capsy
         assert command.name == name
 
 
-def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+VERSION = f"acp-server {acp_server.__version__} (ACP schema of {PUBLISHED.date})\n"
+
+
+def test_the_version_is_that_of_the_package_and_of_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"acp-server {acp_server.__version__}\n"
+    assert capsys.readouterr().out == VERSION
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_it_runs_as_a_module_too() -> None:
         timeout=30,
         check=True,
     )
-    assert done.stdout == f"acp-server {acp_server.__version__}\n"
+    assert done.stdout == VERSION
 
 
 def test_the_overview_imports_no_command() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from acp_server import schema
 from acp_server.schema import v2
 from tests.schema import examples as v1
+from tests.schema.fragments import SYSTEM_PROMPT, TEXT, USAGE
 from tests.schema.v2.fragments import (
     ABSENT,
     AGENT,
@@ -167,7 +168,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "InitializeResponse": [
         {"protocolVersion": 2, "info": PROGRAM, "capabilities": AGENT, "authMethods": METHODS, "_meta": META}
     ],
-    "ListSessionsRequest": [{"cwd": "/w", "cursor": "2", "_meta": META}, ABSENT],
+    "ListSessionsRequest": [{"cwd": "/w", "cursor": "2", "archived": "include", "_meta": META}, ABSENT],
     "ListSessionsResponse": [
         {
             "sessions": [
@@ -176,6 +177,7 @@ EXAMPLES: dict[str, list[Any]] = {
                     "cwd": "/w",
                     "additionalDirectories": ["/x"],
                     "title": "Parser",
+                    "archived": True,
                     "updatedAt": "2026-01-01T00:00:00Z",
                     "_meta": META,
                 }
@@ -215,6 +217,38 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     "RequestPermissionResponse": [{"outcome": outcome, "_meta": META} for outcome in OUTCOMES],
     "RequestPermissionSubject": SUBJECTS,
+    "StateSnapshot": [
+        {
+            "state": "idle",
+            "stopReason": "error",
+            "error": ERROR,
+            "usage": USAGE,
+            "background": BACKGROUND,
+            "_meta": META,
+        }
+    ],
+    "SystemPrompt": [SYSTEM_PROMPT, {"mode": "override", "content": [TEXT]}],
+    "ForkSessionRequest": [{**SESSION, **SETUP}, {**SESSION, "cwd": "/w"}],
+    "ForkSessionResponse": [{**SESSION, **READY}, SESSION],
+    "SetSessionTitleRequest": [{**SESSION, "title": "Parser", "_meta": META}],
+    "SetSessionTitleResponse": [{"title": "Parser", "_meta": META}],
+    "ArchiveSessionRequest": [{**SESSION, "_meta": META}],
+    "ArchiveSessionResponse": EMPTY,
+    "UnarchiveSessionRequest": [{**SESSION, "_meta": META}],
+    "UnarchiveSessionResponse": EMPTY,
+    "SessionStatusRequest": [{**SESSION, "_meta": META}],
+    "SessionStatusResponse": [
+        {"status": "open", "state": {"state": "running", "_meta": META}, "_meta": META},
+        {"status": "saved"},
+    ],
+    "SessionSystemPromptCapabilities": [{"mode": {"override": {}}, "_meta": META}, ABSENT],
+    "SessionSystemPromptModeCapabilities": [{"override": {}, "_meta": META}, ABSENT],
+    "SessionSystemPromptOverrideCapabilities": EMPTY,
+    "SessionForkCapabilities": EMPTY,
+    "SessionTitleCapabilities": EMPTY,
+    "SessionArchiveCapabilities": EMPTY,
+    "SessionStatusCapabilities": EMPTY,
+    "Usage": [USAGE, {"totalTokens": 2**40, "inputTokens": 1, "outputTokens": 0}],
     "ResumeSessionRequest": [{**SESSION, **SETUP, "replayFrom": {"type": "start"}}, {**SESSION, "cwd": "/w"}],
     "ResumeSessionResponse": [READY, ABSENT],
     "SessionCapabilities": [SESSION_CAPABILITIES, ABSENT],

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.schema import examples as v1
+from tests.schema.fragments import SYSTEM_PROMPT, USAGE
 
 META: dict[str, Any] = {"example.org/trace": {"id": 7, "parent": None}, "example.org/gone": None}
 ABSENT: dict[str, Any] = {}
@@ -44,7 +45,13 @@ SETTINGS: list[dict[str, Any]] = [
     {"type": "id", **SESSION, "configId": "model", "value": "large", "_meta": META},
     {"type": "boolean", **SESSION, "configId": "web", "value": True, "_meta": META},
 ]
-SETUP = {"cwd": "/w", "additionalDirectories": ["/x"], "mcpServers": SERVERS, "_meta": META}
+SETUP = {
+    "cwd": "/w",
+    "additionalDirectories": ["/x"],
+    "mcpServers": SERVERS,
+    "systemPrompt": SYSTEM_PROMPT,
+    "_meta": META,
+}
 READY = {"configOptions": OPTIONS, "availableCommands": COMMANDS, "_meta": META}
 METHODS = [
     {"type": "agent", "methodId": "web", "name": "Web", "description": "Opens a page", "_meta": META},
@@ -64,6 +71,11 @@ SESSION_CAPABILITIES = {
     "mcp": {"stdio": ABSENT, "http": ABSENT, "_meta": META},
     "delete": ABSENT,
     "additionalDirectories": ABSENT,
+    "systemPrompt": {"mode": {"override": ABSENT}},
+    "fork": ABSENT,
+    "title": ABSENT,
+    "archive": ABSENT,
+    "status": ABSENT,
     "_meta": META,
 }
 AGENT = {"session": SESSION_CAPABILITIES, "auth": ABSENT, "_meta": META}
@@ -173,7 +185,7 @@ UPDATES: dict[str, list[dict[str, Any]]] = {
         "state_update",
         {"state": "running", "background": BACKGROUND, "_meta": META},
         {"state": "requires_action", "background": []},
-        {"state": "idle", "stopReason": "error", "error": ERROR, "_meta": META},
+        {"state": "idle", "stopReason": "error", "error": ERROR, "usage": USAGE, "_meta": META},
         {"state": "idle", "stopReason": "end_turn"},
         {"state": "idle"},
         {"state": "_thinking", "depth": 3},

@@ -1,0 +1,198 @@
+"""The parts of the protocol that are not, or were not always, stable: their state, their methods, types and members.
+
+A feature whose state is unstable is served by agents that name it in `Agent(unstable={...})`. When the protocol makes
+it stable, its state here is what changes. The table holds names alone and loads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Unstable: TypeAlias = Literal["fork", "title", "archive", "status", "end_turn_usage"]
+"""The features that an agent may name in `Agent(unstable=...)`."""
+
+
+class Release(NamedTuple):
+    """A release of the published schema."""
+
+    name: str
+    date: str
+    """ISO 8601."""
+
+
+PUBLISHED: Final = Release("npm 2.4.0", "2026-11-02")
+"""The newest published schema that the types here were compared with. Features that name another release were written
+from the protocol's pages."""
+
+
+class Feature(NamedTuple):
+    """One part of the protocol. Names are those of either version; a version need not have each of them."""
+
+    state: Literal["stable", "unstable"]
+    """Unstable: the protocol may change it or take it back."""
+    release: str
+    """The release of the published schema that has it in this state, as far as that is known."""
+    does: str
+    """What it is for, in one line."""
+    methods: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    """Types that only this feature needs."""
+    members: tuple[str, ...] = ()
+    """Members of other types, as `Type.member`, with the name on the wire."""
+
+
+_CAPABILITY = "SessionCapabilities"
+
+FEATURES: Mapping[str, Feature] = MappingProxyType(
+    {
+        "system_prompt": Feature(
+            "stable",
+            "1.30.0",
+            "the client's instructions for a session, beside the agent's own or in their place",
+            types=(
+                "SystemPrompt",
+                "SystemPromptMode",
+                "SessionSystemPromptCapabilities",
+                "SessionSystemPromptModeCapabilities",
+                "SessionSystemPromptOverrideCapabilities",
+            ),
+            members=(
+                f"{_CAPABILITY}.systemPrompt",
+                "NewSessionRequest.systemPrompt",
+                "LoadSessionRequest.systemPrompt",
+                "ResumeSessionRequest.systemPrompt",
+            ),
+        ),
+        "fork": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "a session that begins with what another one has said",
+            methods=("session/fork",),
+            types=("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities"),
+            members=(f"{_CAPABILITY}.fork",),
+        ),
+        "title": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "the title that the user gives a session",
+            methods=("session/set_title",),
+            types=("SetSessionTitleRequest", "SetSessionTitleResponse", "SessionTitleCapabilities"),
+            members=(f"{_CAPABILITY}.title",),
+        ),
+        "archive": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "sessions that are put away and not listed, and can be taken out again",
+            methods=("session/archive", "session/unarchive"),
+            types=(
+                "ArchiveSessionRequest",
+                "ArchiveSessionResponse",
+                "UnarchiveSessionRequest",
+                "UnarchiveSessionResponse",
+                "SessionArchiveCapabilities",
+                "SessionArchiveFilter",
+            ),
+            members=(f"{_CAPABILITY}.archive", "ListSessionsRequest.archived", "SessionInfo.archived"),
+        ),
+        "status": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "whether a session is open or only stored",
+            methods=("session/status",),
+            types=("SessionStatusRequest", "SessionStatusResponse", "SessionStatusCapabilities", "SessionStatus"),
+            members=(f"{_CAPABILITY}.status",),
+        ),
+        "end_turn_usage": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "the tokens that a turn has cost, with the answer to its prompt",
+            types=("Usage",),
+            members=("PromptResponse.usage", "StateSnapshot.usage", "StateUpdate.usage"),
+        ),
+    }
+)
+"""Every such part that this library has, by the name that `Agent(unstable=...)` takes."""
+
+_PROXY = ("Proxy", "InitializeProxy", "ProxySuccessor")
+
+ABSENT: Mapping[str, Feature] = MappingProxyType(
+    {
+        "auth_status": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "who is logged in, for display; what a client may do is decided by the errors of its requests",
+            methods=("auth/status", "auth/status_update"),
+            types=(
+                *("AuthAccount", "AuthState", "AuthStatusCapabilities", "AuthStatusRequest", "AuthStatusResponse"),
+                "AuthStatusUpdateNotification",
+            ),
+            members=("AgentAuthCapabilities.status",),
+        ),
+        "providers": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "custom model endpoints: the configuration of one agent, which an agent adds with methods of its own",
+            methods=("providers/list", "providers/set", "providers/disable"),
+            types=(
+                *("ProviderId", "ProviderInfo", "ProviderCurrentConfig", "ProvidersCapabilities", "LlmProtocol"),
+                *(f"{verb}{kind}" for verb in ("SetProvider", "DisableProvider") for kind in ("Request", "Response")),
+                *("ListProvidersRequest", "ListProvidersResponse"),
+            ),
+            members=("AgentCapabilities.providers",),
+        ),
+        "plans": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "several plans of one session, plans that are files or Markdown; `turn.plan` shows one list of steps",
+            types=(
+                *("PlanCapabilities", "PlanFile", "PlanId", "PlanItems", "PlanMarkdown", "PlanRemoved", "PlanUpdate"),
+                "PlanUpdateContent",
+            ),
+            members=(
+                *("ClientCapabilities.plan", "SessionUpdate.plan_update", "SessionUpdate.plan_removed"),
+                *("PlanUpdateContent.file", "PlanUpdateContent.markdown"),
+            ),
+        ),
+        "subagents": Feature(
+            "stable",
+            "1.34.0",
+            "child sessions that are shown below their parent; no package with the stable form can be had yet",
+            types=(
+                *("SubagentCapabilities", "SubagentSessionCapabilities", "SubagentUpdate", "SessionMessage"),
+                *("SessionMessageChunk", "SessionCancelCapabilities", "StateUpdate", "IdleStateUpdate"),
+                *("RunningStateUpdate", "RequiresActionStateUpdate", "UnknownStateUpdate", "ErrorStopReason"),
+                "BackgroundSubagent",
+            ),
+            members=(
+                *("ClientCapabilities.subagents", "SessionUpdate.subagent_update", "SessionUpdate.session_message"),
+                *("SessionUpdate.session_message_chunk", "SessionUpdate.unknown", "BackgroundWork.subagent"),
+            ),
+        ),
+        "mcp_over_acp": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "MCP servers that the client runs itself and that are reached through its connection",
+            methods=("mcp/message",),
+            types=(
+                *("McpError", "McpRequestId", "McpServerAcp", "McpServerAcpId", "McpAcpCapabilities"),
+                *("MessageMcpNotification", "MessageMcpRequest", "MessageMcpResponse"),
+            ),
+            members=("McpCapabilities.acp", "McpServer.acp"),
+        ),
+        "proxies": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "a chain of programs between client and agent",
+            methods=("proxy/initialize", "proxy/successor"),
+            types=tuple(f"{name}{kind}" for name in _PROXY for kind in ("Request", "Response", "Notification")),
+        ),
+    }
+)
+"""The parts of published schemas that this library does not have. `Feature.does` also says what there is instead."""
+
+
+def is_stable(name: str) -> bool:
+    """Whether a feature is stable. Raises KeyError for a name that is not in `FEATURES`."""
+    return FEATURES[name].state == "stable"
