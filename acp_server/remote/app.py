@@ -16,7 +16,7 @@ from acp_server.agent.serve import Servable
 from acp_server.http.asgi import Headers, Receive, Send, while_connected
 from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
-from acp_server.remote.connections import AgentOf, Connections, Full
+from acp_server.remote.connections import AgentOf, Connections, Full, new_id
 from acp_server.remote.guard import Authenticate, Guard, Refused, Scope, header
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import Owners
@@ -88,7 +88,7 @@ class RemoteApp:
             await serve_websocket(self._guard, self._open(), scope, receive, send)
 
     async def aclose(self) -> None:
-        """End all connections over HTTP, within their limits. The end of a lifespan does it, too."""
+        """End all connections, within their limits. The end of a lifespan does it, too."""
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()
@@ -180,8 +180,10 @@ class _Exchange:
         await self._answer.give(202)
 
     async def _initialize(self, message: Posted, line: bytes, reserved: _Reserved) -> None:
+        connections = self._connections
+        connection = HttpConnection(new_id(), self._principal, self._limits, connections.holdings, connections.release)
         try:
-            connection = self._connections.open(self._principal)
+            connections.open(connection)
         except Full:
             raise Refused(503, "Too many connections", _AGAIN) from None
         is_given = False
@@ -250,7 +252,7 @@ class _Exchange:
         try:
             reader = connection.read(self._session(), header(self._scope, b"last-event-id"))
         except Taken:
-            raise Refused(409, "The stream has a reader") from None
+            raise Refused(409, "The stream has a reader", _AGAIN) from None
         except Gone:
             raise Refused(409, "Messages of the stream are lost: open the session anew") from None
         except TooManyStreams:
@@ -286,7 +288,7 @@ class _Exchange:
         if id is None:
             raise Refused(400, "Missing Acp-Connection-Id")
         connection = self._connections.find(id, self._principal)
-        if connection is None:
+        if not isinstance(connection, HttpConnection):
             raise Refused(404, "Unknown Acp-Connection-Id")
         return connection
 

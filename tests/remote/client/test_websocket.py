@@ -16,7 +16,7 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Tex
 
 from acp_server.client import Handlers, RemoteAgent
 from acp_server.errors import ConnectionClosed
-from acp_server.remote import ClientLimits, connect_url, connect_ws
+from acp_server.remote import Backoff, ClientLimits, connect_url, connect_ws
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse
 
 from . import PATIENCE
@@ -145,7 +145,8 @@ async def test_token_and_headers_go_with_the_request_and_each_message_is_a_text_
     ],
 )
 async def test_a_server_that_does_not_let_it_in_ends_the_connection_in_words(head: bytes, said: str) -> None:
-    async with serving() as server, connect_ws(server.url, token="secret") as agent:
+    backoff = Backoff(attempts=2, first=0.0)
+    async with serving() as server, connect_ws(server.url, token="secret", backoff=backoff) as agent:
         server.head = head
         with pytest.raises(ConnectionClosed, match=f"initialize was answered: .*{said}"):
             await agent.initialize()
