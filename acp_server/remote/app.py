@@ -13,6 +13,7 @@ from typing import Final
 import anyio
 
 from acp_server.agent.serve import Servable
+from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from acp_server.http.asgi import Headers, Receive, Send, while_connected
 from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
@@ -24,7 +25,7 @@ from acp_server.remote.ring import Gone, Reader, Taken
 from acp_server.remote.routing import Mismatch, Posted
 from acp_server.remote.websocket import serve_websocket
 from acp_server.wire import codec
-from acp_server.wire.messages import Notification, Request, Response, classify
+from acp_server.wire.messages import Ignored, Invalid, Request, classify
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
@@ -32,7 +33,6 @@ CONNECTION_ID: Final = b"acp-connection-id"
 SESSION_ID: Final = b"acp-session-id"
 
 _JSON: Final = (b"content-type", b"application/json")
-_PLAIN: Final = (b"content-type", b"text/plain; charset=utf-8")
 _EVENTS: Final[Headers] = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -115,8 +115,8 @@ class RemoteApp:
             principal = await self._guard.admit(scope)
             await _Exchange(self._open(), principal, scope, receive, answer).run()
         except Refused as refused:
-            body = refused.why.encode() + b"\n"
-            await answer.give(refused.status, body, [_PLAIN, *refused.headers])
+            body, kind = refused.body
+            await answer.give(refused.status, body, [(b"content-type", kind), *refused.headers])
 
 
 class _Answer:
@@ -211,7 +211,8 @@ class _Exchange:
                 await connection.post(message, reserved.hand_over(line))
             is_handed_over = True
         except Mismatch as error:
-            raise Refused(400, str(error)) from None
+            id = message.id if isinstance(message, Request) else None
+            raise Refused(400, str(error), error=None if id is None else (id, INVALID_PARAMS)) from None
         except Ended:
             raise Refused(404, "Unknown Acp-Connection-Id") from None
         finally:
@@ -329,16 +330,16 @@ def _message(line: bytes) -> Posted:
     try:
         value = codec.decode(line)
     except codec.DecodeError:
-        raise Refused(400, "The message is not JSON") from None
+        raise Refused(400, "The message is not JSON", error=(None, PARSE_ERROR)) from None
     if isinstance(value, list):
-        raise Refused(501, "Batches are not supported")
+        raise Refused(501, "Batches are not supported", error=(None, INVALID_REQUEST))
     message = classify(value)
-    if isinstance(message, Request) and message.id is None:
-        raise Refused(400, "A request needs an id")
-    if not isinstance(message, (Request, Notification, Response)) or (
-        isinstance(message, Response) and message.malformed is not None
-    ):
+    if isinstance(message, Invalid):
+        raise Refused(400, message.message, error=(message.id, message.code))
+    if isinstance(message, Ignored):
         raise Refused(400, "Not a message of JSON-RPC")
+    if isinstance(message, Request) and message.id is None:
+        raise Refused(400, "A request needs an id", error=(None, INVALID_REQUEST))
     return message
 
 

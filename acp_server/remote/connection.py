@@ -21,6 +21,7 @@ from acp_server.remote.routing import (
     Router,
     Session,
     advertising,
+    behind,
     is_cancel,
     is_cancelled_by,
     renews,
@@ -202,7 +203,10 @@ class HttpConnection(Kept):
             # It is one more session than the client can read, so nothing of it is lost to a reader.
             logger.warning("a client has more sessions than streams: what one of them says is dropped")
             return None
-        ring.put(outgoing.line)
+        line = outgoing.line
+        if outgoing.renews is not None and (opened := self._rings.get(outgoing.renews)) and opened.last is not None:
+            line = behind(line, opened.last)
+        ring.put(line)
         if outgoing.is_state:
             ring.state = outgoing.line
         return ring

@@ -47,7 +47,8 @@ def with_cursor(line: bytes, value: Any, cursor: str) -> bytes:
 
 def _last(value: Any) -> Any:
     """The last message of a batch, or the message that there is."""
-    return cast("list[Any]", value)[-1] if isinstance(value, list) and value else value
+    batch = cast("list[Any]", value) if isinstance(value, list) else None
+    return batch[-1] if batch else cast("Any", value)
 
 
 def _among_others(message: dict[str, Any], body: dict[str, Any], cursor: str, line: bytes) -> bytes:

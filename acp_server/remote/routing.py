@@ -36,6 +36,8 @@ SDK), since the client has no stream of it yet."""
 
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
+BEHIND: Final = "acp_server/behind"
+"""In `_meta` of a result. The draft has nothing of the kind."""
 _USUAL: Final = 1024
 """Bytes of a message, for what is said of how many are kept."""
 _STATE: Final = b'"state_update"'
@@ -124,6 +126,7 @@ class Router:
             # As the draft has it: a client learns from it which stream to open.
             result["sessionId"] = named
             line = codec.encode(message).rstrip(b"\n")
+            return Outgoing(line, session, method, renews=named)
         return Outgoing(line, session, method)
 
 
@@ -137,6 +140,17 @@ class Outgoing(NamedTuple):
     """What it answers."""
     is_state: bool = False
     """Whether it says in which state its session is (version 2)."""
+    renews: Session = None
+    """The session that was opened anew, for an answer on the stream of the connection."""
+
+
+def behind(line: bytes, cursor: str) -> bytes:
+    """The answer to `session/load`, which says behind which message of the session's own stream it comes: that carries
+    the history, and two streams have no order."""
+    message: dict[str, Any] = codec.decode(line)
+    meta = message["result"].get("_meta")
+    message["result"]["_meta"] = {**(cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}), BEHIND: cursor}
+    return codec.encode(message).rstrip(b"\n")
 
 
 def session_in(params: Any) -> Session:

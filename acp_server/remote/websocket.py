@@ -70,8 +70,8 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
 async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
     """Before it is accepted, a close is an HTTP 403; servers with an extension can say more."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
-        body = refused.why.encode() + b"\n"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body)), *refused.headers]
+        body, kind = refused.body
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *refused.headers]
         await send({"type": "websocket.http.response.start", "status": refused.status, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": body})
     else:

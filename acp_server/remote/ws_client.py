@@ -53,7 +53,7 @@ class LineBroken(Exception):
 
     def __init__(self, why: str, *, is_end: bool = False, is_final: bool = False) -> None:
         self.is_end = is_end
-        self.is_final = is_end or is_final
+        self.is_final: bool = is_end or is_final
         super().__init__(why)
 
 
@@ -284,7 +284,7 @@ class WebSocketStream:
         """A frame for each line."""
         for each in data.split(b"\n"):
             if each:
-                await self._send(each.decode())
+                await self._send(each.decode(errors="replace"))
 
     async def aclose(self) -> None:
         """Say goodbye and close. Idempotent."""
