@@ -106,6 +106,12 @@ class _Line:
         await self._tasks.wait_idle()
         if self._frames.state is ConnectionState.OPEN:
             await self._write(CloseConnection(code=_NORMAL))
+            # A socket that is closed with something unread in it takes the goodbye along.
+            while not self._is_closed():
+                await self._read()
+
+    def _is_closed(self) -> bool:
+        return self._frames.state is ConnectionState.CLOSED
 
     def keep(self, stack: AsyncExitStack) -> None:
         """It lasts: `stack` is what there is to close."""

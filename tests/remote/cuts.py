@@ -150,8 +150,9 @@ class Host:
             self.turns.append(turn.text)
             for number in range(WORDS):
                 await turn.say(f"{number} ")
-            if turn.text == "ask":
+            if turn.text != "stream":
                 await turn.say(f"{(await turn.run_tool('permitted')).value} ")
+            if turn.text == "ask":
                 await turn.say(await turn.client.read_text_file("/project/a.txt"))
             await turn.say("end")
 
@@ -168,7 +169,7 @@ async def hosting(**limits: Any) -> AsyncGenerator[Host]:
                 await app.aclose()
 
 
-async def converse(kind: str, host: Host, cut: Cut | None) -> Proxy:
+async def converse(kind: str, host: Host, cut: Cut | None, version: Literal[1, 2] = 1) -> Proxy:
     """One conversation through a proxy. Raises AssertionError where something is missing or comes twice, and
     ConnectionClosed where the client is told that something is lost."""
     lost: list[ConnectionClosed] = []
@@ -185,6 +186,8 @@ async def converse(kind: str, host: Host, cut: Cut | None) -> Proxy:
             return ReadTextFileResponse(content=FILE)
 
     host.turns.clear()
+    # Version 2 has no files of the client.
+    first = "ask" if version == 1 else "permit"
     words = "".join(f"{number} " for number in range(WORDS))
     connect: Any = connect_http if kind == "http" else connect_ws
     handlers = Handlers(permission=allow, files=Files())
@@ -194,23 +197,24 @@ async def converse(kind: str, host: Host, cut: Cut | None) -> Proxy:
         with anyio.fail_after(PATIENCE):
             try:
                 async with connect(url, handlers, backoff=Backoff(first=0.0)) as agent:
-                    await agent.initialize()
+                    info = await agent.initialize(version=version)
+                    assert info.protocol_version == version
                     session = await agent.new_session("/project")
-                    assert await session.ask("ask") == f"{words}yes {FILE}end"
+                    assert await session.ask(first) == f"{words}yes {FILE * (version == 1)}end"
                     assert await session.ask("stream") == f"{words}end"
             except ConnectionClosed as error:
                 lost.append(error)
         tasks.cancel_scope.cancel()
     for error in lost:
         raise error
-    assert host.turns == ["ask", "stream"]
-    assert asked == ["permission", "read"]
+    assert host.turns == [first, "stream"]
+    assert asked == ["permission", "read"][: 3 - version]
     return proxy
 
 
-async def cuts_of(kind: str, host: Host) -> list[Cut]:
+async def cuts_of(kind: str, host: Host, version: Literal[1, 2] = 1) -> list[Cut]:
     """Each place where the conversation can be cut."""
-    whole = await converse(kind, host, None)
+    whole = await converse(kind, host, None, version)
     directions: tuple[Direction, ...] = ("up", "down")
     return [
         Cut(direction, number, torn)

@@ -18,14 +18,15 @@ STEP = 1 if os.environ.get("ALL_CUTS") else 5
 """Each how many-th place is tried. It has no divisor in common with the two places of a frame."""
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("kind", ["http", "ws"])
-async def test_a_conversation_survives_a_cut_of_its_line(kind: str) -> None:
+async def test_a_conversation_survives_a_cut_of_its_line(kind: str, version: Any) -> None:
     async with hosting() as host:
-        cuts = await cuts_of(kind, host)
+        cuts = await cuts_of(kind, host, version)
         assert {(cut.direction, cut.torn) for cut in cuts[::STEP]} == {(d, t) for d in ("up", "down") for t in (0, 1)}
         reached = 0
         for cut in cuts[::STEP]:
-            reached += (await converse(kind, host, cut)).is_cut
+            reached += (await converse(kind, host, cut, version)).is_cut
         # How many messages go out together differs a little.
         assert reached > len(cuts[::STEP]) * 0.8
 
