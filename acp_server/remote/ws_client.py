@@ -62,6 +62,7 @@ class _Line:
 
     def __init__(self, response: httpx.Response, limits: ClientLimits) -> None:
         self._network: Any = response.extensions["network_stream"]
+        self._error: LineBroken | None = None
         self._stack: AsyncExitStack | None = None
         self._frames = Connection(ConnectionType.CLIENT)
         self._limits = limits
@@ -89,6 +90,20 @@ class _Line:
             raise LineBroken(because(error)) from None
         except RemoteProtocolError as error:
             raise LineBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
+
+    async def next(self) -> list[str]:
+        """The next message, and those that have arrived with it. Raises LineBroken."""
+        if (error := self._error) is not None:
+            self._error = None
+            raise error
+        texts = [await self.receive()]
+        try:
+            while self._events:
+                if (text := await self._handle(self._events.popleft())) is not None:
+                    texts.append(text)
+        except LineBroken as broken:
+            self._error = broken  # First what came before it.
+        return texts
 
     async def send(self, text: str) -> None:
         """Write one message. Raises LineBroken."""
@@ -273,18 +288,21 @@ class WebSocketStream:
         while True:
             line = await self._current()
             try:
-                text = await line.receive()
+                texts = await line.next()
             except LineBroken as error:
                 if error.is_end and not self._is_over:
                     self._end(f"{self._name}: {error}")
                     return b""
                 self._broken(line, error)
                 continue
-            # A frame is one message, also if its JSON was written over several lines.
-            message, cursor = without_cursor(text.replace("\n", " ").replace("\r", " ").encode())
-            self._cursor = cursor or self._cursor
             self._has_heard = True
-            return message + b"\n"
+            return b"".join(map(self._taken, texts))
+
+    def _taken(self, text: str) -> bytes:
+        # A frame is one message, also if its JSON was written over several lines.
+        message, cursor = without_cursor(text.replace("\n", " ").replace("\r", " ").encode())
+        self._cursor = cursor or self._cursor
+        return message + b"\n"
 
     async def send(self, data: bytes) -> None:
         """A frame for each line."""

@@ -55,6 +55,9 @@ class Server:
         for event in events:
             await self._stream.send(self._frames.send(event))
 
+    def frame(self, event: Any) -> bytes:
+        return self._frames.send(event)
+
     async def raw(self, data: bytes) -> None:
         await self._stream.send(data)
 
@@ -226,6 +229,23 @@ async def test_a_line_that_drops_ends_the_connection_and_withdraws_what_was_aske
         await server.cut()
         await cut.wait()
         assert "the line broke" in await lost(agent)
+
+
+async def test_what_came_before_a_goodbye_is_read_first() -> None:
+    async with talking() as (server, agent):
+        got = list[Any]()
+
+        async def ask() -> None:
+            got.append(await agent.request("_x", {}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            asked = json.loads((await server.hears(TextMessage, 2)).data)["id"]
+            answer = TextMessage(data=f'{{"jsonrpc":"2.0","id":{asked},"result":"yes"}}')
+            note = TextMessage(data='{"jsonrpc":"2.0","method":"_y"}')
+            await server.raw(b"".join(map(server.frame, (note, answer, CloseConnection(code=1008)))))
+        assert got == ["yes"]
+        assert "code 1008" in await lost(agent)
 
 
 async def test_silence_is_broken_by_pings_and_a_server_that_answers_none_is_gone() -> None:
