@@ -145,7 +145,9 @@ class WebSocketExchange:
             except RemoteProtocolError as error:
                 hint = error.event_hint
                 await self._fail(int(hint.code) if isinstance(hint, CloseConnection) else 1002)
-        return {"type": "websocket.disconnect", "code": self._code}
+        left: Message = {"type": "websocket.disconnect", "code": self._code}
+        # Only a goodbye has a reason, be it empty: so it can be told from a line that broke.
+        return left if self._code == _ABNORMAL else {**left, "reason": ""}
 
     async def _message(self) -> Message | None:
         """The next message, or None if what has come is not a message."""

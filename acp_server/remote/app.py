@@ -13,10 +13,11 @@ from typing import Final
 import anyio
 
 from acp_server.agent.serve import Servable
+from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from acp_server.http.asgi import Headers, Receive, Send, while_connected
 from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
-from acp_server.remote.connections import AgentOf, Connections, Full
+from acp_server.remote.connections import AgentOf, Connections, Full, new_id
 from acp_server.remote.guard import Authenticate, Guard, Refused, Scope, header
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import Owners
@@ -24,7 +25,7 @@ from acp_server.remote.ring import Gone, Reader, Taken
 from acp_server.remote.routing import Mismatch, Posted
 from acp_server.remote.websocket import serve_websocket
 from acp_server.wire import codec
-from acp_server.wire.messages import Notification, Request, Response, classify
+from acp_server.wire.messages import Ignored, Invalid, Request, classify
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
@@ -32,7 +33,6 @@ CONNECTION_ID: Final = b"acp-connection-id"
 SESSION_ID: Final = b"acp-session-id"
 
 _JSON: Final = (b"content-type", b"application/json")
-_PLAIN: Final = (b"content-type", b"text/plain; charset=utf-8")
 _EVENTS: Final[Headers] = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -88,7 +88,7 @@ class RemoteApp:
             await serve_websocket(self._guard, self._open(), scope, receive, send)
 
     async def aclose(self) -> None:
-        """End all connections over HTTP, within their limits. The end of a lifespan does it, too."""
+        """End all connections, within their limits. The end of a lifespan does it, too."""
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()
@@ -115,8 +115,8 @@ class RemoteApp:
             principal = await self._guard.admit(scope)
             await _Exchange(self._open(), principal, scope, receive, answer).run()
         except Refused as refused:
-            body = refused.why.encode() + b"\n"
-            await answer.give(refused.status, body, [_PLAIN, *refused.headers])
+            body, kind = refused.body
+            await answer.give(refused.status, body, [(b"content-type", kind), *refused.headers])
 
 
 class _Answer:
@@ -180,8 +180,10 @@ class _Exchange:
         await self._answer.give(202)
 
     async def _initialize(self, message: Posted, line: bytes, reserved: _Reserved) -> None:
+        connections = self._connections
+        connection = HttpConnection(new_id(), self._principal, self._limits, connections.holdings, connections.release)
         try:
-            connection = self._connections.open(self._principal)
+            connections.open(connection)
         except Full:
             raise Refused(503, "Too many connections", _AGAIN) from None
         is_given = False
@@ -209,7 +211,8 @@ class _Exchange:
                 await connection.post(message, reserved.hand_over(line))
             is_handed_over = True
         except Mismatch as error:
-            raise Refused(400, str(error)) from None
+            id = message.id if isinstance(message, Request) else None
+            raise Refused(400, str(error), error=None if id is None else (id, INVALID_PARAMS)) from None
         except Ended:
             raise Refused(404, "Unknown Acp-Connection-Id") from None
         finally:
@@ -250,7 +253,7 @@ class _Exchange:
         try:
             reader = connection.read(self._session(), header(self._scope, b"last-event-id"))
         except Taken:
-            raise Refused(409, "The stream has a reader") from None
+            raise Refused(409, "The stream has a reader", _AGAIN) from None
         except Gone:
             raise Refused(409, "Messages of the stream are lost: open the session anew") from None
         except TooManyStreams:
@@ -286,7 +289,7 @@ class _Exchange:
         if id is None:
             raise Refused(400, "Missing Acp-Connection-Id")
         connection = self._connections.find(id, self._principal)
-        if connection is None:
+        if not isinstance(connection, HttpConnection):
             raise Refused(404, "Unknown Acp-Connection-Id")
         return connection
 
@@ -327,16 +330,16 @@ def _message(line: bytes) -> Posted:
     try:
         value = codec.decode(line)
     except codec.DecodeError:
-        raise Refused(400, "The message is not JSON") from None
+        raise Refused(400, "The message is not JSON", error=(None, PARSE_ERROR)) from None
     if isinstance(value, list):
-        raise Refused(501, "Batches are not supported")
+        raise Refused(501, "Batches are not supported", error=(None, INVALID_REQUEST))
     message = classify(value)
-    if isinstance(message, Request) and message.id is None:
-        raise Refused(400, "A request needs an id")
-    if not isinstance(message, (Request, Notification, Response)) or (
-        isinstance(message, Response) and message.malformed is not None
-    ):
+    if isinstance(message, Invalid):
+        raise Refused(400, message.message, error=(message.id, message.code))
+    if isinstance(message, Ignored):
         raise Refused(400, "Not a message of JSON-RPC")
+    if isinstance(message, Request) and message.id is None:
+        raise Refused(400, "A request needs an id", error=(None, INVALID_REQUEST))
     return message
 
 

@@ -91,6 +91,9 @@ class Bridge:
                 head = classify_head(line.head, "the line is too long")
                 id = head.id if isinstance(head, Invalid) else None
                 await self._tell(failure(id, "the message is longer than a line may be") + b"\n")
+            elif not line.isascii() and not _is_text(line):
+                # A frame of WebSocket could not carry it.
+                await self._tell(failure(None, "the message is not UTF-8", code=-32700) + b"\n")
             elif line.strip():
                 lines.append(bytes(line))
                 self._requests.asked(lines[-1])
@@ -116,3 +119,11 @@ class Bridge:
             except _GONE:
                 # The editor is gone.
                 self._tasks.cancel_scope.cancel()
+
+
+def _is_text(line: bytes | bytearray) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -153,7 +153,7 @@ def _open(
     if websocket:
         from acp_server.remote.ws_client import WebSocketStream
 
-        return WebSocketStream(exchanges, bounds)
+        return WebSocketStream(exchanges, bounds, backoff)
     from acp_server.remote.http_client import HttpStream
 
     return HttpStream(exchanges, bounds, backoff)

@@ -1,7 +1,7 @@
 """One client over HTTP: what it posts is the input of its agent, and what the agent says goes to the streams.
 
 It is the stream of a connection of the runtime (`acp_server.peer.stream`). It lives as long as its client reads or
-sends, and a while longer (`grace`).
+sends, and a while longer (`acp_server.remote.kept`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 import anyio
 
+from acp_server.remote.kept import Kept
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.ring import Holdings, Reader, Ring
 from acp_server.remote.routing import (
@@ -20,6 +21,7 @@ from acp_server.remote.routing import (
     Router,
     Session,
     advertising,
+    behind,
     is_cancel,
     is_cancelled_by,
     renews,
@@ -28,9 +30,6 @@ from acp_server.remote.routing import (
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
-_USUAL: Final = 1024
-"""Bytes of a message, for what is said of how many are kept."""
-_STATE: Final = b'"state_update"'
 _NUMBERS: Final = 1024
 _PORTION: Final = 1024 * 1024
 """Bytes that an agent is given at a time, or one message."""
@@ -44,9 +43,9 @@ class Ended(Exception):
     """The connection takes nothing more."""
 
 
-class HttpConnection:
-    """The connection of one client. `principal`: whose it is. `took`: called with the size of each message that its
-    agent has read, or never will."""
+class HttpConnection(Kept):
+    """The connection of one client. `took`: called with the size of each message that its agent has read, or never
+    will."""
 
     def __init__(
         self,
@@ -56,28 +55,21 @@ class HttpConnection:
         holdings: Holdings,
         took: Callable[[int], None],
     ) -> None:
-        self.id = id
-        self.principal = principal
+        super().__init__(id, principal, limits)
         self.router: Router = Router()
         self.greeting: bytes | None = None
         """The answer to `initialize`."""
         self.greeted: anyio.Event = anyio.Event()
         """Set when that is there, or will never be."""
-        self.ended: anyio.Event = anyio.Event()
-        """Set when nothing more is taken from the client."""
-        self._limits = limits
         self._holdings = holdings
         self._took = took
         self._inbox: deque[bytes] = deque()
         self._waiting: list[_Waiter] = []
         self._size = 0
-        self._numbers: dict[str, None] = {}
         """Bytes in the inbox."""
+        self._numbers: dict[str, None] = {}
         self._arrived = anyio.Event()
         self._rings: dict[Session, Ring] = {None: Ring(limits, holdings)}
-        self._readers = 0
-        self._stirred = anyio.Event()
-        """Set when the client has sent something, or a reader has come or gone."""
 
     # -- the client's side
 
@@ -127,31 +119,17 @@ class HttpConnection:
         if ring is None:
             raise TooManyStreams
         reader = ring.attach(cursor)
-        self._readers += 1
-        self._stirred.set()
+        self._came()
         return reader
 
     def leave(self, reader: Reader) -> None:
         """A reader has gone."""
         reader.leave()
-        self._readers -= 1
-        self._stirred.set()
-
-    async def watch(self) -> None:
-        """End it when its client is gone for longer than it may be."""
-        while not self.ended.is_set():
-            self._stirred = anyio.Event()
-            patience = self._limits.idle if self._readers else min(self._limits.grace, self._limits.idle)
-            with anyio.move_on_after(patience) as waiting:
-                await self._stirred.wait()
-            if waiting.cancelled_caught:
-                logger.info("a client is gone: its connection ends")
-                self.end()
+        self._left()
 
     def end(self) -> None:
         """The end of what the client says: the agent may finish, within its limits."""
-        self.ended.set()
-        self._stirred.set()
+        super().end()
         self._arrived.set()
         for waiter in self._waiting:
             waiter.done.set()
@@ -217,7 +195,7 @@ class HttpConnection:
     def _put(self, line: bytes) -> Ring | None:
         outgoing = self.router.outgoing(line)
         if outgoing.method == "initialize" and self.greeting is None:
-            self.greeting = advertising(outgoing.line, self._limits.kept // _USUAL, int(self._limits.grace))
+            self.greeting = advertising(outgoing.line, self._limits)
             self.greeted.set()
             return None
         ring = self._ring(outgoing.session)
@@ -225,8 +203,11 @@ class HttpConnection:
             # It is one more session than the client can read, so nothing of it is lost to a reader.
             logger.warning("a client has more sessions than streams: what one of them says is dropped")
             return None
-        ring.put(outgoing.line)
-        if _STATE in outgoing.line and outgoing.is_state:
+        line = outgoing.line
+        if outgoing.renews is not None and (opened := self._rings.get(outgoing.renews)) and opened.last is not None:
+            line = behind(line, opened.last)
+        ring.put(line)
+        if outgoing.is_state:
             ring.state = outgoing.line
         return ring
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import anyio
@@ -12,8 +13,8 @@ import anyio
 from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
-from acp_server.remote.connection import HttpConnection
-from acp_server.remote.holders import HeldStream, Holders, Line
+from acp_server.remote.holders import HeldStream, Holders
+from acp_server.remote.kept import Keepable
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
@@ -41,8 +42,10 @@ class Connections:
         self._holders = Holders()
         self._agent_of = agent_of
         self._per_connection = per_connection
-        self._open: dict[str, HttpConnection] = {}
+        self._open: dict[str, Keepable] = {}
         self._count = 0
+        self._arriving = 0
+        """WebSockets that have not said yet which connection they belong to."""
         self._bodies = 0
         self._spawner = Spawner(_crashed)
 
@@ -59,36 +62,35 @@ class Connections:
         """They are not held any more."""
         self._bodies -= size
 
-    def open(self, principal: str | None) -> HttpConnection:
-        """A new connection over HTTP, which is served from now on. Raises Full."""
-        self._check_room()
-        connection = HttpConnection(new_id(), principal, self.limits, self.holdings, self.release)
+    @contextmanager
+    def arriving(self) -> Generator[None]:
+        """A place for a client that has not said yet what it wants."""
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
+
+    def open(self, connection: Keepable) -> None:
+        """Serve a new connection from now on. Raises Full."""
+        if self.is_full:
+            raise Full
         self._open[connection.id] = connection
         self._count += 1
         self._spawner.spawn(self._keep, connection)
-        return connection
 
-    def find(self, id: str, principal: str | None) -> HttpConnection | None:
+    def find(self, id: str, principal: str | None) -> Keepable | None:
         """A connection of this principal's: for others it does not exist."""
         connection = self._open.get(id)
         return connection if connection is not None and connection.principal == principal else None
 
-    def end(self, connection: HttpConnection) -> None:
+    def end(self, connection: Keepable) -> None:
         """Take nothing more from a client."""
         self._open.pop(connection.id, None)
         connection.end()
 
-    async def serve(self, line: Line, principal: str | None) -> None:
-        """Serve a client over a line of its own until it is gone. Raises Full, OSError or anyio's errors."""
-        self._check_room()
-        self._count += 1
-        try:
-            await self._serve(line, principal)
-        finally:
-            self._count -= 1
-
     async def aclose(self) -> None:
-        """End all connections over HTTP, and wait for their agents."""
+        """End all connections, and wait for their agents."""
         for connection in [*self._open.values()]:
             self.end(connection)
         await self._spawner.wait_idle()
@@ -96,14 +98,11 @@ class Connections:
     @property
     def is_full(self) -> bool:
         """Whether there is no place for another connection."""
-        return self._count >= self.limits.connections
+        return self._count + self._arriving >= self.limits.connections
 
-    def _check_room(self) -> None:
-        if self.is_full:
-            raise Full
-
-    async def _serve(self, line: Line, principal: str | None) -> None:
-        stream: Stream = HeldStream(line, self._holders, principal)
+    async def _serve(self, connection: Keepable) -> None:
+        principal = connection.principal
+        stream: Stream = HeldStream(connection, self._holders, principal)
         if self.owners is not None:
             stream = OwnedStream(stream, self.owners, principal)
         try:
@@ -112,21 +111,23 @@ class Connections:
             # It would end the whole server, with all its clients.
             logger.error("a handler has asked for the end of the program; the connection of its client is closed")
 
-    async def _keep(self, connection: HttpConnection) -> None:
+    async def _keep(self, connection: Keepable) -> None:
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._watch, connection)
-                try:
-                    await self._serve(connection, connection.principal)
-                except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                    logger.info("a client has lost what it was told: %s", type(error).__name__)
-                group.cancel_scope.cancel()
+            with connection.scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._watch, connection)
+                    try:
+                        await self._serve(connection)
+                    except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                        logger.info("a client has lost what it was told: %s", type(error).__name__)
+                    group.cancel_scope.cancel()
         finally:
             self._count -= 1
             self.end(connection)
             await connection.aclose()
+            connection.closed.set()
 
-    async def _watch(self, connection: HttpConnection) -> None:
+    async def _watch(self, connection: Keepable) -> None:
         await connection.watch()
         self._open.pop(connection.id, None)
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 
 from acp_server.http.asgi import CALLER, Headers
+from acp_server.wire import codec
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
@@ -38,6 +39,17 @@ class Refused(Exception):
     status: int
     why: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    error: tuple[Any, int] | None = None
+    """The id and the code, where JSON-RPC has an answer to the message."""
+
+    @property
+    def body(self) -> tuple[bytes, bytes]:
+        """The content of the answer, and its type."""
+        if self.error is None:
+            return self.why.encode() + b"\n", b"text/plain; charset=utf-8"
+        id, code = self.error
+        message = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": self.why}}
+        return codec.encode(message), b"application/json"
 
 
 class Guard:

@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
 import httpx
@@ -21,7 +21,7 @@ from acp_server.remote.address import CONNECTION, CURSOR, MESSAGE, REPEATABLE, S
 from acp_server.remote.events import Event, EventReader, EventTooLong
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
 from acp_server.remote.inbox import Inbox
-from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, failure, labelled
+from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, failure, is_resumable, labelled
 from acp_server.remote.lanes import Lanes
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.tasks.grace import grace
@@ -61,6 +61,10 @@ class _Reader:
         """How many events came."""
         self.is_known = True
         """Whether the server knows the session."""
+        self.seen: set[str | None] | None = None
+        """The cursors since the session was last asked to be opened, until that is answered."""
+        self.held: dict[str, bytes] = {}
+        """Answers on the other stream that come behind the event with this cursor."""
 
 
 class HttpStream:
@@ -87,7 +91,7 @@ class HttpStream:
         self._readers: dict[str | None, _Reader] = {}
         self._open: dict[Key, Labelled] = {}
         """Requests of ours that are not answered."""
-        self._asked: dict[Key, str] = {}
+        self._asked: dict[Key, str | None] = {}
         """Requests of the agent that are not answered: the sessions on whose streams they came."""
         self._answered_here: dict[Key, None] = {}
         """Requests that may not have arrived, and were answered so."""
@@ -132,6 +136,7 @@ class HttpStream:
             raise anyio.BrokenResourceError(self.problem or "closed")
         key = message.key
         if message.kind == "answer" and key is not None:
+            message.is_wanted = key in self._asked
             message.session = self._asked.pop(key, None)
         if (why := self._unroutable(message)) is not None:
             self._failed(message, why)
@@ -187,7 +192,7 @@ class HttpStream:
         if len(body) > most or answer.kind != "answer" or answer.key != message.key or not is_header_id(connection):
             self._end(f"{self._name} did not answer as a server of this protocol does")
             return
-        self._is_resumable = _is_resumable(body)
+        self._is_resumable = is_resumable(body)
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
         self._connection = connection
         self._follow(None)
@@ -200,6 +205,8 @@ class HttpStream:
         self._posts += 1
         headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
+        if reader is not None and message.method in TAKES_UP and reader.seen is None:
+            reader.seen = {reader.cursor}
         # A server that does not know the session yet knows no stream for it either.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
             headers[SESSION] = message.session
@@ -230,7 +237,9 @@ class HttpStream:
         status = response.status_code
         why = refusal(response, body, self._exchanges.address)
         said = labelled(body)
-        if message.kind == "request" and said.kind == "answer" and said.key == message.key:
+        if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
+            if message.key is not None and said.ids == [None]:
+                self._open.pop(message.key, None)
             self._arrived(Event(_one_line(body), None, b""), message.session)
         elif message.is_cancel and status not in _FATAL:
             logger.info("a cancel was refused: %s", why)
@@ -248,8 +257,9 @@ class HttpStream:
         if message.is_cancel:
             return
         if message.kind == "answer":
-            # The agent would wait for it without end.
-            self._end(why)
+            if message.is_wanted:
+                # The agent would wait for it without end.
+                self._end(why)
         elif message.kind == "notification":
             logger.warning("a message did not reach the agent: %s", why)
         for id in message.ids if message.kind == "request" else message.ids or [None] * (message.kind == "other"):
@@ -377,12 +387,34 @@ class HttpStream:
                 return  # a server that begins with the last one and not behind it
             reader.cursor = event.id if is_header_id(event.id) else None
         reader.heard += 1
+        self._take(event, reader)
+        if reader.seen is not None:
+            reader.seen.add(reader.cursor)
+        if reader.held and (held := reader.held.pop(reader.cursor or "", None)) is not None:
+            self._inbox.put(held)
+
+    def _take(self, event: Event, reader: _Reader) -> None:
         if event.data and event.kind in (b"", b"message"):
             self._arrived(event, reader.session)
 
     def _arrived(self, event: Event, session: str | None) -> None:
-        if b'"id"' not in event.data or self._is_wanted(labelled(event.data), session):
+        if b'"id"' not in event.data:
             self._inbox.put(event.data)
+            return
+        message = labelled(event.data)
+        if self._is_wanted(message, session) and not self._is_early(message):
+            self._inbox.put(event.data)
+
+    def _is_early(self, message: Labelled) -> bool:
+        """Whether it comes behind an event that has not arrived. It is held until then."""
+        reader = self._readers.get(message.opens) if message.behind is not None else None
+        if reader is None or reader.seen is None or message.behind is None:
+            return False
+        seen, reader.seen = reader.seen, None
+        if message.behind in seen or not reader.is_known:
+            return False
+        reader.held[message.behind] = message.line
+        return True
 
     def _is_wanted(self, message: Labelled, session: str | None) -> bool:
         """Note what a request or an answer means for the streams. Whether the program is to see it."""
@@ -397,8 +429,7 @@ class HttpStream:
 
     def _note(self, message: Labelled, key: Key, session: str | None) -> None:
         if message.kind == "request":
-            if session is not None:
-                self._asked[key] = session
+            self._asked[key] = session
             if len(self._asked) > self._limits.asked:
                 self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
             return
@@ -416,6 +447,8 @@ class HttpStream:
         if (reader := self._readers.pop(session, None)) is not None:
             reader.scope.cancel()
             reader.ready.set()
+            for held in reader.held.values():
+                self._inbox.put(held)
 
     # -- its end
 
@@ -464,16 +497,3 @@ class HttpStream:
 def _one_line(text: bytes) -> bytes:
     # Within a text of JSON a line break is escaped.
     return text.replace(b"\n", b" ").replace(b"\r", b" ")
-
-
-def _is_resumable(answer: bytes) -> bool:
-    """Whether the answer to `initialize` announces streams that go on behind a cursor."""
-    result = _member(codec.decode(answer), "result")
-    version_1 = _member(result, "agentCapabilities")
-    # As the draft has it, and where version 1 has room for it.
-    said = [_member(result, "capabilities"), version_1, _member(version_1, "_meta")]
-    return any(_member(_member(each, "transport"), "resumable") is not None for each in said)
-
-
-def _member(value: Any, name: str) -> Any:
-    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from acp_server.remote.routing import BEHIND
 from acp_server.wire import codec
 from acp_server.wire.state_machine import CANCEL_METHOD
 
@@ -37,6 +38,10 @@ class Labelled:
     """The request that it cancels."""
     opens: str | None = None
     """The session that is named in the result, for an answer."""
+    behind: str | None = None
+    """The cursor of the session's own stream that it comes behind, for an answer to `session/load`."""
+    is_wanted: bool = False
+    """Whether the agent waits for it, for an answer of ours."""
     failed: bool = False
     """Whether it is an answer with an error."""
 
@@ -87,14 +92,35 @@ def _answer(line: bytes, message: dict[str, Any]) -> Labelled:
     if "id" not in message:
         return Labelled(line)
     result = message.get("result")
-    opens = cast("dict[str, Any]", result).get("sessionId") if type(result) is dict else None
-    failed = message.get("error") is not None
-    return Labelled(line, "answer", ids=[message["id"]], opens=opens if type(opens) is str else None, failed=failed)
+    said = Labelled(line, "answer", ids=[message["id"]], failed=message.get("error") is not None)
+    if type(result) is dict:
+        opened = cast("dict[str, Any]", result)
+        said.opens = _text(opened.get("sessionId"))
+        meta = opened.get("_meta")
+        said.behind = _text(cast("dict[str, Any]", meta).get(BEHIND)) if type(meta) is dict else None
+    return said
 
 
-def failure(id: Any, message: str, data: Any = None) -> bytes:
+def _text(value: Any) -> str | None:
+    return value if type(value) is str else None
+
+
+def failure(id: Any, message: str, data: Any = None, code: int = -32603) -> bytes:
     """The answer to a request that could not be delivered, without the end of its line."""
-    error: dict[str, Any] = {"code": -32603, "message": message}
+    error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
     return codec.encode({"jsonrpc": "2.0", "id": id, "error": error}).rstrip(b"\n")
+
+
+def is_resumable(answer: bytes) -> bool:
+    """Whether the answer to `initialize` announces streams that go on behind a cursor."""
+    result = _member(codec.decode(answer), "result")
+    version_1 = _member(result, "agentCapabilities")
+    # As the draft has it, and where version 1 has room for it.
+    said = [_member(result, "capabilities"), version_1, _member(version_1, "_meta")]
+    return any(_member(_member(each, "transport"), "resumable") is not None for each in said)
+
+
+def _member(value: Any, name: str) -> Any:
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None

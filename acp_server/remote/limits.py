@@ -21,12 +21,13 @@ class RemoteLimits:
     unread (bytes): messages of one stream that its reader has not taken.
     kept (bytes): messages of one stream that its reader has taken, for a reader that comes back.
     held (bytes): what all streams hold.
-    grace (seconds): how long a connection of HTTP goes on without a reader and without a message.
+    grace (seconds): how long a connection goes on without a reader or WebSocket, and without a message.
     stall (seconds): how long a stream may be full before it is given up.
     idle (seconds): how long a client may send nothing, though it reads.
     keep_alive (seconds): between two comments on a stream that is silent.
     initialize (seconds): how long an agent may take for the answer to `initialize`.
-    receive (seconds): how long a message may take to arrive, and a second more for each 64 KiB.
+    receive (seconds): how long a message may take to arrive, and a second more for each 64 KiB; the
+        first one of a WebSocket.
     """
 
     connections: int = 1024

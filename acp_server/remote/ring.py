@@ -142,6 +142,17 @@ class Ring:
             self.reader.changed.set()
 
     @property
+    def cursor(self) -> str:
+        """That of the message which is put next."""
+        return f"{self._tag}-{self._first + len(self._messages)}"
+
+    @property
+    def last(self) -> str | None:
+        """That of the message which was put last; None without any."""
+        number = self._first + len(self._messages) - 1
+        return f"{self._tag}-{number}" if number else None
+
+    @property
     def is_full(self) -> bool:
         """Whether its reader is further behind than it may be. One message alone may be longer."""
         return self.unread > self._limits.unread and self._first + len(self._messages) - self._next > 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, cast
 
+from acp_server.remote.limits import RemoteLimits
 from acp_server.wire import codec
 from acp_server.wire.messages import Notification, Request, Response
 from acp_server.wire.state_machine import CANCEL_METHOD
@@ -35,6 +36,11 @@ SDK), since the client has no stream of it yet."""
 
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
+BEHIND: Final = "acp_server/behind"
+"""In `_meta` of a result. The draft has nothing of the kind."""
+_USUAL: Final = 1024
+"""Bytes of a message, for what is said of how many are kept."""
+_STATE: Final = b'"state_update"'
 _MOST_ASKED: Final = 10_000
 """Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
 
@@ -105,7 +111,7 @@ class Router:
             if len(self._asked) >= _MOST_ASKED:
                 self._asked.pop(next(iter(self._asked)))
             self._asked[_key(id)] = session
-        return Outgoing(line, session, is_state=_kind_of_update(message) == "state_update")
+        return Outgoing(line, session, is_state=is_state(line, message))
 
     def _answer(self, line: bytes, message: dict[str, Any], id: Any) -> Outgoing:
         key = _key(id)
@@ -120,6 +126,7 @@ class Router:
             # As the draft has it: a client learns from it which stream to open.
             result["sessionId"] = named
             line = codec.encode(message).rstrip(b"\n")
+            return Outgoing(line, session, method, renews=named)
         return Outgoing(line, session, method)
 
 
@@ -133,6 +140,17 @@ class Outgoing(NamedTuple):
     """What it answers."""
     is_state: bool = False
     """Whether it says in which state its session is (version 2)."""
+    renews: Session = None
+    """The session that was opened anew, for an answer on the stream of the connection."""
+
+
+def behind(line: bytes, cursor: str) -> bytes:
+    """The answer to `session/load`, which says behind which message of the session's own stream it comes: that carries
+    the history, and two streams have no order."""
+    message: dict[str, Any] = codec.decode(line)
+    meta = message["result"].get("_meta")
+    message["result"]["_meta"] = {**(cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}), BEHIND: cursor}
+    return codec.encode(message).rstrip(b"\n")
 
 
 def session_in(params: Any) -> Session:
@@ -141,7 +159,7 @@ def session_in(params: Any) -> Session:
     return session if isinstance(session, str) else None
 
 
-def advertising(greeting: bytes, messages: int, seconds: int) -> bytes:
+def advertising(greeting: bytes, limits: RemoteLimits) -> bytes:
     """The answer to `initialize`, which says that streams can be resumed: among the capabilities of version 2, as the
     draft has it, and in their `_meta` of version 1, which has no room for it."""
     message: dict[str, Any] = codec.decode(greeting)
@@ -151,12 +169,19 @@ def advertising(greeting: bytes, messages: int, seconds: int) -> bytes:
         place = cast("dict[str, Any]", capabilities).setdefault("_meta", {})
     if not isinstance(place, dict):
         return greeting
-    place["transport"] = {"resumable": {"retentionMessages": messages, "retentionSeconds": seconds}}
+    kept = {"retentionMessages": limits.kept // _USUAL, "retentionSeconds": int(limits.grace)}
+    place["transport"] = {"resumable": kept}
     return codec.encode(message).rstrip(b"\n")
 
 
-def _kind_of_update(message: dict[str, Any]) -> Any:
-    return _member(_member(message.get("params"), "update"), "sessionUpdate")
+def is_greeting(message: Any) -> bool:
+    """Whether it is the answer to `initialize`, by what it says."""
+    return _member(_member(message, "result"), "protocolVersion") is not None
+
+
+def is_state(line: bytes, message: Any) -> bool:
+    """Whether it says in which state its session is (version 2)."""
+    return _STATE in line and _member(_member(_member(message, "params"), "update"), "sessionUpdate") == "state_update"
 
 
 def renews(message: Posted) -> TypeGuard[Request]:

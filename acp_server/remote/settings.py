@@ -15,7 +15,8 @@ class ClientLimits:
 
     event (bytes): the longest message that is read.
     arrived (bytes): what waits for the program; beyond it nothing is read from the network.
-    unsent (bytes): what waits to be sent. Beyond it the program's messages wait, cancels of what is under way excepted.
+    unsent (bytes): what waits to be sent. Beyond it the program's messages wait, cancels of what is under way excepted;
+        over WebSocket, what is kept to be sent again where the line drops.
     sessions (number): sessions that are open at once, each with a stream of its own (HTTP).
     asked (number): requests of the agent that are not answered.
     silence (seconds): how long a server may send nothing that has sent signs of life before.

@@ -1,15 +1,26 @@
-"""One client over WebSocket: each text frame is one message, in both directions."""
+"""One client over WebSocket: each text frame is one message, in both directions.
+
+A connection outlives the WebSocket that it came by: what its client did not get is kept for a while, and a client that
+comes back goes on behind its cursor (`acp_server.remote.cursors`).
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 
-from acp_server.http.asgi import Message, Receive, Send
-from acp_server.remote.connections import Connections, Full, new_id
-from acp_server.remote.guard import Guard, Refused, Scope
+from acp_server.http.asgi import ABORT, Message, Receive, Send
+from acp_server.remote.connections import Connections, new_id
+from acp_server.remote.cursors import read_resume, resume_failed, resumed, with_cursor
+from acp_server.remote.guard import Guard, Refused, Scope, header
+from acp_server.remote.kept import Kept
+from acp_server.remote.limits import RemoteLimits
+from acp_server.remote.ring import Gone, Holdings, Reader, Ring
+from acp_server.remote.routing import advertising, is_greeting, is_state, session_in
+from acp_server.tasks.grace import grace
+from acp_server.wire import codec
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
@@ -17,112 +28,304 @@ SUBPROTOCOL: Final = "acp"
 """What a client may offer, beside a token."""
 
 _NORMAL: Final = 1000
+_NO_CODE: Final = 1005
+_ABNORMAL: Final = 1006
 _REFUSED: Final = 1008
 _TRY_AGAIN: Final = 1013
+_ENDING: Final = 10.0
+"""Seconds that an agent may take to end whose host is cancelled."""
 
 
 async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a client that wants to connect, until it is gone."""
     try:
         principal = await guard.admit(scope)
+        named = header(scope, b"acp-connection-id")
+        if connections.is_full and (named is None or connections.find(named, principal) is None):
+            raise Refused(503, "Too many connections")
     except Refused as refused:
         await _refuse(scope, send, refused)
         return
-    if connections.is_full:
-        await _refuse(scope, send, Refused(503, "Too many connections"))
-        return
-    accept: dict[str, Any] = {"type": "websocket.accept", "headers": [(b"acp-connection-id", new_id().encode())]}
+    id = new_id()
+    headers = [(b"acp-connection-id", id.encode()), (b"acp-repeatable", b"true")]
+    accept: dict[str, Any] = {"type": "websocket.accept", "headers": headers}
     if SUBPROTOCOL in scope.get("subprotocols", ()):
         accept["subprotocol"] = SUBPROTOCOL
+    socket = Socket(receive, send, connections.limits.stall, scope.get("state", {}).get(ABORT))
     try:
-        await send(accept)
-    except OSError as error:
+        with connections.arriving():
+            await send(accept)
+            found = await _first(socket, connections, principal)
+    except (OSError, anyio.BrokenResourceError) as error:
         logger.info("a client has left before it was let in: %s", type(error).__name__)
         return
-    stream = WebSocketStream(receive, send, connections.limits.stall)
-    try:
-        await connections.serve(stream, principal)
-    except Full:
-        await stream.aclose(_TRY_AGAIN)
+    if isinstance(found, bytes):
+        connection = WebSocketConnection(id, principal, connections.limits, connections.holdings, found)
+        found = _Place(connection, connection.attach(socket, None))
+        connections.open(connection)
+    if found is not None:
+        await _follow(socket, found)
 
 
 async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
     """Before it is accepted, a close is an HTTP 403; servers with an extension can say more."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
-        body = refused.why.encode() + b"\n"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body)), *refused.headers]
+        body, kind = refused.body
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *refused.headers]
         await send({"type": "websocket.http.response.start", "status": refused.status, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": body})
     else:
         await send({"type": "websocket.close", "code": _REFUSED})
 
 
-class WebSocketStream:
-    """One WebSocket as a stream of lines; see `acp_server.peer.stream.Stream`. `stall`: for how many seconds the client
-    may take nothing."""
+class _Place(NamedTuple):
+    """What a WebSocket is for."""
 
-    def __init__(self, receive: Receive, send: Send, stall: float) -> None:
+    connection: WebSocketConnection
+    reader: Reader
+    greeting: bytes | None = None
+    """What is told first."""
+
+
+async def _first(socket: Socket, connections: Connections, principal: str | None) -> bytes | _Place | None:
+    """The first message of a new connection, or the place of a client that comes back; None if it is over."""
+    with anyio.move_on_after(connections.limits.receive) as patience:
+        while line := await socket.receive():
+            wanted = read_resume(line)
+            if wanted is None:
+                return line
+            connection = connections.find(wanted.connection, principal)
+            try:
+                if isinstance(connection, WebSocketConnection):
+                    return connection.resume(socket, wanted.cursor)
+                await socket.tell(resume_failed("unknown connection"))
+            except Gone:
+                await socket.tell(resume_failed("messages are lost"))
+    if patience.cancelled_caught:
+        await socket.aclose(_REFUSED)
+    return None
+
+
+async def _follow(socket: Socket, place: _Place) -> None:
+    """Tell a client what its agent says, until one of both is gone."""
+    connection = place.connection
+    try:
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                await socket.over.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(watch)
+            await _write(socket, place)
+            group.cancel_scope.cancel()
+        connection.detach(socket, place.reader)
+        if connection.ended.is_set():
+            await connection.closed.wait()
+    except BaseException:
+        # The host ends, and with it the connection.
+        connection.scope.cancel()
+        with grace(_ENDING):
+            await connection.closed.wait()
+            await socket.aclose(_NORMAL)
+        connection.detach(socket, place.reader)
+        raise
+    if place.reader.cut.cancelled_caught:
+        # Something may be written in part: nothing can follow it.
+        socket.abort()
+    await socket.aclose(_NORMAL if connection.ended.is_set() else _TRY_AGAIN)
+
+
+async def _write(socket: Socket, place: _Place) -> None:
+    reader = place.reader
+    with reader.cut:
+        try:
+            if place.greeting is not None:
+                await socket.tell(place.greeting)
+            while found := await reader.next():
+                for _, line in found:
+                    await socket.tell(line)
+                    reader.took()
+        except anyio.BrokenResourceError:
+            pass  # It is over, which the connection learns.
+
+
+class Socket:
+    """One WebSocket, of which each text frame is a line. `stall`: for how many seconds the client may take nothing.
+    `abort`: breaks it off."""
+
+    def __init__(self, receive: Receive, send: Send, stall: float, abort: Any = None) -> None:
         self._receive = receive
         self._send = send
         self._stall = stall
-        self._over = False
-        """Whether the client has left, or was told to."""
-        self._injected: list[bytes] = []
-        self._reading: anyio.CancelScope | None = None
-
-    def inject(self, line: bytes) -> None:
-        """See `acp_server.remote.holders.Line`."""
-        if not self._over:
-            self._injected.append(line)
-            if self._reading is not None:
-                self._reading.cancel()
-
-    def drop(self, session: str) -> None:
-        """See `acp_server.remote.holders.Line`. All sessions share the one line."""
+        self._abort = abort
+        self.over: anyio.Event = anyio.Event()
+        """Set when the client has left, or was told to."""
+        self.is_goodbye: bool = False
+        """Whether it was meant: nothing comes after it."""
 
     async def receive(self) -> bytes:
-        """The next message, as a line."""
-        if self._over:
-            return b""
+        """The next message, as a line; `b""` at the end."""
         text: str | None = None
-        while text is None:
-            if self._injected:
-                return self._injected.pop(0)
-            message: Message | None = None
-            with anyio.CancelScope() as self._reading:
-                message = await self._receive()
-            if message is None:
-                continue
+        while not text:
+            if self.over.is_set():
+                return b""
+            message: Message = await self._receive()
             if message["type"] != "websocket.receive":
-                self._over = True
+                code = message.get("code", _ABNORMAL)
+                # Servers name a line that broke in two ways, of which one can also be a goodbye without a code.
+                self.is_goodbye = code != _ABNORMAL and (code != _NO_CODE or "reason" in message)
+                self.over.set()
                 return b""
             text = message.get("text")  # Frames of bytes mean nothing.
         # A frame is one message, also if its JSON was written over several lines.
         return text.encode(errors="replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
-    async def send(self, data: bytes) -> None:
-        """A frame for each line. Raises anyio's BrokenResourceError if the client has left."""
-        for line in data.split(b"\n"):
-            if line:
-                await self._tell({"type": "websocket.send", "text": line.decode()})
+    async def tell(self, line: bytes) -> None:
+        """Send a frame. Raises anyio's BrokenResourceError if the client has left, or takes nothing."""
+        await self._tell({"type": "websocket.send", "text": line.decode(errors="replace")})
 
-    async def aclose(self, code: int = _NORMAL) -> None:
+    async def aclose(self, code: int) -> None:
         """Say goodbye, unless the client has left."""
         try:
             await self._tell({"type": "websocket.close", "code": code})
         except anyio.BrokenResourceError:
             pass  # it has
-        self._over = True
+        self.over.set()
+
+    def abort(self) -> None:
+        """Break it off, where its server can."""
+        if self._abort is not None:
+            self._abort()
+            self.over.set()
 
     async def _tell(self, message: dict[str, Any]) -> None:
-        if self._over:
+        if self.over.is_set():
             raise anyio.BrokenResourceError
         try:
             with anyio.move_on_after(self._stall) as patience:
                 await self._send(message)
         except (OSError, RuntimeError) as error:
             # A server knows before we do that a client has left, and each says so in its own way.
+            self.over.set()
             raise anyio.BrokenResourceError from error
         if patience.cancelled_caught:
-            self._over = True
+            self.abort()
+            self.over.set()
             raise anyio.BrokenResourceError("the client takes nothing")
+
+
+class WebSocketConnection(Kept):
+    """The connection of one client, by one WebSocket after the other. `first`: the message that it began with."""
+
+    def __init__(self, id: str, principal: str | None, limits: RemoteLimits, holdings: Holdings, first: bytes) -> None:
+        super().__init__(id, principal, limits)
+        self._ring = Ring(limits, holdings)
+        self._socket: Socket | None = None
+        self._received = 1
+        """How many messages of the client have arrived."""
+        self._waiting: list[bytes] = [first]
+        """Lines for the agent that do not come from the WebSocket."""
+        self._reading: anyio.CancelScope | None = None
+        self._is_greeted = False
+        self._states: dict[str | None, bytes] = {}
+        """The messages that have said last in which state each session is."""
+
+    # -- the client's side
+
+    def attach(self, socket: Socket, cursor: str | None) -> Reader:
+        """A WebSocket takes the place of the one before. Raises Gone."""
+        reader = self._ring.attach(cursor)
+        self._socket = socket
+        self._came()
+        self._stir()
+        return reader
+
+    def resume(self, socket: Socket, cursor: str) -> _Place:
+        """The same for a client that comes back: it is told what has arrived, and what it has missed. Raises Gone."""
+        reader = self.attach(socket, cursor)
+        for state in self._states.values():
+            # By the draft, even if that has not changed: behind what was missed, before what is new.
+            self._put(state)
+        return _Place(self, reader, resumed(self.id, self._received))
+
+    def detach(self, socket: Socket, reader: Reader) -> None:
+        """A WebSocket is over."""
+        reader.leave()
+        self._left()
+        if self._socket is socket:
+            self._socket = None
+            if socket.is_goodbye:
+                self.end()
+        self._stir()
+
+    def end(self) -> None:
+        """See `Kept`."""
+        super().end()
+        self._stir()
+
+    def _stir(self) -> None:
+        """Have the agent look where its input comes from."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    # -- the agent's side, see `acp_server.peer.stream.Stream`
+
+    def inject(self, line: bytes) -> None:
+        """See `acp_server.remote.holders.Line`."""
+        if not self.ended.is_set():
+            self._waiting.append(line)
+            self._stir()
+
+    def drop(self, session: str) -> None:
+        """See `acp_server.remote.holders.Line`. All sessions share the one line."""
+        self._states.pop(session, None)
+
+    async def receive(self) -> bytes:
+        """The next message, as a line."""
+        while True:
+            if self._waiting:
+                return self._waiting.pop(0)
+            if self.ended.is_set():
+                return b""
+            socket, line = self._socket, b""
+            with anyio.CancelScope() as self._reading:
+                if socket is None or socket.over.is_set():
+                    await anyio.sleep_forever()
+                else:
+                    line = await socket.receive()
+            # What comes of a WebSocket that another one has replaced is sent again there.
+            if line and socket is self._socket:
+                self._received += 1
+                self._stirred.set()
+                return line
+
+    async def send(self, data: bytes) -> None:
+        """Keep lines for the client; waits while it is too far behind."""
+        for line in data.split(b"\n"):
+            if line:
+                self._put(line)
+        await self._ring.room()
+        if self._ring.is_given_up:
+            raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Nothing more will be said."""
+        self.end()
+        self._ring.close()
+
+    def _put(self, line: bytes) -> None:
+        try:
+            message: Any = codec.decode(line)
+        except codec.DecodeError:
+            self._ring.put(line)
+            return
+        if not self._is_greeted and is_greeting(message):
+            self._is_greeted = True
+            line = advertising(line, self._limits)
+            message = codec.decode(line)
+        if is_state(line, message):
+            self._states[session_in(message["params"])] = line
+            if len(self._states) > self._limits.streams:
+                del self._states[next(iter(self._states))]
+        self._ring.put(with_cursor(line, message, self._ring.cursor))

@@ -1,4 +1,7 @@
-"""`WebSocketStream`: the stream to a remote agent over one WebSocket, a text frame for each message.
+"""`WebSocketStream`: the stream to a remote agent over WebSocket, a text frame for each message.
+
+Where the server takes each message once, a WebSocket that drops is replaced by another one of the same connection: what
+was missed is said again, and what has not arrived is sent again (`acp_server.remote.cursors`).
 
 The request that asks for it is httpx's, with all that belongs to that: proxies, certificates, cookies. The frames are
 wsproto's. No compression is offered, so a frame takes as many bytes as were bounded.
@@ -21,8 +24,10 @@ from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from acp_server.remote.exchange import Exchanges, TooManyCookies, because, body_of, refusal
-from acp_server.remote.settings import ClientLimits
+from acp_server.remote.address import CONNECTION, REPEATABLE
+from acp_server.remote.cursors import read_answer, resume, without_cursor
+from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, body_of, refusal
+from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.safe_text import one_line
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
@@ -36,15 +41,19 @@ _PINGS: Final = 5
 _LAST_WORDS: Final = 0.5
 """Seconds that the goodbye may take."""
 _NORMAL: Final = 1000
+_PASSING: Final = frozenset({1011, 1012, 1013})
+"""Ends behind which the server may be there again: a failure (or no sign of life), a new start, too much to do."""
 _BROKEN: Final = 1006
 """What stands for an end without a goodbye."""
 
 
 class LineBroken(Exception):
-    """The WebSocket is of no use any more. `is_end`: whether the server has said goodbye."""
+    """The WebSocket is of no use any more. `is_end`: whether the server has said goodbye. `is_final`: whether another
+    one would be of no use either."""
 
-    def __init__(self, why: str, *, is_end: bool = False) -> None:
+    def __init__(self, why: str, *, is_end: bool = False, is_final: bool = False) -> None:
         self.is_end = is_end
+        self.is_final: bool = is_end or is_final
         super().__init__(why)
 
 
@@ -53,6 +62,8 @@ class _Line:
 
     def __init__(self, response: httpx.Response, limits: ClientLimits) -> None:
         self._network: Any = response.extensions["network_stream"]
+        self._error: LineBroken | None = None
+        self._stack: AsyncExitStack | None = None
         self._frames = Connection(ConnectionType.CLIENT)
         self._limits = limits
         self._writing = anyio.Lock()
@@ -78,7 +89,21 @@ class _Line:
         except (httpx.HTTPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise LineBroken(because(error)) from None
         except RemoteProtocolError as error:
-            raise LineBroken(f"the server broke the rules of WebSocket: {because(error)}") from None
+            raise LineBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
+
+    async def next(self) -> list[str]:
+        """The next message, and those that have arrived with it. Raises LineBroken."""
+        if (error := self._error) is not None:
+            self._error = None
+            raise error
+        texts = [await self.receive()]
+        try:
+            while self._events:
+                if (text := await self._handle(self._events.popleft())) is not None:
+                    texts.append(text)
+        except LineBroken as broken:
+            self._error = broken  # First what came before it.
+        return texts
 
     async def send(self, text: str) -> None:
         """Write one message. Raises LineBroken."""
@@ -96,6 +121,27 @@ class _Line:
         await self._tasks.wait_idle()
         if self._frames.state is ConnectionState.OPEN:
             await self._write(CloseConnection(code=_NORMAL))
+            # A socket that is closed with something unread in it takes the goodbye along.
+            while not self._is_closed():
+                await self._read()
+
+    def _is_closed(self) -> bool:
+        return self._frames.state is ConnectionState.CLOSED
+
+    def keep(self, stack: AsyncExitStack) -> None:
+        """It lasts: `stack` is what there is to close."""
+        self._stack = stack
+
+    async def drop(self) -> None:
+        """Close it, without a word. Who reads it or writes to it is told."""
+        self._sign = None
+        self._sending.cancel()
+        with grace(_LAST_WORDS):
+            await self._network.aclose()
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            with grace(_LAST_WORDS):
+                await stack.aclose()
 
     async def _read(self) -> None:
         pause = self._limits.silence / _PINGS
@@ -123,13 +169,14 @@ class _Line:
                 raise LineBroken("the line broke")
             if self._frames.state is ConnectionState.OPEN:
                 # The library's own, about what it could not read.
-                raise LineBroken(f"the server broke the rules of WebSocket: {reason}")
+                raise LineBroken(f"the server broke the rules of WebSocket: {reason}", is_final=True)
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
-            raise LineBroken(text, is_end=code == _NORMAL)
+            raise LineBroken(text, is_end=code == _NORMAL, is_final=code not in _PASSING)
         elif isinstance(event, TextMessage | BytesMessage):
             self._size += len(event.data)
             if self._size > self._limits.event:
-                raise LineBroken(f"the server has sent a message of more than {self._limits.event} bytes")
+                why = f"the server has sent a message of more than {self._limits.event} bytes"
+                raise LineBroken(why, is_final=True)
             if isinstance(event, TextMessage):
                 # Others are ignored, as the rules have it.
                 self._text.append(event.data)
@@ -137,7 +184,7 @@ class _Line:
                 text, self._text, self._size = "".join(self._text), [], 0
                 return text or None
         elif not isinstance(event, Pong):
-            raise LineBroken("the server broke the rules of WebSocket")
+            raise LineBroken("the server broke the rules of WebSocket", is_final=True)
         return None
 
     def _signal(self, event: Ping | Pong) -> None:
@@ -167,67 +214,226 @@ class _Line:
             await self._network.write(data)
 
 
+class _Sent:
+    """What was sent on a connection, to be sent again where it has not arrived. `most`: bytes that are kept of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._texts: deque[str] = deque()
+        self._size = 0
+        self.first = 1
+        """The number of the first message that is kept."""
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self.first - 1 + len(self._texts)
+
+    def add(self, text: str) -> None:
+        """One more."""
+        self._texts.append(text)
+        self._size += len(text)
+        while self._size > self._most and len(self._texts) > 1:
+            self._drop()
+
+    def arrived(self, count: int) -> bool:
+        """So many have arrived. False if one behind them is not kept any more."""
+        while self._texts and self.first <= count:
+            self._drop()
+        return self.first - 1 <= count <= self.count
+
+    def __getitem__(self, number: int) -> str:
+        return self._texts[number - self.first]
+
+    def _drop(self) -> None:
+        self._size -= len(self._texts.popleft())
+        self.first += 1
+
+
 class WebSocketStream:
     """See the module, and `acp_server.peer.stream.Stream`. It connects when the first message is sent.
 
     `problem` says in words why it has ended, if it was not closed here.
     """
 
-    def __init__(self, exchanges: Exchanges, limits: ClientLimits) -> None:
+    def __init__(self, exchanges: Exchanges, limits: ClientLimits, backoff: Backoff) -> None:
         self._exchanges = exchanges
+        self._name = exchanges.address.name
         self._limits = limits
-        self._stack = AsyncExitStack()
+        self._backoff = backoff
         self._line: _Line | None = None
+        """The WebSocket, unless it is known to be broken."""
         self._opened = anyio.Event()
+        self._connecting = anyio.Lock()
+        self._scope = anyio.CancelScope()
+        """That of the attempts to connect."""
+        self._connection = ""
+        self._is_repeatable = False
+        """Whether the server knows what has arrived of what was sent."""
+        self._sent = _Sent(limits.unsent)
+        self._cursor = ""
+        self._has_heard = False
+        """Whether a message has come since the line broke last."""
+        self._delays = backoff.delays()
+        self._why = ""
+        """Why it broke last."""
+        self._old: _Line | None = None
+        """The WebSocket that broke."""
         self._is_over = False
         self.problem: str | None = None
 
     async def receive(self) -> bytes:
         """The next message, as a line; `b""` once the server has said goodbye."""
         await self._opened.wait()
-        if self._line is None or self._is_over:
-            raise anyio.BrokenResourceError(self.problem or "closed")
-        try:
-            text = await self._line.receive()
-        except LineBroken as error:
-            self._end(f"{self._exchanges.address.name}: {error}")
-            if error.is_end:
-                return b""
-            raise anyio.BrokenResourceError(self.problem) from None
+        while True:
+            line = await self._current()
+            try:
+                texts = await line.next()
+            except LineBroken as error:
+                if error.is_end and not self._is_over:
+                    self._end(f"{self._name}: {error}")
+                    return b""
+                self._broken(line, error)
+                continue
+            self._has_heard = True
+            return b"".join(map(self._taken, texts))
+
+    def _taken(self, text: str) -> bytes:
         # A frame is one message, also if its JSON was written over several lines.
-        return text.replace("\n", " ").replace("\r", " ").encode() + b"\n"
+        message, cursor = without_cursor(text.replace("\n", " ").replace("\r", " ").encode())
+        self._cursor = cursor or self._cursor
+        return message + b"\n"
 
     async def send(self, data: bytes) -> None:
         """A frame for each line."""
-        if self._line is None and not self._is_over:
-            await self._connect()
-        for line in data.split(b"\n"):
-            if self._line is None or self._is_over:
-                raise anyio.BrokenResourceError(self.problem or "closed")
-            if line:
-                try:
-                    await self._line.send(line.decode())
-                except LineBroken as error:
-                    self._end(f"{self._exchanges.address.name}: {error}")
-                    raise anyio.BrokenResourceError(self.problem) from None
+        for each in data.split(b"\n"):
+            if each:
+                await self._send(each.decode(errors="replace"))
 
     async def aclose(self) -> None:
         """Say goodbye and close. Idempotent."""
+        line = self._line or self._old
+        self._end(None)
         try:
-            if self._line is not None:
+            if line is not None:
                 with grace(_LAST_WORDS):
-                    await self._line.close()
+                    await line.close()
         except Exception as error:
             logger.debug("the server was not told of the end: %s", because(error))
         finally:
-            self._end(None)
-            with grace(_LAST_WORDS):
-                await self._stack.aclose()
+            if line is not None:
+                await line.drop()
             with grace(_LAST_WORDS):
                 await self._exchanges.aclose()
 
+    async def _send(self, text: str) -> None:
+        line = await self._current()
+        self._sent.add(text)
+        number = self._sent.count
+        try:
+            await line.send(text)
+        except LineBroken as error:
+            self._broken(line, error)
+            # Another WebSocket takes it along.
+            await self._current()
+            if not self._is_repeatable or self._sent.count < number:
+                raise anyio.BrokenResourceError(self.problem or "closed") from None
+
+    # -- its WebSockets
+
+    async def _current(self) -> _Line:
+        """The WebSocket, by which everything has gone that was sent before. Raises BrokenResourceError."""
+        if self._line is None and not self._is_over:
+            async with self._connecting:
+                if self._line is None and not self._is_over:
+                    with anyio.CancelScope() as self._scope:
+                        await self._connect()
+        if self._line is None or self._is_over:
+            raise anyio.BrokenResourceError(self.problem or "closed")
+        return self._line
+
+    def _broken(self, line: _Line, error: LineBroken) -> None:
+        """A WebSocket is of no use any more: the next one is tried, or that is the end."""
+        if self._line is not line or self._is_over:
+            return  # It is known.
+        if error.is_final or not self._is_repeatable:
+            self._end(f"{self._name}: {error}")
+            return
+        logger.info("the line broke and is tried again: %s", error)
+        self._why = str(error)
+        self._line, self._old = None, line
+
     async def _connect(self) -> None:
-        name = self._exchanges.address.name
+        """Open a WebSocket, and go on where the one before broke."""
+        if (old := self._old) is not None:
+            self._old = None
+            await old.drop()
+        if self._has_heard:
+            self._has_heard = False
+            self._delays = self._backoff.delays()
+        is_first = self._connection == ""
+        while not self._is_over:
+            if not is_first and not await self._pause():
+                return
+            try:
+                await self._attempt()
+                return
+            except (LineBroken, httpx.HTTPError, TooManyCookies) as error:
+                self._why = because(error)
+                is_final = isinstance(error, TooManyCookies) or (isinstance(error, LineBroken) and error.is_final)
+                # A line that broke is tried again: what has begun of it is of no use.
+                if is_final or (is_first and isinstance(error, NOT_SENT)):
+                    self._end(f"{self._name} cannot be reached ({self._why})")
+                is_first = False
+
+    async def _pause(self) -> bool:
+        delay = next(self._delays, None)
+        if delay is None:
+            often = f"the line to {self._name} broke too often ({self._why})"
+            self._end(often if self._connection else f"{self._name} cannot be reached ({self._why})")
+            return False
+        await anyio.sleep(delay)
+        return True
+
+    async def _attempt(self) -> None:
+        """One attempt. Raises LineBroken, httpx.HTTPError, TooManyCookies."""
+        async with AsyncExitStack() as stack:
+            opened = await self._open(stack)
+            if opened is None:
+                return
+            line, headers = opened
+            # Whatever ends this attempt, the WebSocket ends with it.
+            stack.push_async_callback(line.drop)
+            if not self._connection or not await self._resume(line):
+                if self._is_over:
+                    return
+                self._connection = headers.get(CONNECTION, "")
+                self._is_repeatable = headers.get(REPEATABLE, "").lower() == "true" and bool(self._connection)
+                await self._send_from(line, 1)
+            line.keep(stack.pop_all())
+            self._line = line
+            self._opened.set()
+
+    async def _resume(self, line: _Line) -> bool:
+        """Go on with the connection. False where it never began, or is over."""
+        await line.send(resume(self._connection, self._cursor).decode())
+        answer = read_answer((await line.receive()).encode())
+        if isinstance(answer, int) and self._sent.arrived(answer):
+            await self._send_from(line, answer + 1)
+            return True
+        if isinstance(answer, str) and not self._cursor and self._sent.count <= 1:
+            return False
+        why = one_line(answer, 200) if isinstance(answer, str) else "it does not know what has arrived"
+        self._end(f"the line to {self._name} broke, and what was said on it is lost ({why})")
+        return False
+
+    async def _send_from(self, line: _Line, number: int) -> None:
+        while number <= self._sent.count:
+            await line.send(self._sent[number])
+            number += 1
+
+    async def _open(self, stack: AsyncExitStack) -> tuple[_Line, httpx.Headers] | None:
+        """A WebSocket, and what its server says of it; None if there will not be one."""
         key = base64.b64encode(secrets.token_bytes(16))
         headers = {
             "Connection": "Upgrade",
@@ -235,23 +441,26 @@ class WebSocketStream:
             "Sec-WebSocket-Key": key.decode(),
             "Sec-WebSocket-Version": "13",
         }
-        try:
-            response = await self._stack.enter_async_context(self._exchanges.open("GET", headers))
-            if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-                self._end(refusal(response, await body_of(response, 1024), self._exchanges.address))
-            elif response.headers.get("sec-websocket-accept", "").encode() != _accept(key):
-                self._end(f"{name} did not answer as a server of WebSocket does")
-            else:
-                self._line = _Line(response, self._limits)
-                self._opened.set()
-        except (httpx.HTTPError, TooManyCookies) as error:
-            self._end(f"{name} cannot be reached ({because(error)})")
+        if self._connection:
+            headers[CONNECTION] = self._connection
+        response = await stack.enter_async_context(self._exchanges.open("GET", headers))
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            why = refusal(response, await body_of(response, 1024), self._exchanges.address)
+            if self._connection and (response.status_code >= 500 or "retry-after" in response.headers):
+                raise LineBroken(why)
+            self._end(why)
+            return None
+        if response.headers.get("sec-websocket-accept", "").encode() != _accept(key):
+            self._end(f"{self._name} did not answer as a server of WebSocket does")
+            return None
+        return _Line(response, self._limits), response.headers
 
     def _end(self, problem: str | None) -> None:
         if not self._is_over:
             self._is_over = True
             self.problem = problem
             self._opened.set()
+            self._scope.cancel()
             if problem is not None:
                 logger.info("the connection to a remote agent has ended: %s", problem)
 

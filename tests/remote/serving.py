@@ -14,6 +14,7 @@ from websockets.asyncio.client import connect
 
 from acp_server import Agent, Turn
 from acp_server.remote import RemoteApp
+from acp_server.remote.cursors import without_cursor
 from acp_server.testing import ScriptedClient
 from tests.session.editor import EVERYTHING, Editor
 
@@ -77,7 +78,7 @@ class _Wire:
             return b""
         assert isinstance(text, str)
         assert "\n" not in text
-        return text.encode() + b"\n"
+        return without_cursor(text.encode())[0] + b"\n"
 
     async def send(self, data: bytes) -> None:
         for line in data.splitlines():

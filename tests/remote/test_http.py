@@ -47,7 +47,7 @@ UNKNOWN = {"acp_connection_id": "f" * 32}
         (b"7", None, {}, 400),
         ({"id": True, "method": "session/list"}, None, {}, 400),
         ({"id": None, "method": "session/list"}, None, {}, 400),
-        ({"id": 4}, None, {}, 400),
+        ({"id": 4}, None, {}, 202),
         (b'{"jsonrpc": "2.0"}' + b" " * 3000, None, {}, 413),
     ],
 )
@@ -56,6 +56,24 @@ async def test_a_post_has_its_status(message: Any, session: Any, headers: Any, s
         answer = await client.post(message, session, **headers)
         assert answer.status == status
         assert (answer.body == b"") == (status == 202)
+
+
+@pytest.mark.parametrize(
+    ("message", "id", "code"),
+    [
+        (b"{", None, -32700),
+        (b"7", None, -32600),
+        (b"[1]", None, -32600),
+        ({"id": True, "method": "session/list"}, None, -32600),
+        ({"id": 3, "method": "session/list", "params": 1}, 3, -32600),
+        ({"id": "3", "method": "session/prompt", "params": {}}, "3", -32602),
+    ],
+)
+async def test_what_is_refused_has_the_answer_of_json_rpc(message: Any, id: Any, code: int) -> None:
+    async with client_of(app_of(reader()[0])) as client:
+        answer = await client.post(message)
+        assert answer.headers["content-type"] == "application/json"
+        assert (answer.json["id"], answer.json["error"]["code"]) == (id, code)
 
 
 async def test_initialize_is_answered_at_once_with_the_id_of_a_connection() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from acp_server import Agent, Call, Turn
+from acp_server import Agent, Call, MemoryStore, Turn
 from tests.session.editor import CANCELLED, END_TURN
 
 from .http_client import NEW, Client, app_of, client_of, session_of, turn_around
@@ -434,3 +434,20 @@ async def test_ten_thousand_half_open_connections_and_streams_are_bounded() -> N
     for events in opened:
         events.leave()
     await clients[0].aclose()
+
+
+async def test_the_answer_to_a_load_says_behind_which_message_of_its_session_it_comes() -> None:
+    agent, _ = talker()
+    agent.store = MemoryStore()
+    async with client_of(app_of(agent)) as client:
+        session, connection = await session_of(client)
+        events = client.open(session)
+        await client.prompt(session, "3 1")
+        while "result" not in await events.next():
+            pass
+        await client.post({"id": 9, "method": "session/load", "params": {"sessionId": session, **NEW}}, session)
+        answer = await connection.next()
+        behind = answer["result"]["_meta"]["acp_server/behind"]
+        while behind not in events.ids:
+            await events.next()
+        assert "3 1" in str(events.seen)

@@ -16,6 +16,7 @@ import pytest
 
 from acp_server import Agent, Call, MemoryStore
 from acp_server.remote import RemoteApp
+from acp_server.remote.cursors import without_cursor
 from tests.session.agents import setup
 
 from .serving import reader
@@ -57,6 +58,8 @@ class Host:
         return await self.from_client.receive()
 
     async def send(self, message: Any) -> None:
+        if message.get("text"):
+            message["text"] = without_cursor(message["text"].encode())[0].decode()
         self.sent.append(message)
         self._told.set()
         self._told = anyio.Event()
@@ -79,7 +82,7 @@ class Host:
 
 SCOPE: dict[str, Any] = {"type": "websocket", "headers": [(b"host", b"localhost:8000")]}
 CONNECT = {"type": "websocket.connect"}
-LEFT = {"type": "websocket.disconnect", "code": 1006}
+LEFT = {"type": "websocket.disconnect", "code": 1001}
 
 
 @asynccontextmanager
@@ -199,8 +202,10 @@ async def test_a_server_that_knows_first_that_the_client_has_left_is_believed(
     host.text(id=0, method="initialize", params={"protocolVersion": 1})
     if first == "websocket.close":
         host.text(id=1, method="_stop")
+    app = RemoteApp(agent)
     with anyio.fail_after(10):
-        await RemoteApp(agent)(SCOPE, host.receive, send)
+        await app(SCOPE, host.receive, send)
+        await app.aclose()
     host.close()
 
 

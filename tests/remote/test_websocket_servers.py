@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from websockets.asyncio.client import connect
 
 from acp_server import Limits
-from acp_server.remote import RemoteApp
+from acp_server.remote import RemoteApp, RemoteLimits
 from tests.interop.editor import Editor as OfficialEditor
 from tests.interop.editor import text_block
 from tests.session.agents import setup
@@ -54,9 +54,10 @@ async def test_a_cancel_ends_the_turn_and_withdraws_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize("how", ["abort", "close"])
-async def test_a_client_that_vanishes_ends_its_own_turns_alone(how: str) -> None:
+async def test_a_client_that_is_gone_ends_its_own_turns_alone(how: str) -> None:
     agent, turns, cut = reader()
-    async with serving(routed(agent, limits=Limits(drain=0.05))) as url, connected(url) as (other, _):
+    options = {"limits": Limits(drain=0.05), "remote": RemoteLimits(grace=0.05)}
+    async with serving(routed(agent, **options)) as url, connected(url) as (other, _):
         session = await other.open()
         async with connect(url) as connection:
             for message in (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
     "connect": "Be the agent at an address, for an editor that starts a program.",
+    "keep": "Keep an agent and its sessions when the editor ends.",
     "chat": "Talk to an agent at the terminal.",
     "new": "Make a folder with an agent, a test of it, and the settings for editors.",
     "doctor": "Say what would go wrong with an agent in an editor or in the ACP registry.",

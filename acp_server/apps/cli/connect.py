@@ -32,6 +32,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _LONGEST_TOKEN: Final = 64 * 1024
 """Characters that are read of a file with a token."""
+_KEPT: Final = "keep:"
 _ENDING: Final = 2.0
 """Seconds that the goodbye may take."""
 
@@ -77,7 +78,8 @@ def connect(
 ) -> int:
     """Be the agent at URL, for an editor: everything goes on as it comes, in both directions.
 
-    URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket. Exit status 1 if the line
+    URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket, and keep:NAME for what
+    `acp-server keep` keeps. Exit status 1 if the line
     is lost, which standard error explains; each request that is open is then answered with an error that says the same.
     """
     # First of all, so that nothing else reaches the editor.
@@ -85,6 +87,10 @@ def connect(
         configure_log(log_level, log_file)
         # It logs whole addresses, in which there may be secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        if url.startswith(_KEPT):
+            from acp_server.apps.cli.keep import socket_of
+
+            url = f"unix:{socket_of(url.removeprefix(_KEPT))}"
         opening = stream_to(url, is_websocket(url), _headers(headers), _token(token_file), _trusted(cacert, cert, key))
         signals = Signals(lambda _: None)
         signals.take()

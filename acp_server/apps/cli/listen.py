@@ -95,8 +95,8 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         tls = server_context(listening.certificate, listening.key, listening.clients)
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
-    server = Server(_At(app), places, websocket=WebSocketLimits(message_bytes=limits.body), tls=tls)
-    with _bound(listening.address) as bound:
+    server = Server(At(app), places, websocket=WebSocketLimits(message_bytes=limits.body), tls=tls)
+    with bound_to(listening.address) as bound:
         running = _Running(app, server, bound, lambda: _say(listening, bound))
         backend_options = None if options.get("loop") is None else {"use_uvloop": True}
         try:
@@ -108,13 +108,14 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
     return running.code
 
 
-class _At:
+class At:
     """The application at its path."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See the ASGI specification."""
         if scope["type"] == "lifespan" or scope["path"].rstrip("/") == PATH:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -178,7 +179,8 @@ def _say(listening: Listening, bound: socket.socket) -> None:
     click.echo(f"Listening on {scheme}://{shown}:{bound.getsockname()[1]}{PATH}", err=True)
 
 
-def _bound(address: str) -> socket.socket:
+def bound_to(address: str) -> socket.socket:
+    """A socket that listens there. Raises UsageError."""
     if address.startswith(_UNIX):
         return _bound_unix(address.removeprefix(_UNIX))
     host, port = _host_and_port(address)

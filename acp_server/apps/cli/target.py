@@ -34,7 +34,7 @@ COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
 """What serves an agent in a process of its own."""
 CONNECT: Final = (sys.executable, "-m", "acp_server", "connect")
 """What stands for an agent on another machine."""
-_ADDRESS: Final = ("http://", "https://", "ws://", "wss://", "unix:")
+_ADDRESS: Final = ("http://", "https://", "ws://", "wss://", "unix:", "keep:")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
 _OURS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+acp_server\b", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"^if __name__ ==", re.MULTILINE)

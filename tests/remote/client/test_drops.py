@@ -374,3 +374,37 @@ def _cut(method: str, times: int) -> Any:
         return True
 
     return react
+
+
+async def test_an_answer_waits_for_the_history_that_comes_on_another_stream() -> None:
+    heard: list[str] = []
+    async with talking() as (server, agent, _):
+        history = await server.stream("s1")
+        async with anyio.create_task_group() as tasks:
+
+            async def load() -> None:
+                await agent.load_session("s1", "/", on_update=lambda update: heard.append(str(update)))
+                heard.append("loaded")
+
+            tasks.start_soon(load)
+            asked = await server.post("session/load")
+            result = {"sessionId": "s1", "_meta": {"acp_server/behind": "c-2"}}
+            await (await server.stream()).say(answer(asked.message["id"], result))
+            await history.say(chunk("one"), "c-1")
+            await history.say(chunk("two"), "c-2")
+        assert ["one" in heard[0], "two" in heard[1], heard[2]] == [True, True, "loaded"]
+
+
+@pytest.mark.parametrize("behind", ["c-1", "c-2"])
+async def test_an_answer_behind_what_has_come_does_not_wait(behind: str) -> None:
+    async with talking() as (server, agent, _):
+        history = await server.stream("s1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.load_session, "s1", "/")
+            asked = await server.post("session/load")
+            await history.say(chunk("one"), "c-1")
+            await history.say(chunk("two"), "c-2")
+            await history.say({"jsonrpc": "2.0", "id": 7, "method": "_ping", "params": {"sessionId": "s1"}}, "c-3")
+            await server.until(lambda: [each for each in server.posts if each.message.get("id") == 7])
+            result = {"sessionId": "s1", "_meta": {"acp_server/behind": behind}}
+            await (await server.stream()).say(answer(asked.message["id"], result))

@@ -16,7 +16,7 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Tex
 
 from acp_server.client import Handlers, RemoteAgent
 from acp_server.errors import ConnectionClosed
-from acp_server.remote import ClientLimits, connect_url, connect_ws
+from acp_server.remote import Backoff, ClientLimits, connect_url, connect_ws
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse
 
 from . import PATIENCE
@@ -54,6 +54,9 @@ class Server:
     async def say(self, *events: Any) -> None:
         for event in events:
             await self._stream.send(self._frames.send(event))
+
+    def frame(self, event: Any) -> bytes:
+        return self._frames.send(event)
 
     async def raw(self, data: bytes) -> None:
         await self._stream.send(data)
@@ -145,7 +148,8 @@ async def test_token_and_headers_go_with_the_request_and_each_message_is_a_text_
     ],
 )
 async def test_a_server_that_does_not_let_it_in_ends_the_connection_in_words(head: bytes, said: str) -> None:
-    async with serving() as server, connect_ws(server.url, token="secret") as agent:
+    backoff = Backoff(attempts=2, first=0.0)
+    async with serving() as server, connect_ws(server.url, token="secret", backoff=backoff) as agent:
         server.head = head
         with pytest.raises(ConnectionClosed, match=f"initialize was answered: .*{said}"):
             await agent.initialize()
@@ -225,6 +229,23 @@ async def test_a_line_that_drops_ends_the_connection_and_withdraws_what_was_aske
         await server.cut()
         await cut.wait()
         assert "the line broke" in await lost(agent)
+
+
+async def test_what_came_before_a_goodbye_is_read_first() -> None:
+    async with talking() as (server, agent):
+        got = list[Any]()
+
+        async def ask() -> None:
+            got.append(await agent.request("_x", {}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            asked = json.loads((await server.hears(TextMessage, 2)).data)["id"]
+            answer = TextMessage(data=f'{{"jsonrpc":"2.0","id":{asked},"result":"yes"}}')
+            note = TextMessage(data='{"jsonrpc":"2.0","method":"_y"}')
+            await server.raw(b"".join(map(server.frame, (note, answer, CloseConnection(code=1008)))))
+        assert got == ["yes"]
+        assert "code 1008" in await lost(agent)
 
 
 async def test_silence_is_broken_by_pings_and_a_server_that_answers_none_is_gone() -> None:
