@@ -1,5 +1,5 @@
-"""One live connection: the read loop, dispatch, requests to the peer, the writer.
+"""One connection: reading, dispatch, outgoing requests, writing, shutdown.
 
-It joins the wire (which requests are not answered) with the task tree (what is running). It knows JSON-RPC and its
+It joins the wire (the in-flight requests) with the task tree (the running handlers). It knows JSON-RPC and its
 cancellation, and nothing of sessions, prompts or tools.
 """

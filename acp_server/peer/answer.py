@@ -1,6 +1,6 @@
-"""Members that an author adds to the answer to a request, beside those that the protocol has (ACP, Extensibility).
+"""Members that an author adds to the result of a request, besides those of the protocol (ACP, Extensibility).
 
-It sends nothing: the answer is made and queued by `acp_server.peer.inbound`, with what is here added to it.
+`acp_server.peer.inbound` merges them into the response.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ META: Final = "_meta"
 
 
 class Answer(MutableMapping[str, Any]):
-    """What is added to the answer to one request if that is a result, also to the result of a cancelled request.
+    """Members to add to the result of one request, also to the result of a cancelled request. Errors get none.
 
-    `answer.meta[...]` is the stable place for extensions; `answer["usage"]` adds a member of a draft. A member of the
-    protocol itself, such as `stopReason`, is refused with UsageError: the runtime sets these. Raises EncodeError for
-    a value that JSON cannot express.
+    `answer.meta[...]` is the stable place for extensions; `answer["usage"]` adds a member of a draft. Raises UsageError
+    for a member of the protocol, such as `stopReason`, which the runtime sets, and EncodeError for a value that JSON
+    cannot express.
     """
 
     __slots__ = ("_members", "_method")
@@ -33,8 +33,7 @@ class Answer(MutableMapping[str, Any]):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The answer's `_meta`, by key, which is left out while it is empty. What the runtime puts there itself
-        stands."""
+        """The `_meta` of the result, by key; left out while it is empty. Keys of the runtime take precedence."""
         return self._members.setdefault(META, {})
 
     def __getitem__(self, name: str) -> Any:
@@ -80,7 +79,7 @@ class Answer(MutableMapping[str, Any]):
         try:
             codec.encode(members)
         except EncodeError as problem:
-            # It was changed behind our back. The result itself can be written.
+            # The author changed a nested value after it was checked. The result itself can be encoded.
             logger.error("what is added to the answer to %s cannot be written as JSON: %s", self._method, problem)
             return result
         own = cast("dict[str, Any]", own)

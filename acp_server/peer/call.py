@@ -1,7 +1,7 @@
-"""One request of the peer's while it is answered (`Call`), and what a connection can be asked, as data (`Routes`).
+"""An incoming request while it is in flight (`Call`), and the table of methods of a connection (`Routes`).
 
-Neither answers anything: a handler returns or raises, and `acp_server.peer.outcome` decides. The routes are made by
-what knows the protocol (`acp_server.session`, `acp_server.client`, the author's own methods).
+A handler returns or raises, and `acp_server.peer.outcome` decides on the response. The routes come from the modules
+that know the protocol (`acp_server.session`, `acp_server.client`) and from authors.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from acp_server.wire.messages import Notification, Params, Request, RequestId
 
 
 class Follower:
-    """What goes along with a request, made in the reader by the route's `register` or by the handler: one for a
-    request. None of its methods may wait or raise."""
+    """Callbacks in the life of one request. Created in the reader by the route's `register`, or by the handler. Its
+    methods must not wait or raise."""
 
     __slots__ = ()
 
     def partial(self) -> Any:
-        """The partial result, made when it is needed; or `NOTHING`, for what the handler has offered."""
+        """Make the partial result; `NOTHING` stands for what the handler has offered."""
         return NOTHING
 
     def answered(self) -> None:
-        """The answer is queued, and nothing behind it is; what it sends is the next."""
+        """The response is buffered. A message that is sent here is right behind it."""
 
     def left(self) -> None:
-        """The request is answered and its handler is through, or never began; which may be long after the answer, if
-        the handler outlasted its cancel."""
+        """The request is answered and its handler has ended or never began. That may be long after the response, if
+        the handler ignored its cancel."""
 
 
 Handler: TypeAlias = "Callable[[Call], Awaitable[Any]]"
-"""Answers one request; the parameters are in `call.params`."""
+"""Handles one request, with its parameters in `call.params`. Its return value is the result."""
 
 
 class Answering(Protocol):
-    """What answers calls, see `acp_server.peer.inbound`."""
+    """The owner of calls, see `acp_server.peer.inbound`."""
 
     def give_up(self, call: Call) -> None:
         """See `Call.give_up`."""
@@ -76,20 +76,19 @@ class Call(SupervisedWork):
         self.params: dict[str, Any] = params if type(params) is dict else {}
         """The named parameters, `_meta` included; empty if there are none or if they are positional."""
         self.handler: Handler = handler
-        """What is called to answer it."""
+        """The function that handles it."""
         self.urgent: bool = urgent
         """See `Route`."""
         self._answering = answering
         self._partial: Any = NOTHING
         self.added: Answer | None = None
-        """What is added to its answer, once something is."""
+        """Members to add to its result; None while there are none."""
         self.data: Any = None
-        """The agent author's own: what one function that is called for the request leaves for another."""
+        """For authors: a value that one function passes to another within the request."""
         self.is_answered: bool = False
-        """Whether its answer is queued; its handler may still clean up."""
+        """Whether its response is buffered. Its handler may still clean up."""
         self.follower: Any = None
-        """A `Follower`, or None: it may make the partial result, and hears how the request fares.
-        What `register` prepares for the handler is in it."""
+        """A `Follower`, or None. `register` also passes prepared values to the handler in it."""
 
     @property
     def id(self) -> RequestId:
@@ -109,33 +108,33 @@ class Call(SupervisedWork):
 
     @property
     def answer(self) -> Answer:
-        """What is added to the answer: `call.answer.meta["example.org/cost"] = 3`."""
+        """Members to add to the result: `call.answer.meta["example.org/cost"] = 3`."""
         if self.added is None:
             self.added = Answer(self.method)
         return self.added
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether this request is being cancelled."""
+        """Whether the request was cancelled."""
         return self.node.cause is not None
 
     @property
     def cause(self) -> Cause | None:
-        """Why it is being cancelled. The first cause stands."""
+        """The cause of its cancel; None if it was not cancelled. The first cause stands."""
         return self.node.cause
 
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
-        """Cancel this request from outside of its handler, from any thread: a watchdog, a file that went away. False if
-        its handler is through, or it is being cancelled.
+        """Cancel the request from outside of its handler, in any thread: for a watchdog, or a file that disappeared.
+        False if its handler has ended, or it was cancelled before.
 
-        The handler is cancelled as by the peer's cancel. With a cause that the user did not ask for, as the default is,
-        the answer is -32800 (ACP, Cancellation: internal cancellation).
+        The handler is cancelled as by the peer. Unless the user asked for the cancel (`Cause.asked_for`), the response
+        is -32800 (ACP, Cancellation: internal cancellation).
         """
         return self.connection.cancel(self.node, cause)
 
     def partial(self, result: Any) -> None:
-        """Offer `result` as the answer in case the peer cancels this request (ACP, Cancellation: a valid response with
-        partial data). The last offer counts; without one the answer is -32800."""
+        """Offer `result` as the response in case the peer cancels the request (ACP, Cancellation: a valid response with
+        partial data). The last offer counts; without one the response is -32800."""
         self._partial = result
 
     @property
@@ -145,16 +144,16 @@ class Call(SupervisedWork):
         return self._partial if offered is NOTHING else offered
 
     def give_up(self) -> None:
-        """It was cancelled: answer now, without waiting any longer for the handler. A handler that has not begun will
-        not. No effect on a request that is answered."""
+        """Respond to the cancelled request now, without waiting for its handler. A handler that has not begun never
+        begins. No effect after the response."""
         self._answering.give_up(self)
 
     def was_cancelled(self, _node: Node) -> None:
-        """For the nodes: this request, what it is about, or all of its connection was cancelled."""
+        """Called by the node: the request, its session or its connection was cancelled."""
         if self.task is not None:
             super().was_cancelled(_node)
         else:
-            # The handler has not begun, and need not.
+            # The handler has not begun, so the response can go out at once.
             self.give_up()
 
     async def request_peer(
@@ -174,44 +173,44 @@ class Call(SupervisedWork):
 
 
 Register: TypeAlias = Callable[[Call], None]
-"""Runs in the reader, in the order of arrival, before anything behind the request is looked at. It must be quick. It
-may set `call.follower`, or raise an RpcError, which is the answer then."""
+"""Called in the reader, in the order of arrival, before later messages are processed. It must be quick. It may set
+`call.follower`, or raise an RpcError as the response."""
 
 NoticeHandler: TypeAlias = "Callable[[Peer, Params | None], Awaitable[None] | None]"
-"""Acts on one notification."""
+"""Handles one notification."""
 
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """How one method is answered."""
+    """The handler of one method, with its options."""
 
     handler: Handler | None = None
     register: Register | None = None
     direct: bool = False
-    """A method of the protocol's: its handler is called as it is. What agents' authors add goes through jsonrpcserver,
-    which takes long to import and to call."""
+    """A method of the runtime, whose handler is called directly. Methods of authors go through jsonrpcserver, which is
+    slow to import and to call."""
     urgent: bool = False
-    """Never waits for a place among those that run at once (`Limits.running`), since it ends some of them."""
+    """Begins at once, above `Limits.running` as well, since it ends other requests."""
     foreign: Callable[..., Awaitable[Any]] | None = None
     """Instead of `handler`: a method written for jsonrpcserver's async dispatcher, without its context argument."""
 
 
 @dataclass(slots=True, frozen=True)
 class Notice:
-    """How one notification is acted on."""
+    """A handler of one notification, with its options."""
 
     handler: NoticeHandler
     inline: bool = False
-    """Runs in the reader, never queued behind the handler of an earlier notification. It must not wait. It is for
-    cancels: under load it is called ahead of its turn as well as in it, and a further call must change nothing."""
+    """For cancels: called in the reader and never queued behind another handler. It must not wait. Under load it is
+    called early and again in order, so it must be idempotent."""
 
 
 NAME: Final = 200
-"""Characters of a name or an id that the peer made up which are repeated to it."""
+"""Characters of the peer's names and ids that are repeated in errors."""
 
 
 def unknown(method: str) -> RpcError:
-    """What a request is answered with whose method is not there."""
+    """The error response to a request of an unknown method."""
     return MethodNotFound(data={"method": method[:NAME]})
 
 
@@ -221,21 +220,21 @@ def _overlook(_notification: Notification, _problem: str) -> None:
 
 @dataclass(slots=True)
 class Routes:
-    """All that one side of a connection can be asked."""
+    """The requests and notifications that one side of a connection handles."""
 
     requests: dict[str, Route] = field(default_factory=dict[str, Route])
     notices: dict[str, list[Notice]] = field(default_factory=dict[str, list[Notice]])
     missing: Callable[[str], RpcError] = unknown
-    """The answer to a request of any other method."""
+    """Makes the error response to a request of any other method."""
     unexplained: str = InternalError.default_message
-    """What the peer is told where a handler failed with words that are not for it."""
+    """The message of the error response where the text of an exception is not for the peer."""
     dropped: Callable[[Notification, str], None] = _overlook
-    """Told of a notification that is not acted on, and what it has too much of."""
+    """Called with a notification that was dropped, and the reason."""
 
     def become(self, other: Routes) -> None:
-        """From now on, what `other` has can be asked, and nothing else."""
+        """Replace all handlers by those of `other`."""
         self.requests, self.notices, self.missing = other.requests, other.notices, other.missing
 
     def on_notice(self, method: str, notice: Notice) -> None:
-        """Add a handler for a notification, behind those that it already has."""
+        """Add a handler for a notification, behind its other handlers."""
         self.notices.setdefault(method, []).append(notice)

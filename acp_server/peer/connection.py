@@ -1,7 +1,7 @@
-"""One live JSON-RPC connection, both directions, from the first byte to the last answer.
+"""One JSON-RPC connection, from the first byte to the last response.
 
-It owns the reader and the order of the ending; the peer's requests are in `inbound`, ours in `peer`. A cancel is
-applied in the reader, never queued behind a handler. What the methods mean is in the routes.
+It owns the reader and the order of the shutdown. Incoming requests are in `inbound`, outgoing ones in `peer`. A cancel
+is applied in the reader and never queued behind a handler. The routes define the methods.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outg
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _LAST_ROUNDS: Final = 10
-"""Rounds of the event loop that cancelled work has to end in when the patience is over, or to withdraw what it waits
-for."""
+"""Rounds of the event loop in which cancelled work can end or withdraw its requests once the grace period is over."""
 
 
 class Connection(Peer):
-    """A peer. Make it and `run` it in a task of yours; handlers and other tasks send through it meanwhile."""
+    """A connection to a peer. The caller runs `run` in a task; handlers and other tasks send through it meanwhile."""
 
     def __init__(self, stream: Stream, routes: Routes, limits: Limits | None = None) -> None:
         super().__init__(stream, limits or Limits())
@@ -63,29 +62,29 @@ class Connection(Peer):
         self._reading = anyio.CancelScope()
         self._idling = anyio.CancelScope()
         self._all_read = anyio.Event()
-        """Set when nothing more is read."""
+        """Set when reading has ended."""
         self._ending = anyio.Event()
-        """Set then, and when the connection begins to close."""
+        """Set when reading has ended or the connection begins to close."""
         self._closing: Cause | None = None
         self._patience = 0.0
         self._begun = False
         self._are_closers_called = False
-        """Whether they are being called now."""
+        """Whether the close callbacks are running."""
 
     # -- its life
 
     async def run(self) -> None:
-        """Serve until the input ends or `close` is called; then answer, clean up and close the stream, within bounds.
+        """Serve until the end of input or `close`; then answer requests, clean up and close the stream, with deadlines.
 
-        Being cancelled closes it in the same way and then propagates; being cancelled natively once more, on asyncio,
-        ends the cleaning up. Raises OSError or anyio's BrokenResourceError if reading failed; SystemExit or
-        KeyboardInterrupt if a handler did.
+        A cancel closes the connection in the same way and then propagates. A second native cancel on asyncio ends the
+        cleanup. Raises OSError or anyio's BrokenResourceError if reading failed, and SystemExit or KeyboardInterrupt of
+        a handler.
         """
         if self._begun:
             raise RuntimeError("a connection runs only once")
         self._begun = True
         self._house.spawn(self.writer.run)
-        # A task of its own, which a cancel of this one does not reach: cleaning up may need answers.
+        # In another task, which a cancel of this one does not reach: cleanup may need responses of the peer.
         self._house.spawn(self._read_all)
         try:
             await self._ending.wait()
@@ -106,8 +105,7 @@ class Connection(Peer):
             raise self._fatal
 
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """See `Peer`. It is `run` that then ends and lets go of the stream. Before it is called, our requests fail at
-        once."""
+        """See `Peer`. `run` then ends and closes the stream. Without a `run`, outgoing requests fail at once."""
         self._threads.soon(lambda: self._close(cause))
 
     def _close(self, cause: Cause) -> None:
@@ -118,8 +116,7 @@ class Connection(Peer):
                 self._pending.close()
 
     async def _read_all(self) -> None:
-        # What the peer asks for need not wait less because this was started by the handler of another connection's
-        # notification.
+        # The context may come from the handler of another connection's notification.
         in_notification.set(False)
         try:
             with self._reading:
@@ -128,7 +125,7 @@ class Connection(Peer):
                 self._inbound.close()
         except BaseException as error:
             self._cancel_all(Cause.CLOSED if isinstance(error, Exception) else Cause.SHUTDOWN)
-            # A reader that is behind has two tasks, whose group it came in.
+            # While it reads ahead, the reader raises the exception group of its two tasks.
             failures = list(failures_in(error))
             self._fatal = self._fatal or (failures[0] if len(failures) == 1 else error)
         finally:
@@ -136,7 +133,7 @@ class Connection(Peer):
             self._ending.set()
 
     def _settle(self) -> None:
-        """The reader is through with a chunk or a slice: what was cancelled in it ends, what was asked for begins."""
+        """After a chunk or slice: end cancelled work, and begin new requests."""
         if self.scopes.due:
             self.scopes.deliver()
         self._inbound.dispatcher.get_on()
@@ -163,7 +160,7 @@ class Connection(Peer):
                 self._notifications.notify(method, partial(notice.handler, self, params), notification.size)
 
     def _hurry(self, notification: Notification) -> None:
-        """Apply a cancel ahead of its turn; it has no effect when its turn comes."""
+        """Apply a cancel before earlier messages. Applied again in its order, it has no effect."""
         if notification.method == CANCEL_METHOD:
             self._inbound.cancel(notification.params)
         for notice in self._routes.notices.get(notification.method, ()):
@@ -179,7 +176,7 @@ class Connection(Peer):
             report(f"the handler of {method}", error)
 
     def _cancel_all(self, cause: Cause) -> None:
-        """Cancel what runs for the peer, and refuse what comes. It may clean up for as long as the patience lasts."""
+        """Cancel all requests and handlers, and refuse later requests. Begins the grace period."""
         if self._closing is None:
             self._closing = cause
             self._ending.set()
@@ -210,14 +207,14 @@ class Connection(Peer):
                     await self._all_read.wait()
                     self._idling.cancel()
                 if self._closing is not Cause.CLOSED:
-                    # The peer is still there: what is cancelled withdraws what it has asked for.
+                    # The peer is still connected: let cancelled handlers withdraw their requests.
                     await self._last_rounds(lambda: not self.endpoint.ledger.outgoing)
                 self._pending.lose()
                 with anyio.move_on_after(limits.flush):
                     await self._reader.finish()
                 with anyio.CancelScope(deadline=self._patience):
                     await self._idle()
-                # However short the patience is, what is cancelled may end; also what has just left a shield.
+                # Also with a grace period of 0, cancelled work may end, as may work that has just left a shield.
                 await self._last_rounds(lambda: not self.work.running)
                 for watchdog in [*self._watchdogs.values()]:
                     await watchdog.finish()
@@ -232,7 +229,7 @@ class Connection(Peer):
                     await self._cleaning.wait_idle()
                     await self.lasting.wait_idle()
         finally:
-            # Also reached if the embedding task is cancelled natively once more: nothing may be left that could go on.
+            # Also reached by a second native cancel of the embedding task. No task may be left running.
             self._reading.cancel()
             self._idling.cancel()
             self._pending.lose()
@@ -251,8 +248,8 @@ class Connection(Peer):
                 self._closed.set()
 
     async def _late_closers(self) -> None:
-        """The task was cancelled natively. So was every other, as when `asyncio.run` ends, where the closers are not
-        through: what is to end with the connection ends. That cancel reaches no task that is started here."""
+        """Run the close callbacks that a native cancel has interrupted. At the end of `asyncio.run` all tasks are
+        cancelled natively; tasks that start here are not."""
         self._pending.close()
         self._begin_closers()
         if self._are_closers_called:
@@ -265,7 +262,7 @@ class Connection(Peer):
             self.background(self._call_closers)
 
     def _let_go(self) -> None:
-        """Leave what has not ended to itself."""
+        """Abandon tasks that have not ended."""
         self._cleanups.cancel(Cause.SHUTDOWN)
         self._cleanups.finish_cancels()
         self._notifications.node.stop_cancelling()
@@ -273,7 +270,7 @@ class Connection(Peer):
         self.writer.abort()
         self.leaked: int = self.work.running + self._cleaning.running + self.lasting.running
         if self.leaked:
-            logger.error("%d tasks ignored their cancellation and were left behind", self.leaked)
+            logger.error("%d tasks ignored their cancel and were abandoned", self.leaked)
 
     async def _last_rounds(self, is_over: Callable[[], bool]) -> None:
         self.tree.finish_cancels()
@@ -283,7 +280,7 @@ class Connection(Peer):
             await anyio.lowlevel.checkpoint()
 
     async def _call_closers(self) -> None:
-        # Let tasks that were woken by an answer run before the close callbacks. A cancel here skips none of those.
+        # Tasks that were woken by a response run before the close callbacks. A cancel here must not skip the callbacks.
         with suppress(anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint()
         while self._closers:
@@ -296,7 +293,7 @@ class Connection(Peer):
                 elif cause is None or program_end(error) is not None:
                     self._failed(what, error)
                 else:
-                    # The time is up: those that are left do what they can do without waiting.
+                    # The grace period is over: the remaining callbacks run up to their first await.
                     report_cancelled(logger, what, cause, error)
         self._are_closers_called = False
 

@@ -1,8 +1,8 @@
-"""Runs the requests that may begin, in the order in which they may, and finds each a task and scopes.
+"""Starts ready requests in order, and gives each a task and cancel scopes.
 
-Most requests never wait, and a task with its scopes is most of what such a request costs. So one task runs one request
-after the other, until one has to wait: that one keeps the task, and the others get new ones. No handler notices. A task
-that a handler has left different (a context variable, a cancel, a scope that is still open) is not used again.
+Most handlers never wait, and a task with its scopes is most of the cost of such a request. So one task runs requests in
+turn until a handler waits: that request keeps the task, and the next ones get new tasks. Handlers cannot tell. A task
+is not reused if a handler changed a context variable, left a cancel pending or left a scope open.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from acp_server.tasks.tree import NOTHING
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _SLICE: Final = 0.002
-"""Seconds for which requests are run before other tasks, the reader above all, get a turn."""
+"""Seconds of one slice of requests. After it other tasks run, above all the reader."""
 
 _AT_ONCE: Final = 25
-"""Tasks that are started in one round of the event loop for requests that may well wait, or answer with much."""
+"""Tasks that are started in one round of the event loop. Each may encode a large response."""
 
 Over: TypeAlias = Callable[[Call, Any, BaseException | None], None]
-"""Takes what a handler has returned, or `NOTHING`, and what it raised, see `Node.run`; also for a request that was
-answered before it began. What it raises is a fault of the runtime's and ends the connection."""
+"""A callback with a handler's value or `NOTHING` and its exception, see `Node.run`; also for a request that was
+answered before it began. An exception of the callback is a bug of the runtime and ends the connection."""
 
 
 class Dispatcher:
-    """The requests that may run; `over` answers each. None begins while the peer leaves more unread than it may
-    (`Limits.unread`), but for urgent ones."""
+    """The ready requests of one connection; `over` answers each. Backpressure: while more than `Limits.unread` bytes
+    are buffered for the peer, only urgent requests begin."""
 
     __slots__ = (
         "_body",
@@ -70,47 +70,47 @@ class Dispatcher:
         self._over = over
         self._scopes = peer.scopes
         self._context: Context | None = None
-        """What handlers begin with: the context in which the first request arrived."""
+        """The context of handlers: a copy of the one in which the first request arrived."""
         self._ready: deque[Call] = deque()
         self.start: Final[Callable[[Call], None]] = self._ready.append
-        """Has a request run as soon as those before it have begun. `get_on` is due behind it."""
+        """Appends a ready request. `get_on` must be called after it."""
         self._due = 0
-        """How many tasks have been started or woken that have not begun to look at what is ready."""
+        """Tasks that were started or woken and have not taken a request yet."""
         self._most_due = 1 if spawner.can_share else _AT_ONCE
         self._body = self._run if spawner.can_share else self._run_one
-        """What each task does."""
+        """The body of each task."""
         self._group = 0
-        """Counts the rounds of the event loop in which tasks begin: which one those begin in that are started now."""
+        """The number of the round of the event loop in which tasks that are started now will begin."""
         self._end = 0.0
-        """Until when requests begin in the present one."""
+        """The end of the slice of the present round."""
         self._idle: Bell | None = None
-        """Wakes the one task that waits for something to run."""
+        """Wakes the idle task; None without an idle task."""
         self._serving = False
-        """Whether the task that began to run requests last is within one, so that it waits if others run now."""
+        """Whether the task that took a request last is still in its handler. If other tasks run then, it is waiting."""
         self._handing_over = False
         self._parked: deque[Call] = deque()
-        """Those that wait for the peer to read. They go before those that are ready."""
+        """Requests that are held back until the peer reads. They begin before `_ready`."""
         self._unparking = False
         self._closing = False
 
     def get_on(self) -> None:
-        """Have what is ready begin: at once, if this is called by the loop and a task waits for it."""
+        """Begin ready requests: at once in a loop callback with an idle task, else in the next round."""
         if self._ready:
             self._wake()
 
     def close(self) -> None:
-        """From here on no task waits for something to run."""
+        """Let idle tasks end."""
         self._closing = True
         if self._idle is not None:
             self._wake()
 
     async def begun(self) -> None:
-        """Wait until no request waits for its turn. Those that wait for the peer to read are not waited for."""
+        """Wait until all ready requests have begun. Requests that are held back for an unread peer are not included."""
         while self._ready:
             await anyio.lowlevel.checkpoint()
 
     def _wake(self) -> None:
-        """Have a task look at what is ready."""
+        """Wake the idle task, or start one."""
         if (idle := self._idle) is not None:
             self._idle = None
             self._due += 1
@@ -126,12 +126,12 @@ class Dispatcher:
         self._spawner.spawn(self._body, self._group, context=self._context.copy())
 
     def _may_begin(self, group: int) -> bool:
-        """Whether a task that has just begun with others may look at what is ready. They share one slice, for each of
-        them may have a large answer to encode."""
+        """Whether a task that has just begun may take a request. Tasks of one round share a slice, since each may have
+        a large response to encode."""
         self._due -= 1
         now = perf_counter()
         if group == self._group:
-            # The first one of them.
+            # The first task of this round.
             self._group += 1
             self._end = now + _SLICE
         return now <= self._end
@@ -140,10 +140,10 @@ class Dispatcher:
         call = None
         if self._may_begin(group):
             while (call := self._next()) is not None and call.node.closed:
-                # Answered before it began.
+                # The request was answered before it began.
                 self._over(call, NOTHING, None)
         if not self._due:
-            # The last one of this round of the loop has those behind it begin in the next.
+            # The last task of this round starts tasks for the next.
             self._spawn_some()
         if call is not None:
             call.task = self._spawner.current()
@@ -151,8 +151,8 @@ class Dispatcher:
             self._over(call, value, error)
 
     async def _run(self, group: int) -> None:
-        """Run what is ready, and what comes, until a request has left something behind. While one waits, this task is
-        its own."""
+        """Run requests in turn until a handler leaves the task changed. While a handler waits, the task belongs to its
+        request."""
         make = self._scopes.make
         pair = None
         try:
@@ -165,19 +165,19 @@ class Dispatcher:
                 end = self._end
                 while True:
                     if len(self._ready) > 1 and not self._handing_over:
-                        # Called when this task waits: within a request, or for the next one.
+                        # Runs when this task waits, in a handler or for the next request.
                         self._handing_over = True
                         self._scopes.soon(self._hand_over)
                     while (self._ready or self._parked) and (call := self._next()) is not None:
                         call.task = task
                         self._serving = True
                         node, value, error = call.node, NOTHING, None
-                        # As in `Node.run`, which is a coroutine more for each request that waits, and two scopes.
+                        # Inlined from `Node.run`, which would cost a coroutine and two scopes for each request.
                         if node.enter(pair):
                             try:
                                 value = await call.handler(call)
                             except GeneratorExit as closed:
-                                # See `Spawner`: what the handler awaited has failed with this.
+                                # asyncio closes the coroutine from outside, see `Spawner._guard`.
                                 node.pair = None
                                 self._over(call, NOTHING, closed)
                                 raise
@@ -195,11 +195,11 @@ class Dispatcher:
                                 or pair.nested
                                 or copy_context() != self._context
                                 or task.cancelling()
-                                # A native cancel that was taken back on Python 3.11 still comes.
+                                # On Python 3.11 a native cancel still arrives after `uncancel`.
                                 or task._must_cancel
                             )
                         except Exception:
-                            is_other = True  # a variable's value does not like to be compared
+                            is_other = True  # comparing the value of a context variable failed
                         if is_other:
                             return
                         if perf_counter() > end:
@@ -213,7 +213,7 @@ class Dispatcher:
                     try:
                         await bell
                     except BaseException:
-                        # Cancelled natively. If it was woken in the same moment, another task is to see what for.
+                        # A native cancel. If the task was also woken, another task must take the request.
                         if self._idle is bell:
                             self._wake()
                         raise
@@ -223,14 +223,14 @@ class Dispatcher:
         except RuntimeError:
             if pair is None or not pair.nested:
                 raise
-            # A handler has left a scope open, and its request was answered accordingly.
+            # A handler left a scope open; its request was answered with an error.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
         finally:
             if self._ready and not self._due:
                 self._spawn()
 
     def _next(self) -> Call | None:
-        """The next call that may begin. Calls that may not yet are parked."""
+        """The next call that may begin. Calls that may not begin yet are parked."""
         if self._parked and (self._writer.size <= self._unread or self._parked[0].node.closed):
             return self._parked.popleft()
         while self._ready:
@@ -244,10 +244,10 @@ class Dispatcher:
         return None
 
     def _hand_over(self) -> None:
-        """If a request waits, those behind it need tasks of their own; most likely they will wait, too."""
+        """If the current request waits, start tasks for the next ones, which will probably wait as well."""
         self._handing_over = False
         if self._serving:
-            # The last one of these hands over the rest, if that waits, too.
+            # The last of these tasks hands over the rest in the same way.
             self._spawn_some()
 
     def _spawn_some(self) -> None:
@@ -255,7 +255,7 @@ class Dispatcher:
             self._spawn()
 
     async def _unpark(self) -> None:
-        """Have those that are parked begin one by one, whenever there is room: an answer may take all of it."""
+        """Begin parked requests one by one as the peer reads: one response may take all of the room."""
         node = self._root.child("requests that wait for the peer to read")
         while self._parked and node.cause is None:
             await node.run(self._room)

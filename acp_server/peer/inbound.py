@@ -1,7 +1,7 @@
-"""The peer's requests: each becomes a node of the task tree, runs, and is answered exactly once.
+"""Incoming requests: each becomes a node of the task tree, runs, and gets exactly one response.
 
-The answer is made and queued outside the node's scope and without waiting, so no cancel can lose it. Which answer it
-is, `acp_server.peer.outcome` decides.
+The response is encoded and buffered outside of the node's scope and without waiting, so a cancel cannot lose it.
+`acp_server.peer.outcome` decides which response it is.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _OVERHEAD: Final = 8 * 1024
-"""Bytes that a request counts beside those on the wire: its task, its scopes, its turn, its place in the tree."""
+"""Bytes that a request counts besides its line: for its task, scopes, turn and node."""
 
 
 class Inbound:
-    """The requests of one connection that are not yet answered, and those whose handlers are not yet through."""
+    """The in-flight requests of the peer, and the requests whose handlers have not ended."""
 
     def __init__(self, peer: Peer, routes: Routes) -> None:
         self._peer = peer
@@ -45,17 +45,17 @@ class Inbound:
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
         self._held = 0
-        """Bytes that the requests take whose handlers are not through."""
+        """Bytes of the requests whose handlers have not ended."""
         self._has_told = False
         self._queue: OrderedDict[Call, None] = OrderedDict()
-        """Those that wait for another to end."""
+        """Requests above `Limits.running`, which wait for another request to end."""
         self._queue_moves: anyio.Event | None = None
         self.dispatcher: Final = Dispatcher(peer, self._over)
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
-        """Register a request, which `dispatcher.get_on` then starts. Called in the reader, so that what follows on the
-        wire finds it."""
+        """Register a request; `dispatcher.get_on` starts it. Called in the reader, so that a cancel right behind the
+        request finds it."""
         route = self._routes.requests.get(request.method)
         if route is None:
             self._write(self._endpoint.refuse(request, self._routes.missing(request.method)))
@@ -87,14 +87,14 @@ class Inbound:
             self._queue[call] = None
 
     def cancel(self, params: Params | None) -> None:
-        """Apply a `$/cancel_request`. Anything but the id of an unanswered request of the peer means nothing."""
+        """Apply a `$/cancel_request`. Has no effect unless it names an in-flight request of the peer."""
         if type(params) is dict and "requestId" in params:
             id = params["requestId"]
             if is_request_id(id) and (request := self._endpoint.incoming.get(id)) is not None and request.call:
                 request.call.node.cancel(Cause.PEER)
 
     def _over(self, call: Call, value: Any, error: BaseException | None) -> None:
-        """A request that had a place among those that run is through, or was answered before it began."""
+        """A request that counted as running has ended, or was answered before it began."""
         try:
             if not call.node.closed:
                 self._finish(call, value, error)
@@ -107,14 +107,14 @@ class Inbound:
                 self._moved()
 
     def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
-        """The handler is through: answer, unless that has happened, and take the node out of the tree."""
+        """The handler has ended: respond, unless that has happened, and take the node out of the tree."""
         self._held -= call.request.size + _OVERHEAD
         if call.is_watched:
             call.ended()
         self._answer(call, value, error)
-        # Nothing refers in circles to what is over, so that it goes at once and not with the garbage.
+        # Breaks a reference cycle, so that the objects are freed at once and not by the garbage collector.
         follower, call.follower = call.follower, None
-        # First the follower, for what is still open in the node when it closes counts as cancelled.
+        # Before the node closes: closing cancels what is still open in it.
         if follower is not None:
             follower.left()
         call.node.close()
@@ -125,7 +125,7 @@ class Inbound:
         """See `Call.give_up`."""
         if call.node.closed:
             return
-        # What goes along with it knows best, whatever the cause.
+        # The follower decides on the partial result, whatever the cause.
         value = NOTHING if call.follower is None else call.follower.partial()
         if call.task is None:
             self._queue.pop(call, None)
@@ -137,12 +137,11 @@ class Inbound:
 
     def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
         request = call.request
-        # The id is the peer's to use again as soon as the answer is out, even if the handler still cleans up.
+        # After the response the peer may use the id again, even while the handler cleans up.
         request.call = None
         result, refusal = value, None
         if error is not None or value is NOTHING:
-            # Otherwise it is that, also if it was cancelled: a handler may well answer with what it has (ACP,
-            # Cancellation).
+            # A value that the handler returned is the response, also after a cancel (ACP, Cancellation).
             told = self._routes.unexplained
             result, refusal = outcome(call.method, call.node.cause, lambda: call.offered, error, told)
         frame = None
@@ -164,12 +163,12 @@ class Inbound:
                 call.follower.answered()
 
     def close(self) -> None:
-        """No more requests will come, or those that do are refused."""
+        """No more requests will begin: let idle tasks end."""
         self.dispatcher.close()
 
     async def begun(self, patience: float) -> bool:
-        """Wait until every request has had its turn to begin, which on a busy machine takes its time. False if one has
-        waited for another to end for `patience` seconds."""
+        """Wait until all requests have begun. False if a queued request has waited `patience` seconds for another
+        request to end."""
         await self.dispatcher.begun()
         while self._queue:
             self._queue_moves = anyio.Event()
@@ -187,13 +186,13 @@ class Inbound:
     def _refuse(self, request: Request) -> None:
         if not self._has_told:
             self._has_told = True
-            logger.warning("the peer has more requests under way than are allowed at once; more are refused")
+            logger.warning("the peer has more requests in flight than Limits.requests allows; more are refused")
         refusal = InternalError("Too many requests at once", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
     def _resolve(self, call: Call) -> Awaitable[Any]:
         if self._resolver is None:
-            # Not at the top: it brings in jsonrpcserver, see there.
+            # A late import: it loads jsonrpcserver, see `acp_server.peer.resolve`.
             from acp_server.peer.resolve import Resolver
 
             self._resolver = Resolver(self._routes.requests)

@@ -1,7 +1,7 @@
-"""`Limits`: every bound of a connection that can be set, with its unit and its default. `docs/limits.md` has the same.
+"""`Limits`: the bounds of a connection that can be set, with unit and default.
 
-A bound is added here as one field, and in the table of that page; a test compares the two. It is enforced where what it
-counts is made, with `Connection.limits`. Nothing is enforced here.
+A new bound is one field here and one row of the table in `docs/limits.md`; a test compares the two. Each bound is
+enforced by the module that creates the counted objects.
 """
 
 from __future__ import annotations
@@ -51,33 +51,34 @@ class Limits:
     batches: int = _limit(BATCH_BYTES, "bytes")
     """What the answers in batches take that wait for a slow member; see `acp_server.wire.batch`."""
     notifications: int = _limit(8 * 1024 * 1024, "bytes")
-    """What the notifications take that wait for the handler of an earlier one; see `acp_server.peer.notifications`."""
+    """Queued notifications, which wait for the handler of an earlier one; see `acp_server.peer.notifications`."""
     unread: int = _limit(64 * 1024 * 1024, "bytes")
-    """What the peer may leave unread. Above it nothing that it sends is acted on, cancels excepted: it would only make
-    more of it."""
+    """Bytes that the peer may leave unread. Above the bound its messages are not processed, except for cancels, since
+    each would produce more output."""
     requests: int = _limit(80 * 1024 * 1024, "bytes")
-    """What the requests take that the peer has under way, each counted with 8 KiB beside its text: some 10,000 of them.
-    One alone may take more."""
+    """In-flight requests of the peer, each counted with 8 KiB besides its line: some 10,000 requests. A single request
+    may be larger."""
     running: int | None = _limit(None, "number", optional=True)
-    """Requests that run at once; more wait their turn. None: as many as come."""
+    """Requests that run at once; further ones are queued. None: no bound."""
     drain: float = _limit(1.0, "seconds")
-    """How long running requests and notifications may go on when the input has ended and all requests have begun; or
-    while a request that waits for its place among those that run does not get it."""
+    """How long requests and notifications may run after the end of input, once all requests have begun; and how long a
+    queued request may wait for another one to end."""
     grace: float | None = _limit(DEFAULT_GRACE, "seconds", optional=True)
-    """How long a cancelled request may clean up before it is answered all the same; and, at the end, all of them, and
-    then the callbacks of `Connection.on_close`. None: as long as it takes; at the end, the default."""
+    """The grace period: how long a cancelled request may clean up before it is answered without its handler. At the end
+    of the connection also for all requests together, and then for the callbacks of `Connection.on_close`. None: no
+    bound, and the default at the end."""
     flush: float = _limit(2.0, "seconds")
-    """How long the last frames may take to be written."""
+    """How long writing the last frames may take."""
     sessions: int = _limit(10_000, "number")
     """Sessions that are open at once."""
     path: int = _limit(32_768, "characters")
     """The longest working directory, or additional directory, of a session."""
     setup: int = _limit(1024 * 1024, "bytes")
-    """What the client names for one session: the JSON of its directories and MCP servers."""
+    """The JSON of the directories, MCP servers and system prompt that the client names for one session."""
     setups: int = _limit(64 * 1024 * 1024, "bytes")
-    """The same for all sessions that are open."""
+    """`setup` for all open sessions together."""
     turn: int = _limit(32 * 1024 * 1024, "bytes")
-    """What is kept of what is said in one turn. Of more, the beginning and the end are kept."""
+    """The record of one turn. Of a longer turn the beginning and the end are kept."""
     output: int = _limit(100_000, "characters")
     """Text that is shown of the output of one tool call: the last of it."""
     content: int = _limit(8 * 1024 * 1024, "characters")
@@ -103,7 +104,7 @@ class Limits:
 
     @property
     def end_grace(self) -> float:
-        """`grace` for what must end in any case: a connection, a session, a save."""
+        """`grace` for work that must end in any case: a connection, a session, a save."""
         return DEFAULT_GRACE if self.grace is None else self.grace
 
     @property

@@ -1,11 +1,11 @@
-"""Runs the handlers of notifications one after the other, in the order of arrival.
+"""Runs the handlers of notifications sequentially, in the order of arrival.
 
-Plain functions are called on the spot. As soon as one has to wait, what arrives behind it waits too. So do the answers
-to our own requests: no caller sees an answer before the notifications that were sent before it.
+A handler that does not wait runs in the reader. While a handler waits, later notifications are queued, and so are the
+responses to outgoing requests: a caller gets a response only after the notifications that were sent before it.
 
-What waits is bounded in bytes. Beyond the bound the notifications that arrive are dropped, and the log says so. The
-reader does not pause for them: the handler that all wait for may itself wait for an answer of the peer, and cancels
-have to get through. The newest are dropped and not the oldest, so that what is handled has no gap up to there.
+The queue is bounded in bytes. At the bound, new notifications are dropped with a warning. The reader does not pause
+instead, since the waiting handler may need a response of the peer, and cancels must pass. New notifications are dropped
+and not old ones, so that the handled ones have no gap.
 """
 
 from __future__ import annotations
@@ -28,30 +28,29 @@ logger: logging.Logger = logging.getLogger("acp_server.peer")
 Step = Callable[[], Awaitable[None] | None]
 
 _OVERHEAD: Final = 500
-"""Bytes that a notification takes while it waits, beside those of its text: decoded, with what will handle it."""
+"""Bytes that a queued notification takes besides its text: its decoded form and its handlers."""
 
 
 class NotificationQueue:
-    """The notifications of one connection. `start` starts a task for the coroutine function that it is given. `limit`:
-    the bytes that those that wait may take."""
+    """The notification handlers of one connection. `start` starts a task. `limit`: bytes of the queue."""
 
     __slots__ = ("_dropped", "_held", "_limit", "_running", "_start", "_steps", "node")
 
     def __init__(self, scopes: Scopes, start: Callable[..., None], limit: int) -> None:
         self.node: Final = Node(None, "notifications", scopes)
-        """What the handlers run in. When it is cancelled, what waits is forgotten, and nothing more is handled."""
+        """The node that handlers run in. Its cancel clears the queue, and no further handler runs."""
         self.node.on_cancel = self._forget
         self._start = start
         self._limit = limit
-        # A notification with the bytes that it takes, or (without a method) the delivery of an answer.
+        # A notification with its size; or, without a method, the delivery of a response.
         self._steps: deque[tuple[str | None, Step, int]] = deque()
         self._held = 0
-        # Since the log was last told.
+        # Dropped since the last warning.
         self._dropped = 0
         self._running = False
 
     def has_room(self, method: str, size: int) -> bool:
-        """Whether a notification of `size` bytes is to be given to `notify`. If not, it is dropped."""
+        """Whether the queue has room for a notification of `size` bytes. If not, the caller drops it."""
         if not self._held or self._held + size + _OVERHEAD <= self._limit:
             return True
         if not self._dropped:
@@ -61,7 +60,7 @@ class NotificationQueue:
         return False
 
     def notify(self, method: str, step: Step, size: int) -> None:
-        """Handle a notification of `size` bytes now, or behind those that are still being handled."""
+        """Handle a notification of `size` bytes, now or behind the queue."""
         if self.node.cause is not None:
             return
         if self._running:
@@ -73,7 +72,7 @@ class NotificationQueue:
             pending = step()
             if pending is not None:
                 self._running = True
-                # The new task inherits the context, so that what its handler asks for need not wait for the handler.
+                # The new task inherits `in_notification`, so that responses to the handler's requests skip the queue.
                 self._start(self._run, method, pending)
         except BaseException as error:
             if program_end(error) is not None:
@@ -83,7 +82,7 @@ class NotificationQueue:
             in_notification.reset(token)
 
     def deliver(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once everything that came before it has been handled. It must not raise."""
+        """Call `wake` after the notifications that are queued now. It must not raise."""
         if not self._running or self.node.cause is not None:
             wake()
         else:
@@ -96,7 +95,7 @@ class NotificationQueue:
                 raise error
         finally:
             if inspect.iscoroutine(first):
-                # It was cancelled before it began.
+                # The task was cancelled before it began.
                 first.close()
             self._running = False
             self._forget(self.node)
@@ -121,13 +120,13 @@ class NotificationQueue:
         try:
             await pending
         except BaseException as error:
-            # A cancellation is the handler's own, unless all of them are being cancelled.
+            # Unless the node was cancelled, a cancellation comes from the handler itself.
             if program_end(error) is not None or (self.node.cause is not None and is_cancellation(error)):
                 raise
             report(f"the handler of {method}", error)
 
     def _forget(self, _node: Node) -> None:
-        """What waits, except that no caller is left waiting for a delivery."""
+        """Clear the queue. Responses are still delivered, so that no caller waits for ever."""
         steps = list(self._steps)
         self._steps.clear()
         self._held = 0

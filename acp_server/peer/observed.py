@@ -1,6 +1,6 @@
-"""A stream whose messages are shown to a function as they pass, for an author's own log of the wire.
+"""A stream wrapper that passes each message to an observer, for example for a log of the wire.
 
-Bytes go on as they come, whether they are whole lines or not. What is observed changes nothing of it.
+Bytes pass through unchanged, in any chunking.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from acp_server.wire.framing import LineFramer, TooLong
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Any], object]
-"""Gets the way that a message takes, as the program sees it, and the message."""
+"""A callback with the direction of a message, as this program sees it, and the decoded message."""
 
 
 class ObservedStream:
-    """A stream that calls `observe("received" or "sent", message)` for each message, for `agent.run(wrap=...)` and
-    others: `wrap=lambda stream: ObservedStream(stream, observe)`.
+    """A stream that calls `observe("received" or "sent", message)` for each message. For `agent.run(wrap=...)`:
+    `wrap=lambda stream: ObservedStream(stream, observe)`.
 
-    What is received is shown before it is acted on, and what is sent before it is written. A line that is not JSON, or
-    longer than 32 MiB, is not shown. What `observe` raises is logged; it must be quick, for the event loop waits.
+    The observer is called before a received message is processed, and before a sent message is written. Lines that are
+    not JSON or longer than 32 MiB are left out. Exceptions of `observe` are logged. It must be quick, since it blocks
+    the event loop.
     """
 
     def __init__(self, stream: Stream, observe: Observer) -> None:

@@ -1,8 +1,8 @@
-"""Our own requests and notifications: sending, waiting, withdrawing, late answers, the loss of the connection.
+"""Outgoing requests and notifications: sending, waiting, withdrawal, late responses, loss of the connection.
 
-Withdrawing follows from where a cancel really lands: a caller inside a shielded scope keeps waiting, a caller that is
-cancelled takes its request back, with a `$/cancel_request` if the peer may have seen it. It never waits for the peer to
-agree.
+A request is withdrawn where the cancel of its caller takes effect: behind a shield the caller keeps waiting. The
+withdrawal sends a `$/cancel_request` if the peer may have seen the request. The caller does not wait for the peer's
+response to it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from acp_server.wire.state_machine import Answered, Endpoint
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
-"""Set in a notification's handler and in what it starts."""
+"""True in the handler of a notification, and in tasks that it starts."""
 
 OnResult = Callable[[Any], None]
-"""Takes the result of a request. It must not wait or raise."""
+"""A callback with the result of a request. It must not wait or raise."""
 
 OnOver = Callable[[], None]
-"""Called when a request whose caller is gone is answered, in whichever way, or was never sent. It must not wait or
+"""A callback for the end of a request whose caller stopped waiting: it was answered, or never sent. It must not wait or
 raise."""
 
 
 class PendingRequest(OutgoingRequest):
-    """One request of ours, and its functions as `Peer.request` has them."""
+    """One outgoing request, with the callbacks of `Peer.request`."""
 
     __slots__ = ("_future", "_on_late", "_on_over", "_on_result", "jumps_queue", "response")
 
@@ -53,20 +53,20 @@ class PendingRequest(OutgoingRequest):
         self._on_late = on_late
         self._on_over = on_over
         self.response: Response | None = None
-        """The answer, from its arrival on; the caller may be woken later."""
-        # Its answer may not wait for earlier notifications to be handled, since one of them is waiting for it.
+        """The response, once it has arrived; the caller may be woken later."""
+        # The response must not queue behind the notification whose handler waits for it.
         self.jumps_queue: bool = in_notification.get()
         self._future = future
 
     def wake(self) -> None:
-        """Let the caller go on: with the answer that arrived, or without one if the connection is lost."""
+        """Wake the caller: with the response, or without one if the connection is lost."""
         if not self._future.done():
             if self._on_result is not None:
                 self._give_once()
             self._future.set_result(None)
 
     def abandon(self) -> None:
-        """The caller is gone. A result that is here by now, or that comes later, goes to `on_late`."""
+        """The caller was cancelled. A result that arrived goes to `on_late`."""
         if self.response is None:
             return
         self._give_once()
@@ -83,18 +83,18 @@ class PendingRequest(OutgoingRequest):
             try:
                 function(response.result)
             except Exception:
-                logger.exception("what was to be done with the result of %s failed", self.method)
+                logger.exception("a callback for the result of %s failed", self.method)
 
     def over(self) -> None:
-        """The caller is gone, and nothing is to come any more."""
+        """The caller stopped waiting, and no response will come any more."""
         if self._on_over is not None:
             try:
                 self._on_over()
             except Exception:
-                logger.exception("what was to be done behind a late answer to %s failed", self.method)
+                logger.exception("a callback for the end of %s failed", self.method)
 
     def result(self) -> Any:
-        """The peer's result. Raises RpcError, MalformedResponse or ConnectionClosed."""
+        """The result of the response. Raises RpcError, MalformedResponse or ConnectionClosed."""
         response = self.response
         if response is None:
             raise ConnectionClosed(self.method)
@@ -109,7 +109,7 @@ class PendingRequest(OutgoingRequest):
 
 
 class PendingRequests:
-    """All that we send of our own accord."""
+    """The outgoing requests and notifications of one connection."""
 
     __slots__ = ("_closed", "_deliver", "_endpoint", "_futures", "_scopes", "_writer", "is_lost")
 
@@ -122,7 +122,7 @@ class PendingRequests:
         self._deliver = deliver
         self._futures = Futures()
         self.is_lost = False
-        """Whether nothing is asked any more."""
+        """Whether requests are refused, since the peer will not respond any more."""
         self._closed = False
 
     async def request(
@@ -135,7 +135,7 @@ class PendingRequests:
         on_over: OnOver | None,
     ) -> Any:
         """See `Connection.request`."""
-        # Before anything is registered: with `asyncio.run` in a thread, the caller's loop is another one.
+        # Before anything is registered: with `asyncio.run` in a thread, the caller is in another event loop.
         self._writer.check_thread()
         futures = self._futures
         await futures.checkpoint_if_cancelled()
@@ -150,12 +150,12 @@ class PendingRequests:
             else:
                 with anyio.move_on_after(timeout):
                     await future
-            # An answer and a cancel in one tick: nothing may be done with the answer any more.
+            # The response and a cancel may arrive in one round of the loop. The cancel wins.
             if self._scopes.due:
                 self._scopes.deliver()
             await futures.checkpoint_if_cancelled()
         except BaseException:
-            # It is cancelled, but the answer may have arrived in this very moment.
+            # The caller is cancelled, but the response may have arrived in the same round.
             asked.abandon()
             raise
         finally:
@@ -173,7 +173,7 @@ class PendingRequests:
         self._writer.put(self._endpoint.notify(method, params))
 
     def answered(self, event: Answered) -> None:
-        """An answer has arrived. Its caller goes on after the notifications that came before it."""
+        """A response has arrived. Its caller is woken after the notifications that came before it."""
         asked = event.request
         assert isinstance(asked, PendingRequest)
         asked.response = event.response
@@ -185,19 +185,20 @@ class PendingRequests:
             self._deliver(asked.wake)
 
     def lose(self) -> None:
-        """The peer will not answer any more: callers that wait are told, and nothing more is asked. Idempotent."""
+        """The peer will not respond any more: wake waiting callers with ConnectionClosed, and refuse further requests.
+        Idempotent."""
         self.is_lost: bool = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, PendingRequest)
             asked.wake()
 
     def close(self) -> None:
-        """Nor is the peer told anything any more. Idempotent."""
+        """`lose`, and refuse further notifications as well. Idempotent."""
         self.lose()
         self._closed = True
 
     def _withdraw(self, asked: PendingRequest, ticket: int) -> None:
-        # What the peer has not begun to see need not be cancelled, and will not be answered.
+        # A frame that was not written needs no `$/cancel_request`, and gets no response.
         unseen = self._writer.take_back(ticket)
         if unseen:
             asked.wants_late_answer = False

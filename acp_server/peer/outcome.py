@@ -1,9 +1,8 @@
-"""What is told of a failure: which answer a finished request gets, and what the log gets.
+"""Decides which error response a failed request gets, and what is logged.
 
-The cause recorded on its node decides, never the type of an exception: a stray CancelledError in a request that was
-not cancelled is the handler's fault. A time limit of the handler's own that it lets end the request is an internal
-cancellation (ACP, Cancellation). Writing the answer is not done here. Errors that end the program are not for the log:
-callers let them through.
+The cause of the node's cancel decides, never the type of an exception: a stray CancelledError in a request that was not
+cancelled is a bug of the handler. A time-out that a handler lets through is an internal cancellation (ACP,
+Cancellation). SystemExit and KeyboardInterrupt are not logged here, since callers let them through.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ def outcome(
     error: BaseException | None,
     unexplained: str = InternalError.default_message,
 ) -> tuple[Any, RpcError | None]:
-    """The partial result, or `NOTHING` and the error to answer with, where the handler of a request has not returned.
+    """The response to a request whose handler did not return: the partial result and None, or `NOTHING` and the error.
 
-    `cause`: why it was cancelled, if it was. `offered` makes its partial result, or `NOTHING`. `error`: what it raised,
-    or None. `unexplained`: see `refusal`.
+    `cause`: the cause of its cancel, or None. `offered` gives its partial result or `NOTHING`. `error`: the exception
+    of the handler, or None. `unexplained`: see `refusal`.
     """
     if cause is not None:
         if error is not None:
@@ -48,13 +47,13 @@ def outcome(
         return partial, None if partial is not NOTHING else RequestCancelled()
     failures = list(failures_in(error))
     if not failures:
-        # Internal cancellation has the code of any other (ACP, Cancellation), but no user has asked for this one.
+        # An internal cancellation has the code of any cancellation (ACP, Cancellation).
         logger.warning("%s was cancelled from inside, and neither side asked for it", method, exc_info=error)
         return NOTHING, RequestCancelled("Cancelled from inside: neither side asked for it")
     answer = refusal(error, unexplained)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:
-        # The author has not raised it on purpose, and to the peer it may look like something else.
+        # An error of the peer that the handler let through, and not an error that its author raised.
         logger.warning("%s failed: %s", method, _words(only))
     elif isinstance(only, RpcError | CapabilityMissing) or _is_told(only):
         logger.info("%s is answered with an error of its handler's: %s", method, only)
@@ -68,8 +67,8 @@ def outcome(
 
 
 def refusal(error: BaseException | None, unexplained: str = InternalError.default_message) -> RpcError:
-    """The error that a request is answered with if it was not cancelled and its handler raised this. `unexplained`:
-    what the peer is told of what it must not know the words of."""
+    """The error response to a request that was not cancelled and whose handler raised `error`. `unexplained`: the
+    message for exceptions whose text may hold secrets."""
     failures = list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
@@ -77,30 +76,30 @@ def refusal(error: BaseException | None, unexplained: str = InternalError.defaul
     if _is_told(only):
         return InternalError(str(only).strip())
     if isinstance(only, CapabilityMissing):
-        # Its words are of the protocol, and nothing else would tell the user why.
+        # The text names a capability of the protocol, and nothing else would explain the failure to the user.
         return InternalError(f"The client cannot do what is needed: {only}")
     if not isinstance(only, RpcError) or (only.received and only.code == RequestCancelled.code):
-        # The peer has cancelled a request of ours; of its own request it would believe what is not so.
+        # Forwarding the peer's -32800 would make it believe that its own request was cancelled.
         return InternalError(unexplained)
     return only
 
 
 def _is_told(error: BaseException | None) -> bool:
-    """Whether it is a tool's failure in words that are meant for the user."""
+    """Whether the error is a ToolFailed with a message, which is meant for the user."""
     return isinstance(error, ToolFailed) and bool((error.message or "").strip())
 
 
 def unwritable(
     method: str, cause: Cause | None, problem: EncodeError, unexplained: str = InternalError.default_message
 ) -> RpcError:
-    """What to answer instead of a result that JSON cannot express."""
+    """The error response in place of a result that JSON cannot express."""
     logger.error("the result of %s cannot be written as JSON: %s", method, problem)
-    # A cancelled request has a result or is cancelled, nothing third (ACP, Cancellation).
+    # The response to a cancelled request is a result or -32800, and no other error (ACP, Cancellation).
     return InternalError(unexplained) if cause is None else RequestCancelled()
 
 
 def check_data(method: str, refusal: RpcError) -> None:
-    """Log that the data of an error is left out of the answer, for JSON cannot express it."""
+    """Log an error if its data is left out of the response, since JSON cannot express it."""
     try:
         codec.encode(refusal.data)
     except EncodeError as problem:
@@ -108,8 +107,8 @@ def check_data(method: str, refusal: RpcError) -> None:
 
 
 def report(what: str, error: BaseException) -> None:
-    """Log that `what`, which no request is answered with, failed, with its traceback; or just that it ended, if all it
-    met was the closed connection."""
+    """Log that `what` failed, with its traceback, where no response reports it. If the only failures are
+    ConnectionClosed, log that it ended."""
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, ConnectionClosed) for failure in failures):
         logger.info("%s ended because the connection is closed", what)
@@ -120,8 +119,8 @@ def report(what: str, error: BaseException) -> None:
 
 
 def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
-    """Log that `what` failed while it was being cancelled; nothing, if it failed only as requests to a peer do that is
-    gone or that were withdrawn, for then its handler is not to blame."""
+    """Log that `what` failed while it was being cancelled. ConnectionClosed and RequestCancelled are not logged: they
+    follow from the cancel, and the handler has no bug."""
     if all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures_in(error)):
         return
     if (said := _in_own_words(error)) is not None:
@@ -131,8 +130,8 @@ def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseEx
 
 
 def _in_own_words(error: BaseException) -> str | None:
-    """What an author's code says is wrong by raising an RpcError, or that it went on after its turn, in one line; None
-    for any other failure, of which the traceback is of use."""
+    """The messages of an error that consists of RpcError and TurnEnded only, in one line; None for any other error,
+    which is logged with its traceback."""
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, RpcError | TurnEnded) for failure in failures):
         return "; ".join(map(_words, failures))

@@ -1,7 +1,6 @@
-"""The program at the other end, as handlers see it: what they send to it, and tasks in the background.
+"""The peer, as handlers see it: outgoing requests and notifications, background tasks, callbacks for the end.
 
-Handlers have it as `Call.connection`. What is read of the peer, and how all of this ends, is in
-`acp_server.peer.connection`.
+Handlers have it as `Call.connection`. Reading and shutdown are in `acp_server.peer.connection`.
 """
 
 from __future__ import annotations
@@ -37,37 +36,36 @@ class Peer(ABC):
         self.endpoint: Endpoint = Endpoint(limits.line, limits.batches)
         self._threads = Threads.current()
         self.tracing: Final = tracing()
-        # What the peer has us do, what we do after it, and what all that needs.
         self.work: Final = Spawner(self._crashed)
-        """The tasks of what runs for the peer; each must run inside a node of the tree, where a cancel reaches it."""
+        """Tasks of requests. Each must run in a node of the tree, where a cancel reaches it."""
         self.lasting: Final = Spawner(self._crashed)
-        """The tasks of what outlives requests; each must run inside a node of `outlasting`."""
+        """Tasks that outlive their request. Each must run in a node of `outlasting`."""
         self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
         self.scopes: Final = Scopes()
         self.tree: Final = Node(None, "connection", self.scopes)
-        """What runs for the peer: each of its requests is nested in it."""
+        """The root of the task tree: each request of the peer is a node below it."""
         self._cleanups = Node(None, "cleanups", self.scopes)
         self.writer: Writer = Writer(stream, self._writer_broken)
         self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
-        # One for each patience, since a watchdog has the same for all that it watches.
+        # One watchdog for each grace period, since a watchdog has one for all of its entries.
         self._watchdogs: dict[float, Watchdog] = {limits.patience: self.watchdog}
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
         self._closed = anyio.Event()
         self.leaked = 0
-        """How many tasks refused to end and were left behind when the connection closed."""
+        """The number of tasks that did not end and were abandoned when the connection closed."""
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     @abstractmethod
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """Begin to close: all that runs is cancelled and answered, what still arrives is refused. Idempotent, never
-        waits. From any thread."""
+        """Begin to close: cancel and answer in-flight requests, and refuse later ones. Idempotent; never waits; may be
+        called in any thread."""
 
     @abstractmethod
     def _writer_broken(self) -> None:
-        """The peer does not read any more."""
+        """Called when the peer stopped reading."""
 
     def request(
         self,
@@ -79,15 +77,14 @@ class Peer(ABC):
         on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Ask the peer and wait for its result (JSON-RPC 2.0, section 4), when it is awaited.
+        """Send a request when awaited, and wait for its result (JSON-RPC 2.0, section 4).
 
-        Being cancelled meanwhile withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen
-        the request or has answered it. `timeout`: seconds until the same happens with RequestTimeout.
+        A cancel of the caller withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen the
+        request or has responded. `timeout`: seconds until the request is withdrawn and RequestTimeout is raised.
 
-        `on_result`: takes the result when its turn among the notifications comes, which is before the caller goes on,
-        and before the next notification is handled. `on_late`: takes the result if the caller waits no more, to release
-        what it created. `on_over`: called once nothing more will come of a request whose caller waits no more. None of
-        them may wait.
+        `on_result` gets the result in order with the notifications: before the caller continues, and before the next
+        notification is handled. `on_late` gets the result of a withdrawn request, to release what it created.
+        `on_over` is called when nothing more will come of a withdrawn request. None of them may wait.
 
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
@@ -95,30 +92,32 @@ class Peer(ABC):
         return self._pending.request(method, params, timeout, on_result, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Queue a notification; never waits. Raises ConnectionClosed and EncodeError."""
+        """Send a notification. Never waits: the frame is buffered. Raises ConnectionClosed and EncodeError."""
         self._pending.notify(method, params)
 
     async def send_room(self) -> None:
-        """Wait while the peer is behind with reading. For a caller that sends much. Raises ConnectionClosed."""
+        """Backpressure for a caller that sends much: wait while the peer is behind with reading. Raises
+        ConnectionClosed."""
         await self.writer.room()
 
     def watchdog_of(self, seconds: float | None) -> Watchdog:
-        """The watch of cancelled work that may clean up for so many seconds; None: for `Limits.grace`."""
+        """The watchdog for a grace period in seconds; None for `Limits.grace`."""
         if seconds is None:
             return self.watchdog
         return self._watchdogs.setdefault(seconds, Watchdog(seconds, self._house))
 
     def ticker(self, seconds: float) -> Watchdog:
-        """A watch of one's own. It is not finished when the connection closes: what it calls must know by itself."""
+        """A new watchdog as a timer. It goes on when the connection closes; its callbacks must check for that."""
         return Watchdog(seconds, self._house)
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start cleanup that outlives the request it belongs to. Closing waits for it, within the grace, and then
-        cancels it. What it raises is logged. When the connection is closed, it is not started any more."""
+        """Start cleanup that outlives its request. Closing waits for it within the grace period and then cancels it.
+        Exceptions are logged. On a closed connection it is not started."""
         self._cleaning.spawn(self._clean_up, function, args)
 
     def outlasting(self, label: str) -> Node:
-        """A node that its owner ends, at the latest in an `on_close`; behind those it is cancelled."""
+        """A node for work that outlives requests. Its owner ends it in an `on_close` callback at the latest; after the
+        callbacks it is cancelled."""
         return self._cleanups.child(label)
 
     def cancel(self, node: Node, cause: Cause) -> bool:
@@ -130,23 +129,23 @@ class Peer(ABC):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the peer answers nothing any more, because its output has ended or the connection closes."""
+        """Whether the peer will not respond any more: its output has ended, or the connection is closing."""
         return self._pending.is_lost
 
     async def wait_closed(self) -> None:
-        """Wait until the connection is closed and the stream is let go."""
+        """Wait until the connection and its stream are closed."""
         await self._closed.wait()
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
-        """Have `closer` called when nothing runs for the peer any more and no request of ours is waiting; once, in
-        order, without being cancelled, all of them within the grace. What one raises is logged. Raises ConnectionClosed
-        if it is too late for that."""
+        """Call `closer` at the end of the connection, after all handlers and outgoing requests. Callbacks run in order
+        behind a shield, all of them within one grace period. Exceptions are logged. Raises ConnectionClosed if the
+        callbacks have already run."""
         if self._cleanups.cause is not None:
             raise ConnectionClosed
         self._closers.append(closer)
 
     def fail(self, error: BaseException) -> None:
-        """A handler wants to end the program: close, then raise `error` from `run`."""
+        """Close the connection and raise `error`, a SystemExit or KeyboardInterrupt of a handler, from `run`."""
         self._fatal = self._fatal or error
         self.close()
 

@@ -1,12 +1,12 @@
-"""Takes what the peer sends, in order, and never holds the event loop for long.
+"""Reads the peer's messages and processes them in order, without blocking the event loop for long.
 
-What has arrived is handled in slices of bounded time, and other tasks run in between. While more waits than one slice
-can handle, or while the peer leaves too much unread, a second task reads ahead. It keeps what it reads for its turn,
-except for cancels: those are applied at once, and once more in their turn, where they find nothing left to do. What the
-messages mean is not known here.
+Messages are processed in slices of bounded time, and other tasks run in between. While one slice cannot process all
+that has arrived, or while the peer leaves too much unread, a second task reads ahead. It buffers messages in order, but
+applies cancels at once. A cancel is applied again in its order, where it has no effect. The reader does not know what
+messages mean.
 
-What waits is kept in blocks of whole lines as it came: a block without a cancel is told by one search through it, and
-only when its turn comes is it cut into lines.
+The buffer holds blocks of whole lines. One search finds out whether a block can contain a cancel, and a block is split
+into lines only when it is processed.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ from acp_server.wire.state_machine import (
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 Handlers: TypeAlias = Mapping[type[Event], Callable[[Any], None]]
-"""What acts on each kind of event."""
+"""The handler of each kind of event."""
 
 _SLICE: Final = 0.005
-"""Seconds that the messages of the peer may take before other tasks run."""
+"""Seconds of one slice of messages. After it other tasks run."""
 
 _AHEAD: Final = 32 * 1024 * 1024
-"""Bytes that are read ahead at the most."""
+"""Bytes of the buffer of the task that reads ahead."""
 
 _BLOCK: Final = 100
-"""Bytes that a block takes in memory beside its text."""
+"""Bytes that a block takes in memory besides its text."""
 
 _LOOK: Final = 16
-"""Short lines in a row that were answered with an error, for one look at the clock: they cost little more than it
-does."""
+"""Short invalid lines in a row for one look at the clock, which costs about as much as such a line."""
 
 _SHORT: Final = 256
-"""Bytes of a short line: of a batch each member may be answered with an error."""
+"""Bytes of a short line. A longer line may be a batch with many invalid members."""
 
 _ERRORS: Final = 1000
-"""Messages in a row that were answered with an error and made nothing run, after which the peer is slowed down."""
+"""Invalid messages in a row after which the peer is slowed down."""
 
 _REFUSED: Final = 20_000
-"""Errors in a row, those in batches too, after which lines that name nothing are answered together."""
+"""Errors in a row, also in batches, after which invalid lines without an id share one response."""
 
 _REFUSAL: Final = 80
-"""Bytes of an error, or less: so many of them are in the answer to a batch."""
+"""The least bytes of an error response, to estimate how many errors the response to a batch contains."""
 
 _SLOW: Final = 0.02
-"""Seconds between two slices of a peer that is slowed down: it gets a fifth of the time."""
+"""Seconds between two slices of a peer that is slowed down, which leaves it a fifth of the CPU."""
 
 
 class Reader:
-    """Reads `stream` to its end. `handlers` act on events, each on one kind. `hurry` applies a notification ahead of
-    its turn, if that is a cancel. `settle` completes what a chunk has begun: what it cancels ends, what it asks for
-    begins. Nothing is handled while more than `unread` bytes of `writer` have not been taken by the peer. When the
-    input has ended, what waits is forgotten if the peer takes none of them for `flush` seconds."""
+    """Reads `stream` to its end. `handlers`: one for each kind of event. `hurry` applies a cancel that overtakes other
+    messages. `settle` is called after each chunk or slice: cancelled work ends, and new requests begin.
+
+    Backpressure: nothing is processed while `writer` has more than `unread` bytes buffered. After the end of input,
+    the rest is dropped if the peer reads nothing for `flush` seconds."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Reader:
         self._futures = Futures()
         self._feed = stream.feed if isinstance(stream, FeedingStream) and not self._futures.can_nest else None
         self._is_fed = False
-        """Whether a call of `_fed` has not returned."""
+        """Whether `_fed` is running."""
         self._endpoint = endpoint
         self._writer = writer
         self._handlers = handlers
@@ -102,22 +102,22 @@ class Reader:
         self._flush = flush
         self._blocks: deque[Block] = deque()
         self._begun = 0
-        """How many blocks have been begun; the first of `_blocks` has this number."""
+        """The number of blocks that were begun, and so the number of the first of `_blocks`."""
         self._hurried = 0
-        """The first block (by that count) whose cancels have not been applied ahead since a request has begun."""
+        """The number of the first block whose cancels were not applied ahead since the last request began."""
         self._held = 0
-        """Bytes that `_blocks` takes."""
+        """Bytes of `_blocks`."""
         self._lines: list[Line] = []
-        """What is left of the block that was begun last, from the end on."""
+        """The unprocessed lines of the block that was begun last, in reverse order."""
         self._errors = 0
-        """How many errors in a row have answered messages that made nothing run."""
+        """Invalid messages in a row."""
         self._refused = 0
-        """The same, with those in batches."""
+        """Errors in a row, also in batches."""
         self._unanswered = 0
-        """How many lines wait for one answer to all of them."""
+        """Invalid lines that will share one response."""
         self._ended = False
         self._problem: Exception | None = None
-        """Why reading ahead failed; raised when what came before it has been handled."""
+        """The exception of reading ahead. It is raised after the messages that came before it."""
         self._behind = False
         self._room: anyio.Event | None = None
         self._patience: anyio.CancelScope | None = None
@@ -125,12 +125,12 @@ class Reader:
     async def run(self) -> None:
         """Read until the input ends. Raises what the stream raises."""
         while not self._ended:
-            # What was read ahead last is still there.
+            # The task that reads ahead may have left blocks.
             if not (self._lines or self._blocks):
                 await self._receive()
             if self._blocks:
                 if len(self._blocks) > 1 and not all(map(only_cancels, self._blocks)):
-                    # More than the first slice may have time for. Each cancel is read twice then.
+                    # The first slice may not reach the cancels. Each cancel is decoded twice then.
                     await self._hurry_ahead(self._begun)
                 self._slice()
                 self._settle()
@@ -143,8 +143,8 @@ class Reader:
         self._settle()
 
     async def finish(self) -> None:
-        """After `run` was cancelled: have the requests that have been read answered, and act on nothing else. Waits for
-        a peer that does not read."""
+        """After a cancel of `run`: answer the requests that were read, and drop other messages. Waits for a peer that
+        does not read."""
         answering = (Request, Outgoing)
         self._handlers = {kind: act if kind in answering else _ignore for kind, act in self._handlers.items()}
         while (self._lines or self._blocks) and not self._writer.is_broken:
@@ -153,7 +153,7 @@ class Reader:
             await anyio.lowlevel.checkpoint()
 
     async def _receive(self) -> None:
-        """Take what arrives, until there is more to do about it than to take the next."""
+        """Receive and process chunks, until a chunk needs more than one slice."""
         await self._futures.checkpoint_if_cancelled()
         if self._feed is not None:
             await self._feed(self._fed)
@@ -164,34 +164,34 @@ class Reader:
         while is_done:
             is_done = self._take(await self._stream.receive())
             self._settle()
-            # On asyncio a cancel passes over a task that is just being woken. A peer that sends all the time wakes this
-            # one in each round of the loop, so it would never be cancelled.
+            # On asyncio a cancel skips a task that is being woken. A peer that sends without pause wakes this task in
+            # each round of the loop, so without this check the task would never be cancelled.
             await self._futures.checkpoint_if_cancelled()
 
     def _fed(self, data: bytes) -> bool:
-        """`_take`, called by the loop as a rule: then what is answered at once is written before this returns."""
-        held = self._writer.hold()
+        """`_take` as a loop callback, corked: responses that need no waiting are written before it returns."""
+        corked = self._writer.cork()
         self._is_fed = True
         try:
             is_done = self._take(data)
             self._settle()
         finally:
             self._is_fed = False
-            self._writer.release(held)
+            self._writer.uncork(corked)
         return is_done
 
     def _nested(self) -> None:
-        """The loop runs within the first step of a handler, and so within `_fed`. From here on no handler begins there,
-        and what is written by others does not wait for its end."""
+        """The event loop was re-entered within a handler, and so within `_fed`. Feed no further chunks in a callback,
+        and uncork the writer for other tasks."""
         self._feed = None
-        self._writer.release(True)
+        self._writer.uncork(True)
         logger.warning(
             "a handler runs the event loop within itself (nest_asyncio): others go on meanwhile, but a cancel does not "
             "reach that handler before it returns; await the coroutine, or run it in a thread"
         )
 
     def _take(self, data: bytes) -> bool:
-        """Take what has arrived, and handle it if one slice will do. False if that is not all."""
+        """Buffer a chunk and process one slice. False if unprocessed messages remain."""
         self._add(data)
         if self._ended or len(self._blocks) > 1:
             return False
@@ -204,7 +204,7 @@ class Reader:
         self._ended = not data
 
     def _slice(self) -> bool:
-        """Handle what waits, for as long as a slice lasts. False if there is more."""
+        """Process buffered messages for one slice. False if some remain."""
         lines, blocks = self._lines, self._blocks
         end = perf_counter() + _SLICE
         while lines or blocks:
@@ -225,7 +225,7 @@ class Reader:
                 else:
                     self._errors = self._refused = 0
                     if kind is Request:
-                        # A cancel of it may follow that has been looked at already.
+                        # A cancel of this request may be in a block that was searched before.
                         self._hurried = 0
                 self._handlers[kind](event)
             if not (lines or blocks):
@@ -239,7 +239,7 @@ class Reader:
         return not (lines or blocks)
 
     def _that_count(self, block: Block) -> list[Line]:
-        """Of a peer that sends nothing but errors: the lines that may be something else. The others are counted."""
+        """For a peer that sends only invalid lines: the lines that may be valid. The others are counted."""
         lines = [line for line in lines_in(block) if may_count(line)] if may_count(block) else []
         errors = max(1, block.count(b"\n")) - len(lines) if isinstance(block, (bytes, bytearray)) else 0
         self._errors += errors
@@ -247,7 +247,7 @@ class Reader:
         return lines
 
     def _joins_others(self, event: Event) -> bool:
-        """Note that a message made nothing run. Whether it is answered together with others."""
+        """Count an invalid message. Returns whether it shares a response with others."""
         self._errors += 1
         if not isinstance(event, Outgoing):
             return False
@@ -261,8 +261,8 @@ class Reader:
         self._handlers[Outgoing](refused_in_a_row(count))
 
     def _hurry_next(self) -> None:
-        """Apply the cancels in what comes next, before what has just arrived can begin. However short the slice was,
-        for the time is taken by the clock, a cancel that closely follows its request is in time."""
+        """Apply the cancels in the next block before new requests begin. A slice may be short on a busy machine, and a
+        cancel right behind its request must still be in time."""
         begun = self._begun
         if self._hurried < begun:
             self._hurry_cancels(self._lines[::-1])
@@ -277,9 +277,9 @@ class Reader:
             self._hurry(notification)
 
     async def _catch_up(self) -> None:
-        """Handle what waits, slice by slice, while a second task reads ahead."""
+        """Process the buffer slice by slice, while a second task reads ahead."""
         self._behind = True
-        # Before anything that has arrived can begin: a cancel in the same chunk as its request comes first.
+        # First, so that a cancel in the chunk of its request is applied before the request begins.
         done = await self._hurry_ahead(self._begun)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read_ahead, done)
@@ -287,7 +287,7 @@ class Reader:
                 ended = self._ended
                 with anyio.CancelScope() as self._patience:
                     if ended:
-                        # The bound on unread answers holds here too, but the wait is short: the peer may have gone.
+                        # The bound on unread bytes holds here too, but with a deadline: the peer may be gone.
                         self._patience.deadline = anyio.current_time() + self._flush
                     await self._writer.below(self._unread)
                 if self._writer.size > self._unread:
@@ -299,7 +299,7 @@ class Reader:
                 self._settle()
                 if self._room is not None and self._held < _AHEAD:
                     self._room.set()
-            # The other task ends by itself, with the next bytes: a read that is cancelled could lose some.
+            # The other task ends with the next bytes. Cancelling its read could lose bytes.
             self._behind = False
 
     def _forget(self) -> None:
@@ -319,17 +319,17 @@ class Reader:
                 await self._futures.checkpoint_if_cancelled()
                 self._add(await self._stream.receive())
             except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                # What has come before it is handled first.
+                # Raised after the messages that came before it.
                 self._problem = error
                 self._ended = True
             if self._behind:
                 done = await self._hurry_ahead(done)
         if self._patience is not None:
-            # The input has ended: what waits for the peer to read waits in another way from here on.
+            # The input has ended: from now on the wait for the peer to read has a deadline.
             self._patience.cancel()
 
     async def _hurry_ahead(self, done: int) -> int:
-        """Apply the cancels in the blocks that wait, but the first `done` of all. How many are done now."""
+        """Apply the cancels in the buffered blocks from number `done` on. Returns the number of the next block."""
         first = max(done, self._begun, self._hurried)
         blocks = list(islice(self._blocks, first - self._begun, None))
         end = perf_counter() + _SLICE
@@ -338,7 +338,7 @@ class Reader:
                 if perf_counter() > end:
                     await anyio.lowlevel.checkpoint()
                     end = perf_counter() + _SLICE
-                # While this task waits, the other one begins blocks: a cancel may not be applied behind its turn.
+                # The other task may have begun this block meanwhile. A cancel must not be applied after its order.
                 if number >= self._begun:
                     self._hurry_cancels(lines_in(block))
             if self._hurried == number:

@@ -1,9 +1,9 @@
-"""From a request to the method that answers it, through jsonrpcserver's per-request core.
+"""Calls the method of a request through jsonrpcserver's per-request functions.
 
-The only module that imports jsonrpcserver, whose import takes longer than all else that a client waits for at
-start-up; so it is imported when the first method is called. The library's `dispatch` functions are not used: they
-gather, which knows neither trio nor cancel scopes. Exceptions never reach it, since it would put their texts on the
-wire.
+The only module that imports jsonrpcserver. Its import takes longer than the rest of the start-up, so it happens with
+the first call of an author's method. The library's `dispatch` functions are not used: they use `asyncio.gather`, which
+knows neither trio nor cancel scopes. Exceptions of methods bypass the library, since it would send their texts to the
+peer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from acp_server.signatures import signature_of
 from acp_server.tasks.tree import NOTHING
 
 with warnings.catch_warnings():
-    # It reads its schema as Python deprecates it; where warnings are errors, it could not be imported.
+    # Its import uses a deprecated function of importlib, and would fail where warnings are errors.
     warnings.simplefilter("ignore", DeprecationWarning)
     from jsonrpcserver import JsonRpcError, Result, Success
     from jsonrpcserver.async_dispatcher import call as call_method
@@ -34,12 +34,12 @@ _DONE = Success(None)
 
 
 class Resolver:
-    """The method table of one side of a connection."""
+    """The methods of one side of a connection."""
 
     __slots__ = ("_methods", "_own")
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
-        # To the library's types, a method takes no call.
+        # Typed as Any: the library's types have no place for the call that our entries take.
         self._own: dict[str, Any] = {
             name: _entry(route.handler) for name, route in routes.items() if route.handler is not None
         }
@@ -49,14 +49,14 @@ class Resolver:
                 self._methods[name] = _foreign_entry(route.foreign)
 
     async def resolve(self, call: Call) -> Any:
-        """What the method returned. Raises what it raised, or an RpcError if it cannot be called like this."""
+        """Call the method and return its result. Raises what it raises, and RpcError for parameters that do not fit."""
         request = call.request
         params = request.params
         method_call = MethodCall(request.method, params or {}, request.id)
         own = self._own.get(request.method)
         method = _Method(call)
         if own is not None and not isinstance(params, list):
-            # It takes any named parameters, so there is nothing to bind, which would be most of the cost.
+            # The entry takes any named parameters, so binding them, which is most of the cost, is not needed.
             result = await call_method(method_call, method, own)
         else:
             method_call, result = await dispatch_request(self._methods, method, method_call)
@@ -64,17 +64,17 @@ class Resolver:
             try:
                 raise method.failure
             finally:
-                # It holds on to the frames that it came through, and so to itself.
+                # The exception refers to this frame by its traceback: without this, a reference cycle.
                 method.failure = None
         if method.value is not NOTHING:
             return method.value
-        # The library's own refusal. Its data is the text of an exception, so it stays here.
+        # The library refused the call. Its error data is the text of an exception, which must not leave the process.
         error = _as_dict(method_call, result)["error"]
         raise RpcError.from_wire({"code": error["code"], "message": error["message"]})
 
 
 class _Method:
-    """What came of a method, past jsonrpcserver."""
+    """The result or exception of a method, passed around jsonrpcserver."""
 
     __slots__ = ("call", "failure", "value")
 
@@ -116,7 +116,7 @@ def _foreign_entry(function: Callable[..., Awaitable[Any]]) -> _Entry:
             of.failure = error
         return _DONE
 
-    # The function's own parameters behind the call, so that the library checks them before it is called.
+    # The signature of the function, behind the call, so that the library checks the parameters before the call.
     shown = signature_of(function).parameters.values()
     method.__signature__ = inspect.Signature([_CALL, *shown])  # type: ignore[attr-defined]
     return method

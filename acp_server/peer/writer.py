@@ -1,7 +1,7 @@
-"""The one task that writes: whole frames, in the order in which they were put, many in one go if they are ready.
+"""The only task that writes to a stream: whole frames in the order of `put`, many in one system call.
 
-Putting never waits, so an answer cannot get lost to a cancel. A caller that produces much waits for `room` of its own
-accord. It does not encode, and it does not know what the frames mean; texts that few parsers take are mended.
+`put` never waits, so a cancel cannot lose a response. Backpressure is up to the callers: those that produce much await
+`room`. The writer does not know what frames mean; it only replaces lone surrogates, which few parsers accept.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ logger: logging.Logger = logging.getLogger("acp_server.peer")
 _BACKSLASH: Final = ord("\\")
 
 HIGH_WATER: Final = 64 * 1024
-"""Bytes on their way to the peer above which producers of updates wait."""
+"""Buffered bytes above which producers of updates wait in `room`."""
 
 _PORTION: Final = 1024 * 1024
-"""Bytes from which on no further frame is put into the same write: joining them takes as much memory again, and time
-in which nothing else runs."""
+"""Bytes of one write. Joining more frames would double their memory and block the event loop."""
 
 
 class Writer:
-    """Frames on their way to `stream`. `on_broken` is called once, if the other side stops taking them."""
+    """Buffers frames for `stream` and writes them. `on_broken` is called once if the peer stops reading."""
 
     __slots__ = (
         "_closing",
@@ -58,31 +57,31 @@ class Writer:
         self._home = threading.get_ident()
         self._frames: list[bytes] = []
         self.size: int = 0
-        """Bytes that were put and are not yet written."""
+        """Buffered bytes: put and not written yet."""
         self._taken = 0
         self._futures = Futures()
         self._wake: Future | None = None
-        """Wakes `run`; None while that is writing."""
+        """Wakes `run`; None while `run` is writing."""
         self._send_now = stream.send_now if isinstance(stream, ImmediateStream) else None
         self._soon = None if self._send_now is None else self._futures.call_soon
         self._due = False
-        """Whether the loop is about to call `_flush`."""
+        """Whether `_flush` is scheduled, or the writer is corked."""
         self._rest = b""
-        """What is left of frames that were written in part."""
+        """The unwritten rest of a partial write."""
         self._room: anyio.Event | None = None
         self._scope = anyio.CancelScope()
         self._closing = False
         self.is_broken = False
-        """Whether the other side has stopped taking frames, or `run` has ended."""
+        """Whether the peer stopped reading, or `run` has ended. Frames are dropped then."""
 
     def put(self, frame: bytes) -> int:
-        """Queue one frame; the ticket for `take_back`. A frame for a broken stream is thrown away.
+        """Buffer one frame, and return the ticket for `take_back`. A broken writer drops the frame.
 
         Raises RuntimeError like `check_thread`.
         """
         if threading.get_ident() != self._home:
             self.check_thread()
-        # A search for one byte takes a tenth of the other, and few frames have a backslash.
+        # Searching one byte is ten times faster than searching three, and few frames have a backslash.
         if _BACKSLASH in frame and b"\\ud" in frame:
             frame = codec.sendable(frame)
         ticket = self._taken + len(self._frames)
@@ -95,16 +94,16 @@ class Writer:
                 self._flush_soon()
         return ticket
 
-    def hold(self) -> bool:
-        """Keep together what is put until `release`, which gets what this returns. The task may not wait in between."""
-        held, self._due = not self._due, True
-        return held
+    def cork(self) -> bool:
+        """Hold frames back until `uncork`, which takes the returned value. The task must not await in between."""
+        corked, self._due = not self._due, True
+        return corked
 
-    def release(self, held: bool) -> None:
-        """What was put since `hold` is written now, in one go, if the stream can write without waiting. If nothing was,
-        what is put until the end of the next round of the event loop is written then: the answers to all that a chunk
-        has cancelled."""
-        if held:
+    def uncork(self, corked: bool) -> None:
+        """Write the frames since `cork` now, in one system call, if the stream can write without waiting. Without any
+        frame, schedule a flush after the next round of the event loop: it then has the responses to all requests that
+        a received chunk has cancelled."""
+        if corked:
             self._due = False
             if self._frames:
                 self._flush()
@@ -117,13 +116,13 @@ class Writer:
             self._soon(self._flush)
 
     def check_thread(self) -> None:
-        """Raises RuntimeError in a thread that is not the event loop's, where the writer could not be woken."""
+        """Raises RuntimeError outside of the event loop's thread, from where the writer cannot be woken."""
         if threading.get_ident() != self._home:
             how = "call.run(...) in a tool, anyio.from_thread.run(...) or run_sync(...) in another plain function"
             raise RuntimeError(f"messages can only be sent in the event loop of their connection; use {how}")
 
     def take_back(self, ticket: int) -> bool:
-        """Undo a `put`. False if writing it may have begun, for a frame is never torn."""
+        """Undo a `put`. False if the write may have begun, since a frame is never torn."""
         index = ticket - self._taken
         if not 0 <= index < len(self._frames):
             return False
@@ -132,28 +131,28 @@ class Writer:
         return True
 
     async def room(self) -> None:
-        """Wait until no more is on its way than producers of updates may add to. Raises ConnectionClosed."""
+        """Backpressure: wait until the buffer is below the high-water mark. Raises ConnectionClosed."""
         await self.below(HIGH_WATER)
         if self.is_broken:
             raise ConnectionClosed
 
     async def below(self, limit: int) -> None:
-        """Wait until no more than `limit` bytes are on their way, be it because they never will be written."""
+        """Wait until at most `limit` bytes are buffered. Also returns when the writer breaks and drops its buffer."""
         while self.size > limit:
             if self._room is None:
                 self._room = anyio.Event()
             await self._room.wait()
-            # On asyncio a cancel passes over a task that is just being woken. The writer wakes a producer in each round
-            # of the loop, so it would never be cancelled.
+            # On asyncio a cancel skips a task that is being woken. The writer wakes a waiting producer in each round of
+            # the loop, so without this check the producer would never be cancelled.
             await self._futures.checkpoint_if_cancelled()
 
     def close(self) -> None:
-        """Write what is there, then let `run` return."""
+        """Write what is buffered, then let `run` return."""
         self._closing = True
         self._wake_up()
 
     def abort(self) -> None:
-        """Let `run` return now, even out of a write that hangs."""
+        """Let `run` return now, also from a write that hangs."""
         self._scope.cancel()
 
     async def run(self) -> None:
@@ -182,7 +181,7 @@ class Writer:
                 self._wake = self._futures.make()
                 await self._wake
                 continue
-            # From here on they cannot be taken back.
+            # `take_back` has no effect on these frames from here on.
             frames, self._frames = self._frames[::-1], []
             self._taken += len(frames)
             while frames:
@@ -194,7 +193,7 @@ class Writer:
         self._written(len(data))
 
     def _flush(self) -> None:
-        """Write what is there, as far as that goes without waiting, and leave the rest to `run`."""
+        """Write what is buffered as far as that needs no waiting, and leave the rest to `run`."""
         self._due = False
         if self._wake is None or self._send_now is None:
             return
@@ -226,7 +225,7 @@ class Writer:
 
 
 def _portion(frames: list[bytes]) -> bytes:
-    """The next bytes to write, taken off the end of `frames`, where the first one is."""
+    """The bytes of the next write, taken from the end of `frames`, which is in reverse order."""
     data = frames.pop()
     if not frames:
         return data

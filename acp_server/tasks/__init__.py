@@ -1,4 +1,4 @@
-"""Scopes that can be cancelled, and why they were: structured concurrency for requests, turns and tools.
+"""Structured concurrency for requests, turns and tool calls: cancel scopes in a tree, each cancel with its cause.
 
 Built on anyio alone; it knows neither JSON nor the protocol.
 """

@@ -1,4 +1,4 @@
-"""What has its effect in a `with` block alone, and says so where it was called as a statement."""
+"""Context managers that warn when they are called as a statement, and so have no effect."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 
 class Block:
-    """Something that is entered. If it goes away without that, the log says so, as Python does it for a coroutine that
-    was never awaited."""
+    """A context manager. Dropped without being entered, it logs a warning, like a coroutine that was never awaited."""
 
     entered: bool = False
 
     def written(self) -> str:
-        """How its author begins the block."""
+        """The code that enters the block, for the warning."""
         return "with ..."
 
     def __del__(self) -> None:

@@ -1,7 +1,7 @@
-"""Why work ended: the cause of a cancel, and what an exception tells of.
+"""The cause of a cancel, and the failures inside an exception.
 
-The cause, and not the type of an exception, decides which answer goes out. The functions tell the backend's
-cancellation, and time limits, from what really went wrong, also inside exception groups.
+The cause, and not the type of an exception, decides which response goes out. The functions separate cancellations and
+time-outs of either backend from failures, also inside exception groups.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ class Cause(Enum):
     """The first cause recorded on a node stands; later ones change nothing."""
 
     asked_for: bool
-    """Whether the client or its user wanted this, so that it is `cancelled` to them and not a failure."""
+    """Whether the client or its user asked for the cancel. Only then is the turn reported as `cancelled`."""
 
     PEER = "peer"
-    """The peer sent `$/cancel_request` for this request or for a request that it is nested in."""
+    """The peer sent `$/cancel_request` for this request or for a request above it in the task tree."""
     SESSION = "session"
     """The client sent `session/cancel`, or closed or deleted the session."""
     USER = "user"
-    """The user stopped just this piece of work, for example one tool."""
+    """The user cancelled this work alone, for example one tool call."""
     INTERRUPT = "interrupt"
     """The terminal sent an interrupt signal while the turn ran."""
     TIMEOUT = "timeout"
-    """A time limit of our own ran out."""
+    """A time limit of the runtime or of a handler expired."""
     SHUTDOWN = "shutdown"
     """The program is ending, or the embedding code closed the connection."""
     CLOSED = "closed"
-    """The peer is gone."""
+    """The connection ended."""
     FINISHED = "finished"
-    """What it was nested in has ended without it."""
+    """The node above it ended first."""
 
 
 for _cause in Cause:
@@ -43,9 +43,9 @@ for _cause in Cause:
 
 
 def failures_in(error: BaseException | None) -> Iterator[BaseException]:
-    """What went wrong, taken out of the groups that it came in; without cancellations. Nothing if nothing did."""
+    """The exceptions in `error` that are neither groups nor cancellations, in order. Empty for None."""
     cancelled = anyio.get_cancelled_exc_class()
-    # Not by recursion: there may be more groups within one another than the stack has room for.
+    # A loop and not recursion: groups can be nested deeper than the stack.
     left = [error]
     while left:
         each = left.pop()
@@ -56,18 +56,18 @@ def failures_in(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether `error` is the backend's cancellation, or a group of nothing else."""
+    """Whether `error` is the backend's cancellation, or a group of cancellations only."""
     return next(failures_in(error), None) is None
 
 
 def is_time_out(error: BaseException) -> bool:
-    """Whether `error` says that a time limit ran out, as anyio, asyncio and sockets say it, or as trio does."""
-    # Where trio is not loaded, it has raised nothing.
+    """Whether `error` is a time-out of anyio, asyncio, sockets or trio."""
+    # trio cannot have raised anything while it is not imported, and importing it costs 50 ms.
     trio = sys.modules.get("trio")
     return isinstance(error, TimeoutError) or (trio is not None and isinstance(error, trio.TooSlowError))
 
 
 def program_end(error: BaseException) -> BaseException | None:
-    """The SystemExit or KeyboardInterrupt in `error`, which may be a group."""
+    """The first SystemExit or KeyboardInterrupt in `error`, which may be a group; None if there is not any."""
     ends = (failure for failure in failures_in(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
     return next(ends, None)

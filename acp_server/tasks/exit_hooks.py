@@ -1,7 +1,6 @@
-"""What is done in any case before this process ends: by itself, or by force while its event loop hangs.
+"""Callbacks that run before this process exits, also when a thread ends it because the event loop hangs.
 
-A signal that cannot be caught leaves no time for it. When something is cleaned up is not decided here: this is for what
-has not been cleaned up by then.
+They are the last resort for resources that were not released in order. SIGKILL leaves no time for them.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from typing import Final
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 _functions: Final[defaultdict[int, list[Callable[[], object]]]] = defaultdict(list)
-"""By the process that they were registered in: the end of another one, which was forked off, is not meant."""
+"""By process id, so that a forked child does not run the callbacks of its parent."""
 
 
 def before_exit(function: Callable[[], object]) -> None:
-    """Have `function` called right before this process ends. It may take a second, and may be called in any thread."""
+    """Register `function` to run right before this process exits. It has about a second, and may run in any thread."""
     if not _functions:
         atexit.register(run_exit_hooks)
     _functions[os.getpid()].append(function)
 
 
 def run_exit_hooks() -> None:
-    """The process ends: call them. Never raises."""
+    """Run the callbacks of this process. Logs what they raise; never raises."""
     for function in _functions[os.getpid()]:
         try:
             function()
         except Exception:
-            logger.exception("what was to be done before the end of the process has failed")
+            logger.exception("a callback before the exit of the process failed")

@@ -1,7 +1,7 @@
-"""The cheapest ways that the running backend has for one task to wait for one thing.
+"""The cheapest primitives of the running backend for one task that waits for one event.
 
-`anyio.Event` and `anyio.lowlevel` find out anew at each call what is running, which is half of the cost of a request of
-ours. It imports neither asyncio nor trio: the running loop is asked for what it has.
+`anyio.Event` and `anyio.lowlevel` look up the backend at each call, which is half of the cost of an outgoing request.
+This module imports neither asyncio nor trio, and takes what the running loop offers.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import anyio.lowlevel
 
 
 class Future(Awaitable[None], Protocol):
-    """Set once, awaited by one task at most: what of asyncio's futures is needed for that."""
+    """A future that is set once and awaited by at most one task: a subset of `asyncio.Future`."""
 
     def set_result(self, result: None, /) -> None:
-        """Let the waiting task go on. Only unless it is `done`."""
+        """Wake the waiting task. Must not be called on a future that is `done`."""
         ...
 
     def done(self) -> bool:
-        """Whether it is set, or its waiting task was cancelled."""
+        """Whether the future is set, or its waiting task was cancelled."""
         ...
 
 
 class Futures:
-    """Makes futures for the event loop that it was made in."""
+    """Makes futures for the event loop in which it was created."""
 
     __slots__ = ("call_soon", "can_nest", "checkpoint_if_cancelled", "make")
 
@@ -37,35 +37,35 @@ class Futures:
         self.checkpoint_if_cancelled: Callable[[], Awaitable[None]] = token.backend_class.checkpoint_if_cancelled
         """`anyio.lowlevel.checkpoint_if_cancelled`."""
         self.call_soon: Callable[..., object] | None = getattr(token.native_token, "call_soon", None)
-        """Has a function called by the loop in its next round; None on trio, where that costs more than a task does."""
-        # Only asyncio's loop has futures.
+        """Schedules a function for the loop's next round; None on trio, where that costs more than a task."""
+        # trio's loop has no futures.
         self.make: Callable[[], Future] = getattr(token.native_token, "create_future", _EventFuture)
         """A new future."""
         self.can_nest: bool = _can_nest(type(token.native_token))
-        """Whether the loop can run within itself, as `nest_asyncio` has it."""
+        """Whether the loop can be re-entered, as `nest_asyncio` makes it."""
 
 
 def _can_nest(loop_class: Any) -> bool:
     base: Any = getattr(sys.modules.get("asyncio"), "BaseEventLoop", None)
-    # Not a subclass of it: uvloop's, which has a method of its own, and trio's.
+    # uvloop's loop and trio's do not derive from BaseEventLoop, and cannot be re-entered.
     return base in loop_class.__mro__ and loop_class.run_until_complete != base.run_until_complete
 
 
 class Bell:
-    """Awaited by one task of asyncio, again and again. It does for the task what a future of asyncio does. But if it is
-    rung in a callback of the loop, the task goes on at once, and not in the loop's next round."""
+    """A reusable wake-up for one asyncio task, which awaits it like a future. Rung in a loop callback, it runs the task
+    at once and not in the loop's next round."""
 
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_current_task", "_go_on", "_kind", "_loop")
 
     def __init__(self) -> None:
         self._loop: Any = anyio.lowlevel.current_token().native_token
         self._current_task: Callable[[Any], object] = sys.modules["asyncio"].current_task
-        # How a task knows a future-like object, see `asyncio.isfuture`.
+        # By this attribute a task recognizes a future-like object, see `asyncio.isfuture`.
         self._asyncio_future_blocking = False
         self._go_on: Callable[[Bell], object] | None = None
-        """Has the task that waits go on; None if none does."""
+        """Wakes the waiting task; None while no task waits."""
         self._context: Context | None = None
-        # Here, for the end of `asyncio.run` cancels tasks when no loop runs that could be asked.
+        # Looked up here, since `asyncio.run` cancels tasks at its end, when no loop is running.
         self._kind = anyio.get_cancelled_exc_class()
         self._cancelled: BaseException | None = None
 
@@ -74,8 +74,8 @@ class Bell:
         yield self
 
     def ring(self) -> None:
-        """Let the task that waits go on: before this returns, if it is called by the loop, and in the loop's next round
-        if it is called by another task. No effect if no task waits."""
+        """Wake the waiting task: before this returns if the loop called it, in the loop's next round if a task did. No
+        effect if no task waits."""
         if (go_on := self._go_on) is None or self._context is None:
             return
         if self._current_task(self._loop) is None:
@@ -91,29 +91,29 @@ class Bell:
     # -- for the task that waits
 
     def get_loop(self) -> Any:
-        """The loop that it belongs to."""
+        """The loop of the waiting task."""
         return self._loop
 
     def add_done_callback(self, callback: Callable[[Bell], object], *, context: Context) -> None:
-        """The task waits."""
+        """Called by the task that begins to wait."""
         self._go_on = callback
         self._context = context
 
     def done(self) -> bool:
-        """Whether no task waits, or it is about to go on."""
+        """Whether no task waits, or the waiting task is being woken."""
         return self._go_on is None
 
     def cancel(self, msg: object = None) -> bool:
-        """The task is cancelled. False if it is about to go on."""
+        """Called by the task that is cancelled. False if it is being woken already."""
         if (go_on := self._go_on) is None:
             return False
         self._cancelled = self._kind(*(() if msg is None else (msg,)))
-        # What cancels it may be about to cancel others.
+        # Its canceller may cancel other tasks next, so the task must not run here.
         self._ring_soon(go_on)
         return True
 
     def result(self) -> None:
-        """Raises the cancellation, if it was cancelled."""
+        """Raises the cancellation if the wait was cancelled."""
         if (cancelled := self._cancelled) is not None:
             self._cancelled = None
             raise cancelled

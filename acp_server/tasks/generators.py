@@ -1,4 +1,4 @@
-"""What an author's async generator yields, piece by piece."""
+"""Consuming an author's async generator."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import anyio.lowlevel
 
 
 async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Awaitable[object]]) -> None:
-    """Hand each piece to `take`. What `take` raises is raised in the generator, where it has yielded: a cancel that
-    comes while a piece is taken is seen there as it would be in any other `await` of its author's."""
+    """Pass each yielded piece to `take`, and close the generator. An exception of `take` is raised inside the generator
+    at its `yield`, so a cancel during `take` behaves there as in any other `await`."""
     raised: BaseException | None = None
     try:
         while True:
@@ -20,15 +20,15 @@ async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Await
                 return
             try:
                 if raised is not None:
-                    # A generator that takes no notice must not keep the loop for itself.
+                    # A generator that swallows the exception and yields again must not starve the event loop.
                     await anyio.lowlevel.cancel_shielded_checkpoint()
                 await take(piece)
                 raised = None
             except GeneratorExit:
-                raise  # this coroutine is being closed, and cannot wait
+                raise  # this coroutine is being closed and cannot await
             except BaseException as error:
                 raised = error
     finally:
-        # An error refers to the frames that it went through, so to this one: what they hold would be garbage.
+        # The traceback refers to this frame: without this, the two would be a reference cycle.
         raised = None
         await generator.aclose()

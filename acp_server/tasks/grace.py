@@ -1,7 +1,7 @@
-"""Time for cleaning up, and what becomes of work that takes more: shielded scopes with an end, and work in nodes.
+"""Grace periods: shields with a deadline, and work in nodes that is given up when its grace period is over.
 
-Work has one deadline, however often and from however many sides it is cancelled. Then what waits for it goes on,
-since work that cannot end must not hold up the rest; and if it takes no notice at all, it is left alone.
+Cancelled work has one deadline, however often it is cancelled. After the deadline its caller continues without it, so
+that work that cannot end does not block a response or a shutdown. Work that ignores its cancel is then left alone.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from acp_server.tasks.tree import NOTHING, Node
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 DEFAULT_GRACE: Final = 5.0
-"""Seconds that cancelled work gets for its cleanup before it is answered for."""
+"""Seconds of the grace period: how long cancelled work may clean up before its request is answered without it."""
 
 
 def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio.CancelScope]:
-    """`with grace():` is a block that a cancel does not reach, for at most `seconds`; None: as long as it takes.
+    """`with grace():` shields its block from cancels for at most `seconds`; with None, without a limit.
 
-    For cleanup that has to wait: killing a terminal, writing a last update. When the time is up the block is cancelled
-    silently; `scope.cancelled_caught` of the yielded scope tells.
+    For cleanup that awaits: killing a terminal, writing a last update. At the deadline the block is cancelled silently;
+    `cancelled_caught` of the yielded scope is true then.
     """
     return _Grace(seconds)
 
@@ -58,17 +58,17 @@ class _Grace(Block):
 
 
 _AT_ONCE: Final = 64
-"""How many are called for in one go. Each may have to write and log, and the rest of the program runs meanwhile."""
+"""Callbacks between two checkpoints. Each may write and log, and other tasks must run in between."""
 
 _SLACK: Final = 1.0
-"""Seconds more than the watch's patience, for a caller that waits although it was cancelled itself."""
+"""Seconds beyond the watchdog's patience that a cancelled caller waits, so that the watchdog decides first."""
 
 
 class Watchdog:
-    """Calls back for everything that is still there `seconds` after it was put under watch; for infinity, at the end.
+    """Calls each added callback `seconds` after it was added, unless it is dropped first; with infinity, at `finish`.
 
-    One task serves any number of entries, since all have the same patience; it is started when there is something to
-    watch, and ends when nothing is left.
+    One task serves all entries, since all have the same patience. It starts with the first entry and ends with the
+    last.
     """
 
     __slots__ = ("_entries", "_finished", "_running", "_scope", "seconds", "spawner")
@@ -83,23 +83,23 @@ class Watchdog:
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
-        """Call `overdue` in `seconds`, unless it is dropped before. It must not raise. Adding it again does nothing."""
+        """Call `overdue` in `seconds`. It must not raise. Adding a callback that is there already has no effect."""
         self._entries.setdefault(overdue, self.spawner.time() + self.seconds)
         if not self._running and not self._finished and self.seconds != math.inf:
             self.spawner.spawn(self._run)
             self._running = True
 
     def drop(self, overdue: Callable[[], None]) -> None:
-        """What was to be called for is over. No effect if it is not under watch."""
+        """Forget a callback. No effect if it is not there."""
         self._entries.pop(overdue, None)
 
     async def finish(self) -> None:
-        """Patience is over for all of them. What is added from here on is called by the next `finish`."""
+        """Call all callbacks now. Callbacks that are added later are called by the next `finish`."""
         for _ in self._finishing():
             await anyio.lowlevel.checkpoint()
 
     def finish_now(self) -> None:
-        """The same, for a caller that cannot wait."""
+        """`finish` without checkpoints, for a caller that cannot await."""
         for _ in self._finishing():
             pass
 
@@ -107,7 +107,7 @@ class Watchdog:
         self._finished = True
         if self._scope is not None:
             self._scope.cancel()
-        # Without those that are added meanwhile.
+        # Entries that are added meanwhile are not included.
         left = len(self._entries)
         while left > 0:
             self._call(min(left, _AT_ONCE), math.inf)
@@ -115,7 +115,7 @@ class Watchdog:
             yield
 
     def _call(self, most: int, until: float) -> None:
-        """Call for the first ones, if their time is up."""
+        """Call up to `most` callbacks whose deadline is at or before `until`."""
         while most and self._entries and next(iter(self._entries.values())) <= until:
             overdue, _ = self._entries.popitem(last=False)
             overdue()
@@ -131,7 +131,7 @@ class Watchdog:
                         await anyio.sleep_until(deadline)
                     else:
                         self._call(_AT_ONCE, now)
-                        # What is called may come back at once; the others are to run all the same.
+                        # A callback may add itself again at once; other tasks must run in between.
                         await anyio.lowlevel.checkpoint()
         finally:
             self._scope = None
@@ -139,7 +139,7 @@ class Watchdog:
 
 
 class SupervisedWork(ABC):
-    """What runs in `node`: a request of the peer's, a tool call, what a session holds."""
+    """Work that runs in `node` and is supervised by a watchdog: a request, a tool call, a resource of a session."""
 
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
@@ -147,27 +147,27 @@ class SupervisedWork(ABC):
         self.node: Node = node
         node.on_cancel = self.was_cancelled
         self.task: object = None
-        """The task that it runs in, once it has begun."""
+        """The task that runs it, once it has begun."""
         self._watch = watch
         self.is_watched = False
-        """Whether its time for cleaning up has begun."""
+        """Whether its grace period has begun."""
         self._reached = False
 
     @abstractmethod
     def give_up(self) -> None:
-        """It was cancelled, its time for cleaning up is over, and it still runs: it is waited for no longer.
-        Idempotent."""
+        """The grace period is over and the work still runs: stop waiting for it. Idempotent."""
 
     def was_cancelled(self, _node: Node) -> None:
-        """The node, or a nested node that counts, was cancelled: its time to clean up begins, once."""
+        """The node was cancelled: begin the grace period, once."""
         if not self.is_watched:
             self.is_watched = True
             self._watch.add(self.overdue)
 
     def overdue(self) -> None:
-        """For the watch: give it up, and see to it that it does not take all of the processor.
+        """Called by the watchdog: give the work up, and keep it from taking all of the CPU.
 
-        If a cancel was delivered to it at two looks in a row, it takes no notice, and is left alone from then on.
+        asyncio delivers a cancel in every round of the loop until the work ends. If two calls in a row find the cancel
+        delivered and the work running, the work ignores it, and no more cancels are delivered.
         """
         self.give_up()
         if self.node.closed:
@@ -176,19 +176,19 @@ class SupervisedWork(ABC):
         if reached and self._reached:
             self.node.stop_cancelling()
         else:
-            # What is shielded now, for long cleanup or a thread, is still to be cancelled behind that.
+            # A shield, for cleanup or a worker thread, holds the cancel off. It must still arrive after the shield.
             self._reached = reached
             self.is_watched: bool = True
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
-        """It is through: it is not looked after any more."""
+        """The work has ended: take it out of the watchdog."""
         if self.is_watched:
             self._watch.drop(self.overdue)
 
 
 class Job(SupervisedWork):
-    """Work that has a task of its own, and a caller that waits for it."""
+    """Work that runs in its own task while its caller waits."""
 
     __slots__ = ("_done", "_spawner")
 
@@ -199,17 +199,16 @@ class Job(SupervisedWork):
 
     @abstractmethod
     def over(self, value: Any, error: BaseException | None) -> None:
-        """The body has ended with this (see `Node.run`), and no cancel can reach it any more."""
+        """The body has ended with this value and error (see `Node.run`); cancels no longer reach it."""
 
     def start(self, body: Callable[[], Awaitable[Any]]) -> None:
-        """Begin to execute `body`."""
+        """Start `body` in a task."""
         self._spawner.spawn(self._run, body)
 
     async def wait(self, event: anyio.Event | None = None) -> None:
-        """Wait until it has ended, or was given up; or for an event that is set by then.
+        """Wait until the work has ended or was given up, or until `event` is set.
 
-        If the caller is cancelled, the node is, too. The caller still waits for its cleanup, for as long as that may
-        take.
+        A cancel of the caller cancels the node. The caller still waits for the cleanup, up to its grace period.
         """
         try:
             await (event or self._done).wait()
@@ -220,7 +219,7 @@ class Job(SupervisedWork):
             raise
 
     def give_up(self) -> None:
-        """Its caller goes on without it."""
+        """Let the caller continue without the work."""
         if not self._done.is_set():
             logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
             self._done.set()
@@ -231,7 +230,7 @@ class Job(SupervisedWork):
             try:
                 value, error = await self.node.run(body)
             except GeneratorExit as closed:
-                # See `Spawner`: what it awaited has failed with this.
+                # asyncio closes the coroutine from outside, see `Spawner._guard`.
                 value, error = NOTHING, closed
             self.over(value, error)
         finally:

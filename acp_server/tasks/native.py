@@ -1,9 +1,8 @@
-"""`run_native`: work of a library that knows asyncio alone, in a plain task of asyncio.
+"""`run_native`: runs an asyncio library in a plain asyncio task, outside of all cancel scopes.
 
-anyio cancels what runs in its scopes anew in every round of the loop, until the scope is left. Libraries that start and
-await tasks of their own are made for one `Task.cancel()`: each further one breaks off what they do about the first. So
-such work gets a task outside of all scopes, and one cancel. The only place with such tasks; what was cancelled, and
-why, is the caller's matter.
+anyio delivers a cancel in every round of the loop until its scope is left. Libraries that start and await tasks expect
+one `Task.cancel()`: each further one interrupts their cleanup from the first. So such work gets exactly one. No other
+module starts tasks outside of the task tree.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ logger: logging.Logger = logging.getLogger("acp_server.tasks")
 T = TypeVar("T")
 
 _left: set[asyncio.Task[Any]] = set()
-"""Those that did not end in time. The loop keeps weak references only."""
+"""Tasks that did not end within their grace period. The loop holds only weak references to tasks."""
 
 
 async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | None = DEFAULT_GRACE) -> T:
-    """Run `coroutine` in a task of asyncio's own and wait for it: what it returns, or raises.
+    """Run `coroutine` in an asyncio task and wait for it; returns and raises what the coroutine does.
 
-    When the caller is cancelled, that task gets exactly one `Task.cancel()` and up to `patience` seconds for its
-    cleanup; then it is left behind, which is logged. None: as long as it takes. A failure of the cleanup is raised in
-    place of the cancel. No scope of the caller's, nor a time limit, reaches into the task in another way. Inside,
-    asyncio is all there is to use, and so is all that belongs to the turn: `turn.say`, `turn.run_tool`, `turn.client`.
+    A cancel of the caller becomes exactly one `Task.cancel()`. The task then has `patience` seconds for its cleanup
+    (None: no limit); after that it is left running, which is logged. An exception of the cleanup replaces the cancel.
+    Cancel scopes and time limits of the caller reach the task in no other way. The coroutine may use all of asyncio,
+    and everything of the turn: `turn.say`, `turn.run_tool`, `turn.client`.
 
-    Raises RequestCancelled if the task was cancelled by another task, for that does not cancel the caller; and
+    Raises RequestCancelled if another task cancelled this one, since the caller is not cancelled then. Raises
     UsageError on trio.
     """
     library = sniffio.current_async_library()
@@ -64,7 +63,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
         raise
     finally:
         if task.cancelled():
-            # It may have been so before its first step, and then this was not awaited.
+            # A task that is cancelled before its first step never awaits its coroutine.
             coroutine.close()
     if task.cancelled():
         raise RequestCancelled("what ran in a task of its own was cancelled there")
@@ -80,7 +79,8 @@ async def _caught(coroutine: Coroutine[Any, Any, T]) -> tuple[Any, BaseException
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        # Also what ends the program, which otherwise would leave the loop, past the tasks that have to clean up.
+        # Also SystemExit and KeyboardInterrupt: raised in a task, they would leave the loop before other tasks clean
+        # up.
         return None, error
 
 

@@ -1,6 +1,6 @@
-"""Makes the scopes of one event loop and cancels them, however deep what runs in them is nested.
+"""Cancel scopes of one event loop, and cancelling them at any depth of nesting.
 
-What the scopes stand for is the task tree's matter.
+The task tree decides which scopes are cancelled.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import anyio
 import anyio.lowlevel
 
 _STRIDE: Final = 20
-"""How many scopes within one another anyio is given to cancel at a time. While a cancel has not taken effect, it is
-handed down anew in every round of the loop."""
+"""Nested scopes that anyio cancels by one recursion. It repeats that in every round of the loop until the cancel has
+taken effect."""
 
 _ROOM: Final = 5 * _STRIDE
-"""Frames of the stack that a cancel has for itself."""
+"""Stack frames that a cancel needs."""
 
 
 class Pair:
-    """The two scopes around a run, which its task has entered: a cancel is that of the outer one; the inner one can be
-    shielded from that later, see `Node.stop_cancelling`."""
+    """The two scopes around a run. A cancel cancels the outer one; the inner one can be shielded from it later, see
+    `Node.stop_cancelling`."""
 
     __slots__ = ("cancelled", "inner", "nested", "outer")
 
@@ -32,37 +32,37 @@ class Pair:
         self.outer: Any = outer
         self.inner: Any = inner
         self.cancelled: bool = False
-        """Whether it was cancelled, or is about to be."""
+        """Whether the pair was cancelled, or is queued for it."""
         self.nested: Collection[Any] = _children(inner)
-        """The scopes that are open in it now. Empty on trio, which tells when the task leaves the pair."""
+        """The scopes that are open inside now. Empty on trio, which cancels nested scopes without recursion."""
 
 
 class Scopes:
-    """The scopes of the event loop that it was made in."""
+    """Makes and cancels the scopes of the event loop in which it was created."""
 
     __slots__ = ("_is_recursive", "_unfinished", "cancelled", "due", "home", "make", "soon")
 
     def __init__(self) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
         self.home: Final = threading.get_ident()
-        """The loop's thread."""
-        # The running backend's class: anyio's constructor looks it up every time, which costs half of a scope.
+        """The id of the loop's thread."""
+        # The backend's own class: `anyio.CancelScope()` looks it up each time, which is half of the cost of a scope.
         self.make: Final[Callable[[], anyio.CancelScope]] = type(anyio.CancelScope())
         """A new scope."""
         self.soon: Final[Callable[..., object]] = getattr(loop, "call_soon", None) or loop.run_sync_soon
-        """Has a function called by the loop itself, with nothing below it on the stack."""
+        """Schedules a function that the loop then calls with an empty stack."""
         self.cancelled: Final = anyio.get_cancelled_exc_class()
-        """What is raised in a task that is cancelled."""
+        """The exception that the backend raises in a cancelled task."""
         self._is_recursive = hasattr(loop, "call_soon")
         self.due: list[Pair] = []
-        """What `deliver` is to do."""
+        """The pairs that `deliver` will cancel."""
         self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
-        """Cancel all that runs in it, unless that has been done. Only with `has_room`.
+        """Cancel the tasks in a pair. The caller has checked `has_room`.
 
-        On asyncio it is done a moment later, by the loop, for all that are cancelled meanwhile. There anyio notes in
-        each cancel by which task it was, in words, and that takes longer than the cancel.
+        On asyncio the loop does it a moment later, for all pairs that were cancelled by then. anyio formats the name of
+        the cancelling task for each cancel, which costs more than the cancel; in a loop callback there is no such task.
         """
         pair.cancelled = True
         if not self._is_recursive:
@@ -73,10 +73,11 @@ class Scopes:
         self.due.append(pair)
 
     def deliver(self) -> None:
-        """Do at once what `cancel` has put off: for code that has to see in its scope whether it was cancelled.
+        """Cancel the queued pairs now, for code that has to see whether its scope was cancelled.
 
-        On asyncio, anyio hands a cancel down by recursion, one frame for each scope. Where the stack ends, some 980
-        scopes down, it gives up for good, and a task that it is just waking may never wake. So it must not get there.
+        On asyncio, anyio passes a cancel down by recursion, one frame for each nested scope. At the end of the stack,
+        some 980 scopes down, it gives up for good, and a task that it is waking may never wake. So deep scopes are
+        cancelled one by one first.
         """
         due, self.due = self.due, []
         for pair in due:
@@ -86,7 +87,7 @@ class Scopes:
             pair.outer.cancel()
 
     def go_through(self, work: Iterator[None]) -> None:
-        """Do `work` up to its first pause now, and the rest, from pause to pause, in the next rounds of the loop."""
+        """Run `work` to its first `yield` now, and from `yield` to `yield` in the next rounds of the loop."""
         for _ in work:
             self._unfinished[work] = None
             self.soon(self.go_through, work)
@@ -94,7 +95,7 @@ class Scopes:
         self._unfinished.pop(work, None)
 
     def finish(self) -> None:
-        """Do the rest of all such work at once."""
+        """Run the rest of all such work now."""
         for work in list(self._unfinished):
             for _ in work:
                 pass
@@ -102,9 +103,9 @@ class Scopes:
 
 
 def has_room() -> bool:
-    """Whether the stack has room for a cancel and for what is called at it."""
+    """Whether the stack has room for a cancel and its callbacks."""
     try:
-        # Nearly always it is not even half full, which is much cheaper to see.
+        # Nearly always the stack is less than half full, which is cheaper to check.
         sys._getframe(sys.getrecursionlimit() // 2)  # pyright: ignore[reportPrivateUsage]
     except ValueError:
         return True
@@ -121,9 +122,10 @@ def _descend(frames: int) -> None:
 
 
 def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
-    """The scopes to cancel by themselves first, from the innermost on: the recursion ends at what is cancelled.
+    """The scopes to cancel first, innermost first, so that no recursion of anyio is deeper than the stride.
 
-    Each block on its way out looks for the nearest cancelled scope around it, which is near then.
+    A recursion ends at a scope that is cancelled already. Each block on its way out also searches for the nearest
+    cancelled scope around it, which is near then.
     """
     marked: list[anyio.CancelScope] = []
     level, depth = [inner], 0
@@ -131,30 +133,30 @@ def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
         level = [child for scope in level for child in _children(scope) if not child.shield]
         depth += 1
         if depth % _STRIDE == 0:
-            # Not an innermost one: what runs right in it could not be left alone any more, see `stop_cancelling_in`.
+            # Never an innermost scope: a task right in it could not be shielded later, see `stop_cancelling_in`.
             marked += [scope for scope in level if _children(scope)]
     return reversed(marked)
 
 
 def stop_cancelling(scope: anyio.CancelScope) -> None:
-    """From now on, a cancel from outside of `scope` does not reach what runs in it.
+    """Shield `scope` from cancels from outside, also from a cancel that is being delivered.
 
-    For work that was cancelled and does not end. Its cancel would be delivered anew in every turn of the event loop, or
-    at every checkpoint, and that can take all of the processor for as long as the work lasts.
+    For work that was cancelled and does not end. Its cancel would be delivered again in every round of the event loop,
+    or at every checkpoint, and could take all of the CPU.
     """
     scope.shield = True
-    # On asyncio, work that has just looked for its cancel (anyio's `checkpoint_if_cancelled`) waits for that alone, in
-    # every turn of the loop, and does not see the shield: it gets the cancel once more. anyio has no public way.
+    # On asyncio, a task inside anyio's `checkpoint_if_cancelled` yields in each round until its cancel arrives, and
+    # does not see the new shield. Delivering the cancel once more ends that. anyio has no public function for it.
     deliver = getattr(scope, "_deliver_cancellation", None)
     outside = getattr(scope, "_parent_scope", None)
     if deliver is not None and outside is not None:
-        # anyio delivers recursively; nothing can be delivered where that is too deep.
+        # anyio delivers by recursion, which can be too deep.
         with suppress(RecursionError):
             deliver(outside)
 
 
 def stop_cancelling_in(scope: anyio.CancelScope) -> None:
-    """From now on no cancel reaches what runs in `scope`, be it from outside or of a scope nested in it."""
+    """Shield `scope` and the scopes nested in it from all cancels that were made."""
     stop_cancelling(scope)
     left = [scope]
     while left:
@@ -166,5 +168,5 @@ def stop_cancelling_in(scope: anyio.CancelScope) -> None:
 
 
 def _children(scope: anyio.CancelScope) -> Collection[anyio.CancelScope]:
-    # Private, for anyio has no public way to ask. trio hands a cancel down without recursion, and needs none.
+    # A private attribute: anyio has no public one. trio cancels without recursion and needs none.
     return getattr(scope, "_child_scopes", ())

@@ -1,8 +1,8 @@
-"""Plain functions in threads that can be left behind.
+"""Plain functions in worker threads that can be abandoned.
 
-The threads are daemons and are not used again. A thread that never ends costs its memory, and holds up neither the
-loop, nor the process, nor other functions. anyio's own are not daemons, and keep their place in the pool for as long as
-they run. What a function may do once it is left behind is its caller's matter.
+The threads are daemons and are not reused. A thread that never ends costs its memory; it blocks neither the loop, nor
+the exit of the process, nor other functions. anyio's worker threads are not daemons, and hold their place in the
+pool while they run. The caller decides what an abandoned function may still do.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ except ImportError:
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 RUNNING: Final = 40
-"""Functions that run at once and are waited for; more wait their turn."""
+"""Functions with a waiting caller that run at once. Further ones are queued."""
 
 ABANDONED: Final = 64
-"""Functions that may go on although their callers wait no more. From there on `run` starts no new ones."""
+"""Abandoned functions that may run at once. At this number `run` raises TooManyThreads."""
 
 ASKED: Final = 256
-"""Functions that run at once for `ask`. From there on it starts no new ones."""
+"""Functions that may run at once for `ask`. At this number it raises TooManyThreads."""
 
 _MANY: Final = 8
-"""More of these than it takes to see a cancel in time are worth a warning."""
+"""Abandoned threads above which the log warns. A few are normal: they have not seen their cancel yet."""
 
 _BRIEFLY: Final = 0.05
-"""Seconds for which the loop stands still, in one of its rounds, for functions that are to be quick."""
+"""Seconds for which the loop may block in one round, for all quick functions together."""
 
 _Future: TypeAlias = "Future[Any]"
 
@@ -56,23 +56,23 @@ _current: RunVar[Threads] = RunVar("acp_server threads")
 
 
 class Threads:
-    """The threads of one event loop."""
+    """The worker threads of one event loop."""
 
     def __init__(self) -> None:
-        # Not the loop itself: anyio keeps this object for as long as the loop is there.
+        # A weak reference: anyio keeps this object alive as long as the loop.
         self._loop: Final[Callable[[], Any]] = weakref.ref(anyio.lowlevel.current_token().native_token)
         self._limiter = anyio.CapacityLimiter(RUNNING)
         self._lock = threading.Lock()
         self._until: float | None = None
         self.home: Final = threading.get_ident()
         self.abandoned: int = 0
-        """How many threads run without a caller."""
+        """The number of abandoned threads that still run."""
         self.asked: int = 0
-        """How many threads run for `ask`."""
+        """The number of threads that run for `ask`."""
 
     @classmethod
     def current(cls) -> Threads:
-        """Those of the loop that is running."""
+        """The threads of the running loop."""
         try:
             return _current.get()
         except LookupError:
@@ -81,32 +81,32 @@ class Threads:
             return threads
 
     def soon(self, function: Callable[[], object]) -> None:
-        """Have `function` called in the loop, from any thread; at once if this is the loop's. Nothing, if it ended."""
+        """Call `function` in the loop, from any thread; at once in the loop's own. No effect if the loop has ended."""
         if threading.get_ident() == self.home:
             function()
         else:
             self.later(function)
 
     def later(self, function: Callable[[], object]) -> None:
-        """The same, but never at once: other tasks run before."""
+        """`soon`, but never at once: other tasks run first."""
         try:
             self._soon(_guarded, function)
         except RuntimeError:
             pass  # the loop has ended, and its tasks with it
 
     def _soon(self, function: Callable[..., object], *args: Any) -> None:
-        """Have it called in the loop, and do not wait. Raises RuntimeError if the loop has ended."""
+        """Schedule a call in the loop. Raises RuntimeError if the loop has ended."""
         if (loop := self._loop()) is not None:
             soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
             soon(function, *args)
 
     async def run(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call `function` in a thread and wait for what comes of it. Being cancelled leaves it behind at once.
+        """Call `function` in a thread and wait for its result. A cancel abandons the thread at once.
 
-        Meanwhile it may have the loop do something, see `in_loop`. Raises what it raises, and TooManyThreads.
+        The function may call back into the loop with `in_loop`. Raises what the function raises, and TooManyThreads.
         """
         if _nested.get():
-            # The function that waits for this one has its place, and it must not wait for the places of others like it.
+            # The outer function holds a place while it waits for this call. Waiting for a second place could deadlock.
             return await self._run(name, function, args)
         async with self._limiter:
             return await self._run(name, function, args)
@@ -121,8 +121,8 @@ class Threads:
             worker.abandon()
 
     def ask(self, name: str, function: Callable[[], Any]) -> Worker:
-        """Call `function`, which is to be quick, in a thread, and do not wait. It cannot have the loop do anything.
-        Raises TooManyThreads."""
+        """Call a quick `function` in a thread without waiting. It cannot call back into the loop. Raises
+        TooManyThreads."""
         if self.asked >= ASKED:
             raise TooManyThreads(f"{self.asked} threads that were to be quick still run; {name} is not started")
         return self._start(Worker(self, name, function, (), asked=True))
@@ -135,7 +135,8 @@ class Threads:
         return worker
 
     def briefly(self, worker: Worker) -> bool:
-        """Stand still until `worker` is done, for a moment that all who ask for it in one round of the loop share."""
+        """Block the loop until `worker` has ended, at most for what is left of this round's shared moment. Returns
+        whether it has ended."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + _BRIEFLY
@@ -146,14 +147,14 @@ class Threads:
         self._until = None
 
     def count(self, *, abandoned: int = 0, asked: int = 0) -> None:
-        """For the workers: so many more are left behind, or run for `ask`."""
+        """Add to the counts of abandoned threads and of threads for `ask`. Called by workers, in any thread."""
         with self._lock:
             self.abandoned += abandoned
             self.asked += asked
 
 
 class Worker:
-    """One function in its thread: its value or its error once `ended` is set."""
+    """One function in its thread. `value` or `error` is valid once `ended` is set."""
 
     def __init__(
         self, threads: Threads, name: str, function: Callable[..., Any], args: tuple[Any, ...], asked: bool = False
@@ -174,34 +175,34 @@ class Worker:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin. Raises RuntimeError if the system has no thread for it."""
+        """Start the thread. Raises RuntimeError if the system has none."""
         threading.Thread(target=self._run, name=f"acp_server {self.name}", daemon=True).start()
         self._threads.count(asked=self._asked)
 
     async def outcome(self) -> Any:
-        """Wait until it has ended, and carry out meanwhile what it wants of the loop. Raises what it raised."""
+        """Wait until the function has ended, and run its calls into the loop meanwhile. Raises what it raised."""
         await self.wait()
         if self.error is not None:
             raise self.error
         return self.value
 
     async def wait(self) -> None:
-        """The same, whatever came of it."""
+        """`outcome`, without raising what the function raised."""
         while True:
             while self._jobs:
                 await self._carry_out(*self._jobs.popleft())
-            # Behind all that the function had the loop do.
+            # Only after all calls that the function has made into the loop.
             if self._told:
                 break
             await self._news.wait()
             self._news = anyio.Event()
 
     def abandon(self) -> None:
-        """Its caller waits no more. What it wants of the loop from here on is refused. Idempotent."""
+        """Stop waiting for the function. From now on its calls into the loop raise RequestCancelled. Idempotent."""
         with self._lock:
             running = not (self._abandoned or self.ended.is_set())
             self._abandoned = self._abandoned or running
-            # Also of a worker that has ended: threads that it has started may have asked in its name.
+            # Also of a worker that has ended: threads that it started may have queued calls in its context.
             jobs, self._jobs = self._jobs, deque()
         for job, _, _ in jobs:
             job.set_exception(RequestCancelled())
@@ -227,26 +228,26 @@ class Worker:
 
     def check(self) -> None:
         """Raises RequestCancelled where `call` would."""
-        # The caller does not wait for it in the loop, which may even be standing still for it.
+        # For `ask` no task waits in the loop, and the loop may be blocked in `briefly`.
         if self._abandoned or self._asked or self.ended.is_set():
             raise RequestCancelled
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """For the thread: see `in_loop`."""
+        """Called in the thread: see `in_loop`."""
         job: Future[Any] = Future()
         with self._lock:
             self.check()
             self._jobs.append((job, function, args))
-        # Not the event of this moment: the loop may have put another in its place when it gets there.
+        # Looked up in the loop: it may have replaced the event by then.
         self._threads.soon(lambda: self._news.set())
         return job.result()
 
     def _run(self) -> None:
         self._context.run(_worker.set, self)
-        # Otherwise anyio's functions take this thread for the loop's.
+        # The copied context names the loop's library, and anyio would take this thread for the loop's.
         self._context.run(sniffio.current_async_library_cvar.set, None)
         try:
-            # In one of `ask` anyio's functions raise RuntimeError, as in any thread that the loop does not wait for.
+            # For `ask` no task waits, so anyio's from_thread functions raise RuntimeError there.
             with nullcontext() if self._asked else _claimed(_Loop(self)):
                 self.value = self._context.run(self._function, *self._args)
         except BaseException as error:
@@ -264,7 +265,7 @@ class Worker:
 
 
 class _Loop:
-    """What `anyio.from_thread` takes for the loop's backend in the thread of a worker: it is as with `in_loop`."""
+    """The backend that `anyio.from_thread` uses in a worker's thread. Its calls go through `in_loop`."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -284,24 +285,24 @@ def _claimed(loop: _Loop) -> AbstractContextManager[Any]:
 
 _worker: contextvars.ContextVar[Worker] = contextvars.ContextVar("acp_server worker")
 _nested: contextvars.ContextVar[bool] = contextvars.ContextVar("acp_server nested", default=False)
-"""Whether this is done in the loop for a function that waits for it in its thread."""
+"""Whether this code runs in the loop on behalf of a function that waits in its thread."""
 
 
 def _guarded(function: Callable[[], object]) -> None:
-    # In a bare callback there is no caller to raise to, and trio ends over it.
+    # A bare callback has no caller to raise to, and an exception in it ends trio.
     try:
         function()
     except Exception:
-        logger.exception("what a thread had the event loop do has failed")
+        logger.exception("a call from a thread into the event loop failed")
 
 
 def in_loop(function: Callable[..., Any], *args: Any) -> Any:
-    """From a function that `Threads.run` called: call `function(*args)` in the loop and await it if it is async. That
-    happens in the place of the task that waits for this thread, so that a cancel reaches it as well. Raises what it
-    raises, RequestCancelled once the function is abandoned or has ended and in one of `Threads.ask`, and RuntimeError
-    in any other thread. A thread that the function has started is such another one, unless it runs in a copy of its
-    context."""
+    """Call `function(*args)` in the loop, from a function that `Threads.run` called, and await it if it is async.
+
+    It runs in the task that waits for the thread, so a cancel of that task reaches it. Raises what it raises. Raises
+    RequestCancelled once the calling function was abandoned or has ended, and in functions of `Threads.ask`. Raises
+    RuntimeError in other threads, also in threads that the function started without a copy of its context."""
     worker = _worker.get(None)
     if worker is None:
-        raise RuntimeError("not in a thread that a plain function runs in")
+        raise RuntimeError("not in the worker thread of a plain function")
     return worker.call(function, args)

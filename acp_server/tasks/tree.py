@@ -1,8 +1,6 @@
-"""The tree of running scopes: request, turn, tool call, each a node that can be cancelled with all that is nested in
-it.
+"""The task tree: a node for each running request, turn and tool call. A cancel of a node reaches the nodes below it.
 
-It knows nothing of messages or answers. A node that was cancelled says so and why; what follows from it is its owner's
-matter.
+The tree knows no messages and no responses. A node records the cause of its cancel; its owner decides what follows.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from acp_server.tasks.scopes import Pair, Scopes, has_room, stop_cancelling_in
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 _AT_ONCE: Final = 100
-"""Nodes that are cancelled in one round of the event loop, if they do not belong together."""
+"""Nodes that are cancelled in one round of the event loop, if no running node contains them all."""
 
 
 class _Nothing:
@@ -27,13 +25,13 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
-"""The value of a run that did not return."""
+"""The value of a run that returned nothing, since it raised or was cancelled."""
 
 
 class Node:
-    """One scope of work and the scopes nested in it.
+    """One scope of work, with child nodes.
 
-    It lives from its making until `close`. In between, `run` executes its body, and `cancel` ends it early.
+    It exists from its creation until `close`. In between, `run` executes its body, and `cancel` ends it early.
     """
 
     __slots__ = (
@@ -48,25 +46,24 @@ class Node:
     )
 
     def __init__(self, parent: Node | None, label: str, scopes: Scopes | None = None) -> None:
-        """`scopes`: those that a root and what is nested in it run in, if other roots share them."""
+        """`scopes`: for a root node, the scopes of the event loop, if other roots share them."""
         self.parent: Node | None = parent
         self.label: str = label
         self.children: dict[Node, None] | None = None
         self.cause: Cause | None = None
         self.closed = False
         self.on_cancel: Callable[[Node], None] | None = None
-        """Called at once when this very node or one above it is cancelled; not if it is made in a node that is
-        cancelled already. It must be quick and must not wait. If the stack is too deep for it, the event loop calls it
-        again."""
+        """Called when this node or a node above it is cancelled; not if the node above was cancelled before this node
+        was created. It must be quick and must not wait. On RecursionError the event loop calls it once more."""
         self.pair: Pair | None = None
-        """The scopes of its run."""
+        """The scopes of its run; None while nothing runs in it."""
         if parent is None:
             self._scopes = scopes or Scopes()
         else:
             if parent.closed:
                 raise RuntimeError(f"{parent.label} has ended")
             self._scopes = parent._scopes
-            # What is made in a cancelled node is cancelled from the beginning.
+            # A child of a cancelled node is cancelled from the beginning.
             self.cause = parent.cause
             if parent.children is None:
                 parent.children = {}
@@ -77,14 +74,14 @@ class Node:
         return f"<Node {self.label} {state}>"
 
     def child(self, label: str) -> Node:
-        """A new node inside this one. Raises RuntimeError if this one is closed."""
+        """A new child node. Raises RuntimeError if this node is closed."""
         return Node(self, label)
 
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
-        """Execute `body(*args)` in this node's scope: what it returned, or `NOTHING`; and what it raised, or None.
+        """Execute `body(*args)` in this node's scope. Returns its value or `NOTHING`, and its exception or None.
 
-        A body that was cancelled before it began is not executed. A body that was cancelled and gave in to it has
-        neither value nor error. Nothing is ever raised from here, so that the caller can always answer.
+        A body that was cancelled before it began is not executed. A body that was cancelled and let the cancellation
+        through has neither value nor exception. This method never raises, so that the caller can always respond.
         """
         make = self._scopes.make
         try:
@@ -94,34 +91,37 @@ class Node:
                 try:
                     return await body(*args), None
                 except BaseException as error:
-                    # Whatever it raised has ended in here, so the scopes have nothing to swallow.
+                    # Exceptions of the body were caught inside, so the scopes have nothing to swallow.
                     return NOTHING, None if self.gave_in(error) else error
                 finally:
                     self.pair = None
         except BaseException as error:
-            # The body has left a scope open.
+            # The body left a cancel scope open, so leaving ours failed.
             return NOTHING, error
         return NOTHING, None
 
     def enter(self, pair: Pair) -> bool:
-        """Whether this node may run, and does so in these scopes from now on: until they are taken from it, by setting
-        `pair` to None. The task has entered them: scopes of its own are a third of the cost of a request. Other nodes
-        may run in them as well, one within the other: a cancel of any of them reaches what runs in the scopes."""
+        """Let this node run in scopes that the task has entered already, until `pair` is set to None. False if the node
+        is cancelled or closed.
+
+        Shared scopes save a third of the cost of a request. Nested nodes may share a pair: a cancel of any of them
+        cancels the scopes."""
         if self.cause is not None or self.closed:
             return False
         self.pair = pair
         return True
 
     def gave_in(self, error: BaseException) -> bool:
-        """Whether this node was cancelled, and what runs in it has raised `error` for that alone."""
+        """Whether this node was cancelled and `error` is that cancellation and nothing else."""
         return self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
 
     def cancel(self, cause: Cause) -> bool:
-        """End this node and all that is nested in it. False if it is closed or was cancelled: the first cause stands.
+        """Cancel this node and all nodes below it. False if it is closed or was cancelled before: the first cause
+        stands.
 
-        Each has its cause when this returns. Where hundreds are nested in this one, or the caller has almost no stack
-        left, scopes are cancelled a moment later, by the event loop. Raises RuntimeError in a thread that is not the
-        event loop's, and RecursionError where no stack is left; nothing is cancelled then.
+        All nodes have their cause when this returns. With hundreds of nodes, or almost no stack left, the event loop
+        cancels their scopes a moment later. Raises RuntimeError outside of the event loop's thread, and RecursionError
+        without any stack left; nothing is cancelled then.
         """
         if self.closed or self.cause is not None:
             return False
@@ -133,7 +133,7 @@ class Node:
         if not at_once:
             scopes.soon(self._act, fresh)
         self.cause = cause
-        # Each node right before what is nested in it.
+        # Depth first: each node before its children.
         left: list[Node] = [self]
         while left:
             node = left.pop()
@@ -147,7 +147,7 @@ class Node:
         return True
 
     def finish_cancels(self) -> None:
-        """Do at once what is left to do of cancels in the tree of this node."""
+        """Carry out pending cancels of this tree now."""
         self._scopes.finish()
 
     def _act(self, fresh: list[Node]) -> None:
@@ -157,9 +157,9 @@ class Node:
             self._scopes.go_through(self._acting(fresh))
 
     def _acting(self, fresh: list[Node]) -> Iterator[None]:
-        """Cancel the scopes of `fresh`. With pauses, for what is cancelled ends in the next round of the loop."""
-        # What runs in a node is cancelled with all that is nested in it, so that it does not go on because of the end
-        # of that. In a node where nothing runs, one child can be cancelled after the other.
+        """Cancel the scopes of `fresh`, with pauses in which cancelled tasks can end."""
+        # A running node is cancelled together with its children: it must not see a child end and continue. In a node
+        # where nothing runs, the children are independent and can be cancelled in portions.
         in_one_go = self.pair is not None
         portion: list[Node] = []
         for node in fresh:
@@ -171,9 +171,8 @@ class Node:
         self._cancel_scopes(portion)
 
     def _cancel_scopes(self, nodes: list[Node]) -> None:
-        """Cancel the scopes of nodes that were cancelled, and call their callbacks."""
-        # Innermost first. Most scopes lie within one another, but a node may run in a task that its parent did not
-        # start.
+        """Cancel the scopes of cancelled nodes, and call their callbacks."""
+        # Innermost first, since most scopes are nested. A node may also run in a task that its parent did not start.
         for node in reversed(nodes):
             if node.pair is not None and not node.pair.cancelled:
                 self._scopes.cancel(node.pair)
@@ -182,7 +181,7 @@ class Node:
 
     def _was_cancelled(self, again: bool) -> None:
         try:
-            # One callback may have closed the node of another, which then has none.
+            # An earlier callback may have closed this node and removed its callback.
             if self.on_cancel is not None:
                 self.on_cancel(self)
         except Exception as error:
@@ -192,10 +191,10 @@ class Node:
                 logger.exception("a callback for the cancel of %s failed", self.label)
 
     def stop_cancelling(self) -> None:
-        """Leave alone what was cancelled, here and in all that is nested, and has not ended: it is not cancelled any
-        more.
+        """Deliver no more cancels to the tasks of this node and of the nodes below it.
 
-        Its caller waits no more from now on. Without this it could take all of the processor by refusing to end.
+        For work that ignores its cancel: the repeated delivery could take all of the CPU. No caller waits for it any
+        more.
         """
         if self.cause is not None and self.pair is not None:
             stop_cancelling_in(self.pair.inner)
@@ -203,24 +202,23 @@ class Node:
             child.stop_cancelling()
 
     def end_children(self) -> None:
-        """Cancel what is nested in this one and has not ended."""
+        """Cancel the child nodes that have not ended."""
         for child in list(self.children or ()):
             child.cancel(Cause.FINISHED)
 
     def close(self) -> None:
-        """The work is over. What still runs in it, or is nested in it, is cancelled; the node leaves the tree.
-        Idempotent."""
+        """End the node: cancel what still runs in it or below it, and take it out of the tree. Idempotent."""
         if self.pair is not None:
             self.cancel(Cause.FINISHED)
         if self.children:
             self.end_children()
         self.closed: bool = True
-        # Its owner's method, as a rule: a circle that would be left to the garbage collector.
+        # Usually a bound method of the owner: without this, a reference cycle.
         self.on_cancel = None
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.pop(self, None)
 
     @property
     def size(self) -> int:
-        """How many nodes are nested in this one, at any depth."""
+        """The number of nodes below this one, at any depth."""
         return sum(1 + child.size for child in self.children or ())

@@ -1,4 +1,4 @@
-"""Bytes to messages and back, and which requests are not answered yet.
+"""JSON-RPC 2.0 on the wire: bytes to messages and back, and the in-flight requests.
 
-Pure: no event loop, no I/O, no types of ACP. `Endpoint` is the one door; the other modules are its parts.
+Pure: no event loop, no I/O, no types of ACP. `Endpoint` is the public face; the other modules are its parts.
 """

@@ -1,7 +1,7 @@
-"""The answer of a batch: one array, written when its last place is filled (JSON-RPC 2.0, section 6).
+"""The response to a batch: one array, written when its last response is there (JSON-RPC 2.0, section 6).
 
-Places are tracked by position and not by id, so duplicate ids cannot strand a sibling. Batches are accepted here, never
-sent. What the unfinished batches of a connection hold together is counted; the endpoint keeps it within its bound.
+Responses are placed by position and not by id, so duplicate ids cannot leave a response without a place. Batches are
+received and never sent. The bytes of all unfinished batches of a connection are counted, and bounded by the endpoint.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from dataclasses import dataclass
 from typing import Final
 
 BATCH_LIMIT: Final = 1000
-"""The most members of one batch: each of them, even a single digit, may cost an answer of a hundred bytes."""
+"""Members of one batch. Each member, even a single digit, can cost a response of a hundred bytes."""
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""The default of how much the answers in unfinished batches may take together, in bytes."""
+"""The default bound for the responses of all unfinished batches, in bytes."""
 
 _PLACE: Final = 100
-"""Bytes that a place takes beside its answer."""
+"""Bytes that a place takes besides its response."""
 
 
 class Batches:
-    """The unfinished batches of one connection. `limit`: the bytes that their answers may take together."""
+    """The unfinished batches of one connection. `limit`: the bytes of all their responses."""
 
     __slots__ = ("_limit", "held")
 
     def __init__(self, limit: int = BATCH_BYTES) -> None:
         self._limit = limit
         self.held: int = 0
-        """Bytes that the places and answers of unfinished batches take."""
+        """Bytes of the places and responses of unfinished batches."""
 
     @property
     def full(self) -> bool:
-        """Whether no more answers can be held."""
+        """Whether the limit is reached."""
         return self.held >= self._limit
 
     def has_room(self, answer: bytes) -> bool:
-        """Whether `answer` can be held."""
+        """Whether `answer` fits below the limit."""
         return self.held + len(answer) <= self._limit
 
     def begin(self) -> Batch:
@@ -44,7 +44,7 @@ class Batches:
 
 
 class Batch:
-    """Collects the encoded answers of one received array, in the order of its members."""
+    """Collects the encoded responses to one received array, in the order of its members."""
 
     __slots__ = ("_answers", "_batches", "_held", "_open", "_sealed")
 
@@ -56,28 +56,28 @@ class Batch:
         self._sealed = False
 
     def add(self, answer: bytes) -> None:
-        """The next place, filled with an encoded answer (a line)."""
+        """Add a place with its response, an encoded line."""
         self._answers.append(answer)
         self._hold(_PLACE + len(answer))
 
     def open(self) -> Slot:
-        """The next place, which has to be filled, once, before the array can be written."""
+        """Add a place that must be filled exactly once before the array is written."""
         self._answers.append(b"")
         self._open += 1
         self._hold(_PLACE)
         return Slot(self, len(self._answers) - 1)
 
     def seal(self) -> bytes | None:
-        """No more members will come: the array, if all its places are filled by now and it has any."""
+        """End the batch. Returns the array if all places are filled and there is at least one."""
         self._sealed = True
         return self._array()
 
     def has_room(self, answer: bytes) -> bool:
-        """Whether `answer` can be held until the last place is filled; the answer that fills the last one can."""
+        """Whether `answer` fits below the limit. The last response of a batch always fits: it completes the array."""
         return (self._sealed and self._open == 1) or self._batches.has_room(answer)
 
     def fill(self, position: int, answer: bytes) -> bytes | None:
-        """Put an encoded answer (a line) in its place: the whole array, if it was the last one."""
+        """Fill a place with an encoded line. Returns the whole array if it was the last place."""
         self._answers[position] = answer
         self._open -= 1
         self._hold(len(answer))

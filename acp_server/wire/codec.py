@@ -1,6 +1,6 @@
-"""JSON text to values and back. The only module that imports orjson.
+"""JSON decoding and encoding. The only module that imports orjson.
 
-It does not know what a message is. What comes out of `encode` is always one line of valid UTF-8 JSON.
+It knows no messages. `encode` always returns one line of valid UTF-8 JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HALVES = re.compile(
     rb"(?<!\\)((?:\\\\)*+)"
     rb"(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-"""Two halves that pair, or one half."""
+"""An escaped surrogate pair, or a lone escaped surrogate."""
 
 _ID = re.compile(rb'\{"jsonrpc":"2\.0","id":"(?:[^"\\]|\\.)*+"')
 
@@ -34,31 +34,31 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 _A_LINE = _OPTIONS | orjson.OPT_APPEND_NEWLINE
 
 _LARGE = 64 * 1024
-"""Bytes from which on a line is not copied: that takes as long as writing it did."""
+"""Bytes above which a line is not copied, since the copy takes as long as the encoding."""
 
 
 class DecodeError(ValueError):
-    """The bytes are not JSON in UTF-8. The text is for the log; it may quote the input."""
+    """The bytes are not UTF-8 JSON. The message is for the log only, since it may quote the input."""
 
 
 def decode(text: bytes | bytearray) -> Any:
-    """The value of one JSON text. An integer beyond 64 bits becomes a float, as it does in JavaScript.
+    """Decode one JSON text. An integer beyond 64 bits becomes a float, as in JavaScript.
 
-    Raises `DecodeError` for anything else: bad UTF-8, NaN, a number that no float can hold, nesting beyond what the
-    parser takes, a torn text.
+    Raises DecodeError for invalid UTF-8, NaN, a number beyond the range of floats, nesting beyond the parser's limit,
+    and truncated text.
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        # A flood of such lines is to cost little: most of them need no second look.
+        # A flood of bad lines must be cheap: most of them need no second parser.
         if not text.startswith(_BOM) and _SURROGATE.search(text) is None:
             raise DecodeError(str(error)) from None
-    # What orjson does not read: a byte-order mark, and lone surrogates, which a JavaScript client writes when it cuts a
-    # text inside an emoji. All else has to be right in its eyes, for the standard library is laxer.
+    # orjson refuses a byte-order mark and lone surrogates, which a JavaScript client writes when it cuts a text inside
+    # an emoji. Everything else must pass orjson first, since the standard library accepts more than JSON.
     text = text.removeprefix(_BOM)
     try:
         orjson.loads(_SURROGATE.sub(rb"\\u003f", text))
-        # A call for each integer would take four times as long as all the rest.
+        # A Python call for each integer would make decoding five times as slow.
         parse_int = _integer if _LONG_NUMBER.search(text) else None
         return json.loads(text.decode(), parse_int=parse_int)
     except (ValueError, RecursionError) as error:
@@ -66,12 +66,12 @@ def decode(text: bytes | bytearray) -> Any:
 
 
 def mended(text: bytes) -> bytes:
-    """JSON whose texts have halves of surrogate pairs in them, which few parsers take, with U+FFFD in their place."""
+    """JSON with each lone surrogate replaced by U+FFFD, since few parsers accept lone surrogates."""
     return _HALVES.sub(_mended, text) if _SURROGATE.search(text) else text
 
 
 def sendable(line: bytes) -> bytes:
-    """A message for any parser: see `mended`. The id of an answer stays as it came, for its caller to know it."""
+    """`mended` for a message. The id of a response stays unchanged, so that its caller recognizes it."""
     head = _ID.match(line)
     start = head.end() if head else 0
     return line[:start] + mended(line[start:])
@@ -82,8 +82,8 @@ def _mended(escape: re.Match[bytes]) -> bytes:
 
 
 def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:
-    """Whether `value`, which is what `text` decodes to, has more objects and arrays in it `than` this."""
-    # Texts have brackets, too; but without these there is nothing to look for.
+    """Whether `value`, the decoded `text`, contains more objects and arrays `than` this."""
+    # Strings can contain brackets as well, so the count in the text is only an upper bound.
     if text.count(b"{") + text.count(b"[") <= than:
         return False
     count = 0
@@ -91,7 +91,7 @@ def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:
     while left and count <= than:
         each = left.pop()
         inside: Iterable[Any] = cast("dict[str, Any]", each).values() if isinstance(each, dict) else each
-        # No more of them than it takes: there may be millions.
+        # Stop at the limit: there may be millions.
         nested: list[Any] = list(islice(filter(_nests, inside), than - count + 1))
         count += len(nested)
         left += nested
@@ -103,45 +103,45 @@ def _nests(value: object) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """`value` as one line of JSON, newline included.
+    """Encode `value` as one line of JSON, with its newline.
 
-    Objects with a `to_wire()` method are written as what it returns, dataclasses by their fields, dates and UUIDs as
-    strings, enums as their values, keys that are numbers as strings. NaN and infinity become null, as they do in
-    JavaScript. Raises `EncodeError` for what JSON cannot express.
+    Objects with a `to_wire()` method are written as its result, dataclasses by their fields, dates and UUIDs as
+    strings, enums as their values, numeric keys as strings. NaN and infinity become null, as in JavaScript. Raises
+    EncodeError for a value that JSON cannot express.
     """
     try:
         line = orjson.dumps(value, _to_wire, _A_LINE)
         if not line.isascii():
             line = _one_line(line)
-        # The sum is a new object that is as large as it looks, where the library's own may hold pages for a few bytes.
+        # orjson's result may hold pages for a few bytes. The concatenation is a new object of exact size.
         return line if len(line) > _LARGE else line[:-1] + b"\n"
     except orjson.JSONEncodeError as error:
         refusal = error
-    # What the standard library can write and orjson cannot: lone surrogates, integers beyond 64 bits, deeper nesting.
+    # The standard library also writes lone surrogates, integers beyond 64 bits, and deeper nesting.
     try:
         text = json.dumps(value, default=_plain)
-        # Once more, for it writes NaN.
+        # Decoded and encoded again: the standard library writes NaN, which is not JSON.
         text = json.dumps(json.loads(text, parse_constant=_null), separators=(",", ":"))
     except Exception as error:
-        # Of a `to_wire()` whatsoever: nothing else may come out of here, or an answer would be lost.
+        # Any exception of an author's `to_wire()`: a caller that expects EncodeError alone would lose a response.
         raise EncodeError(str(refusal)) from error
     return text.encode("ascii") + b"\n"
 
 
 def encode_fragment(text: str) -> bytes:
-    """`text` as a JSON string, to be put into a line that is built by hand."""
+    """Encode `text` as a JSON string, for a line that is assembled from fragments."""
     try:
         line = orjson.dumps(text)
-        # As in `_one_line`, which each piece of text would otherwise call.
+        # The check of `_one_line` without the call, since this runs for each chunk of text.
         return line if b"\xe2" not in line else _one_line(line)
     except orjson.JSONEncodeError:
         return json.dumps(text).encode("ascii")
 
 
 def _one_line(text: bytes) -> bytes:
-    # The line and paragraph separators are legal in JSON, but node's readline, since version 24, ends a line there.
+    # U+2028 and U+2029 are legal in JSON, but readline of Node 24 and later ends a line at them.
     if b"\xe2" not in text:
-        # Most texts: one byte is found ten times faster than three.
+        # True for most texts; searching one byte is ten times faster than searching three.
         return text
     return text.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
 

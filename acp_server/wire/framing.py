@@ -1,8 +1,8 @@
-"""Cuts a byte stream into lines: one JSON text a line (ACP, Transports).
+"""Framing: splits a byte stream into lines, one JSON text each (ACP, Transports).
 
-It does so in two steps, since to cut a megabyte into lines at once would hold the caller. First it cuts blocks of whole
-lines, which costs next to nothing, then each block when its turn comes. It does not look inside the lines. A line over
-the limit is skipped without being kept in memory.
+It works in two steps, since splitting a megabyte into lines at once would block the event loop. The first step cuts
+blocks of whole lines, which is nearly free; the second splits a block into lines when the reader gets to it. A line
+over the limit is skipped without being buffered.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import Final, TypeAlias
 DEFAULT_LINE_LIMIT: Final = 32 * 1024 * 1024
 
 HEAD: Final = 1024
-"""Bytes of a line that cannot be read in which it is looked for whose it was."""
+"""Bytes of an unreadable line that are searched for its id and method."""
 
 _BLOCK: Final = 16 * 1024
-"""Bytes of a block, unless its last line makes it longer: cutting it into lines takes a millisecond at most."""
+"""Bytes of a block, plus the rest of its last line. Splitting it into lines takes at most a millisecond."""
 
 
 @dataclass(slots=True, frozen=True)
 class TooLong:
-    """Stands for a line over the limit. `head`: how it begins, up to 1 KiB, which may tell whose it was."""
+    """Replaces a line over the limit. `head`: its first bytes, up to 1 KiB, which may contain its id."""
 
     head: bytes
 
     def __len__(self) -> int:
-        """The bytes that are kept of it."""
+        """The number of bytes that are kept."""
         return len(self.head)
 
 
 Line: TypeAlias = bytes | bytearray | TooLong
 
 Block: TypeAlias = bytes | bytearray | TooLong
-"""Whole lines with their newlines, or (a bytearray) one line without."""
+"""Whole lines with their newlines; or, as a bytearray, one line without its newline."""
 
 
 class LineFramer:
-    """Bytes in, lines out, in any chunking.
+    """Takes bytes in any chunking and gives lines.
 
-    `limit`: the longest line in bytes, without its newline. A longer one comes out as `TooLong`, once, as soon as it is
-    known to be too long, and the rest of it is thrown away as it arrives.
+    `limit`: the longest line in bytes, without its newline. A longer line gives one `TooLong` as soon as it exceeds the
+    limit; the rest of the line is dropped as it arrives.
     """
 
     __slots__ = ("_at_once", "_held", "_limit", "_skipping")
@@ -53,17 +53,17 @@ class LineFramer:
 
     @property
     def held(self) -> int:
-        """How many bytes wait for the rest of their line."""
+        """The number of buffered bytes of an incomplete line."""
         return len(self._held)
 
     def feed(self, data: bytes) -> list[Line]:
-        """The lines that `data` completes, without blank ones."""
+        """The lines that `data` completes, without blank lines."""
         return [line for block in self.blocks(data) for line in lines_in(block)]
 
     def blocks(self, data: bytes) -> list[Block]:
-        """The same lines in blocks, for `lines_in`."""
+        """The lines that `data` completes, as blocks for `lines_in`."""
         if len(data) <= self._at_once and not self._held and not self._skipping and data.endswith(b"\n"):
-            # Nearly all that comes is this.
+            # The common case: whole lines, nothing buffered.
             return [data]
         blocks: list[Block] = []
         begin = 0
@@ -84,12 +84,12 @@ class LineFramer:
         return blocks
 
     def finish(self) -> bytearray | None:
-        """The last line, if the stream ended without a newline behind it."""
+        """The last line, if the stream ended without a final newline; None if it is blank or there was a newline."""
         line, self._held = self._held, bytearray()
         return line if line and not line.isspace() else None
 
     def _release(self, rest: bytes) -> bytearray | TooLong:
-        """The line whose beginning was held."""
+        """The line whose beginning was buffered."""
         line, self._held = self._held, bytearray()
         if len(line) + len(rest) > self._limit:
             return _too_long(line, rest)
@@ -107,13 +107,13 @@ class LineFramer:
             self._held += rest
 
     def _judge(self, block: bytes) -> list[Block]:
-        """Each line by itself, since one may be too long."""
+        """Split a block that is over the limit: a line in it may be too long."""
         lines = block.split(b"\n")
         return [_too_long(line) if len(line) > self._limit else line + b"\n" for line in lines[:-1]]
 
 
 def lines_in(block: Block) -> list[Line]:
-    """The lines of a block, without blank ones."""
+    """The lines of a block, without blank lines."""
     if type(block) is bytes:
         return list(filter(bytes.strip, block.split(b"\n")))
     return [] if isinstance(block, bytearray) and block.isspace() else [block]

@@ -1,6 +1,6 @@
-"""Which of our requests are not answered yet.
+"""The in-flight requests of this side, by id.
 
-It does no I/O and knows neither tasks nor frames; every change of state goes through one of its methods.
+It does no I/O and knows neither tasks nor frames. Each change of state goes through one of its methods.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class RequestState(StrEnum):
-    """What became of a request of ours."""
+    """The state of an outgoing request. WITHDRAWN: a `$/cancel_request` was sent; LOST: the connection ended."""
 
     NEW = "new"
     WAITING = "waiting"
@@ -28,7 +28,7 @@ _MOVES: dict[RequestState, frozenset[RequestState]] = {
 
 
 class OutgoingRequest:
-    """A request of ours. `wants_late_answer`: an answer that comes after the withdrawal is still of use."""
+    """An outgoing request. `wants_late_answer`: a late response, after the withdrawal, is still of use."""
 
     __slots__ = ("id", "method", "state", "wants_late_answer")
 
@@ -40,10 +40,10 @@ class OutgoingRequest:
 
 
 class Ledger:
-    """The requests that we have sent on one connection, and that are not answered yet.
+    """The in-flight requests of one connection.
 
-    `late_limit`: how many withdrawn requests of ours are remembered for the sake of a late answer. Beyond it the oldest
-    is forgotten, so that a peer that never answers cannot make the table grow without end.
+    `late_limit`: how many withdrawn requests are remembered for a late response. Beyond it the oldest is forgotten, so
+    that a peer that never responds cannot grow the table without bound.
     """
 
     __slots__ = ("_late_limit", "_outgoing", "_withdrawn", "next_id")
@@ -53,16 +53,16 @@ class Ledger:
         self._withdrawn: dict[int, OutgoingRequest] = {}
         self._late_limit = late_limit
         self.next_id: int = 0
-        """The id that the next request of ours gets. Ids are never used twice in the life of a connection."""
+        """The id of the next request. An id is never used twice on a connection."""
 
     def expect(self, request: OutgoingRequest) -> None:
-        """Expect an answer from the peer, to the id `next_id`. Each `request` is sent once."""
+        """Register a request under `next_id`. Each `request` is sent once."""
         self._move(request, RequestState.WAITING)
 
     def answered(self, id: object) -> tuple[OutgoingRequest, bool] | None:
-        """An answer for this id has arrived: the request, and whether it comes too late, because we had withdrawn it.
+        """Take the request that a response with this id belongs to, and whether the response is late.
 
-        None if the id means nothing (any more).
+        None for an unknown or forgotten id.
         """
         if type(id) is not int:
             return None
@@ -77,14 +77,14 @@ class Ledger:
         return request, late
 
     def withdraw(self, request: OutgoingRequest) -> bool:
-        """We no longer wait. False if there is nothing to withdraw, because the answer or the end came first."""
+        """Stop waiting for a response. False if the response or the end of the connection came first."""
         if request.state is not RequestState.WAITING:
             return False
         self._move(request, RequestState.WITHDRAWN)
         return True
 
     def lose_all(self) -> list[OutgoingRequest]:
-        """The peer is gone: those that still waited, in the order in which they were sent."""
+        """The connection ended: the requests that were in flight, in the order of sending."""
         waiting = list(self._outgoing.values())
         for request in [*waiting, *self._withdrawn.values()]:
             self._move(request, RequestState.LOST)
@@ -92,17 +92,17 @@ class Ledger:
 
     @property
     def outgoing(self) -> int:
-        """How many requests of ours are not answered yet."""
+        """The number of in-flight requests."""
         return len(self._outgoing)
 
     @property
     def withdrawn(self) -> int:
-        """How many answers we would still take note of, though no caller waits for them."""
+        """The number of withdrawn requests whose late response would still be used."""
         return len(self._withdrawn)
 
     def _move(self, request: OutgoingRequest, state: RequestState) -> None:
         if state not in _MOVES[request.state]:
-            raise AssertionError(f"a request of ours cannot go from {request.state.value} to {state.value}")
+            raise AssertionError(f"an outgoing request cannot go from {request.state.value} to {state.value}")
         request.state = state
         self._outgoing.pop(request.id, None)
         self._withdrawn.pop(request.id, None)

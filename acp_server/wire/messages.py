@@ -1,7 +1,7 @@
-"""The four things a JSON value on the wire can be: request, notification, response, or none of them.
+"""The kinds of message that a JSON value can be: request, notification, response, or invalid.
 
-`classify` decides by JSON-RPC 2.0 (sections 4 to 6). It does not know which ids are in flight
-(`state_machine`), and nothing of ACP's methods.
+`classify` follows JSON-RPC 2.0, sections 4 to 6. It knows neither the in-flight ids (`state_machine`) nor the methods
+of ACP.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from acp_server.wire.batch import Slot
 
 RequestId: TypeAlias = int | str | None
-"""An id as ACP v1 has it: a 64-bit integer, a string, or null."""
+"""An id of ACP version 1: a 64-bit integer, a string, or null."""
 
 Params: TypeAlias = dict[str, Any] | list[Any]
 
 ID_LIMIT: Final = 16 * 1024
-"""The most characters of an id that is a string: it is kept, and repeated, for as long as its request lasts."""
+"""Characters of a string id. The id is kept while its request is in flight, and repeated in its response."""
 
 _BAD_ID: Final = "Invalid request: id must be a 64-bit integer, a string or null"
 _LONG_ID: Final = f"Invalid request: id is longer than {ID_LIMIT} characters"
@@ -33,22 +33,22 @@ _PARAMS: Final = frozenset[object]({dict, list, type(None)})
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A call that gets exactly one answer. It is told from others by its identity: ids come round again."""
+    """A call that gets exactly one response. Requests compare by identity, since a peer may reuse an id."""
 
     id: RequestId
     method: str
     params: Params | None
     slot: Slot | None = None
-    """The place in a batch that the answer fills, or None for a message of its own."""
+    """The place in a batch that the response fills; None for a request outside of a batch."""
     size: int = 0
-    """Bytes that it took on the wire; a member of a batch has its share."""
+    """Bytes of its line; for a member of a batch its share of the line."""
     call: Any = None
-    """What answers it, until it is answered. Its owner sets it and takes it back."""
+    """The object that answers it, while it is in flight. Its owner sets and clears it."""
 
 
 @dataclass(slots=True, eq=False)
 class Notification:
-    """A call that is never answered, whatever becomes of it."""
+    """A call without a response."""
 
     method: str
     params: Params | None
@@ -58,7 +58,7 @@ class Notification:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """An answer to one of our requests. `error` is the error object; `malformed` says why it is neither."""
+    """A response to an outgoing request. `error` is the error object; `malformed` says why it is not valid."""
 
     id: Any
     result: Any = None
@@ -68,19 +68,19 @@ class Response:
 
 @dataclass(slots=True, eq=False)
 class Invalid:
-    """A message that cannot be acted on, but must be answered with an error."""
+    """An invalid message that must be answered with an error."""
 
     code: int
     message: str
     id: RequestId = None
     data: Any = None
     notification: Notification | None = None
-    """What it was to be, if its beginning tells that; without parameters."""
+    """The notification that it seems to be by its first members, without parameters."""
 
 
 @dataclass(slots=True, eq=False)
 class Ignored:
-    """A message that cannot be acted on and must not be answered either. `notification`: if it would have been one."""
+    """An invalid message that must not be answered. `notification`: the notification that it seems to be."""
 
     reason: str
     notification: Notification | None = None
@@ -90,20 +90,20 @@ Message: TypeAlias = Request | Notification | Response | Invalid | Ignored
 
 
 def is_request_id(value: Any) -> bool:
-    """Whether a decoded value may be an id. `type` and not `isinstance`: True is an int to Python, but not to JSON."""
+    """Whether a decoded value is a valid id. `type` and not `isinstance`, since bool is a subclass of int."""
     if type(value) is int:
         return -(2**63) <= value < 2**63
     return value is None or (type(value) is str and len(value) <= ID_LIMIT)
 
 
 def classify(value: Any) -> Message:
-    """Which message a decoded JSON value is. Arrays are batches and are taken apart before they come here."""
+    """Classify a decoded JSON value. Batches are taken apart before."""
     message: dict[str, Any] = value
     if type(message) is not dict:
         return Invalid(INVALID_REQUEST, "Invalid request: expected an object")
     method = message.get("method")
     if type(method) is str and message.get("jsonrpc") == "2.0" and type(params := message.get("params")) in _PARAMS:
-        # Nearly all that comes is this; what is wrong with anything else is found out below.
+        # The common cases. What is wrong with any other value is found out in `_invalid`.
         if "id" not in message:
             return Notification(method, params)
         id = message["id"]
@@ -113,7 +113,7 @@ def classify(value: Any) -> Message:
 
 
 def _invalid(message: dict[str, Any]) -> Message:
-    """What is neither a request nor a notification."""
+    """Classify a value that is not a valid request or notification."""
     if "method" not in message:
         if "id" in message or "result" in message or "error" in message:
             return _response(message)
@@ -131,7 +131,7 @@ def _invalid(message: dict[str, Any]) -> Message:
 
 
 def _response(message: dict[str, Any]) -> Response:
-    # A member that is null next to its real counterpart is JSON-RPC 1.0 speaking, and its meaning is clear.
+    # JSON-RPC 1.0 sends both members, one of them null. The meaning is clear, so it is accepted.
     id = message.get("id")
     error = message.get("error")
     result = message.get("result")
@@ -158,8 +158,8 @@ _MEMBER = re.compile(_KEY + rb'\s*("[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,18}|null)\s*
 
 
 def classify_head(head: bytes | bytearray, problem: str) -> Response | Invalid:
-    """From the beginning of a line: a malformed response; or an invalid message, with its id if that is early enough to
-    be seen."""
+    """Classify an unreadable line by its first bytes: a malformed response, or an invalid message, with the id if the
+    id is among these bytes."""
     members, following = _members(head)
     id = members.get("id")
     if "method" not in members and following in (b"result", b"error"):
@@ -172,7 +172,7 @@ def classify_head(head: bytes | bytearray, problem: str) -> Response | Invalid:
 
 
 def _members(line: bytes | bytearray) -> tuple[dict[str, Any], bytes | None]:
-    """The leading members of an object that are plain ASCII strings, integers or null; the key of the one behind."""
+    """The leading members of an object with plain ASCII strings, integers or null, and the key of the next member."""
     members: dict[str, Any] = {}
     opening = _OPENING.match(line)
     if opening is None:

@@ -1,6 +1,6 @@
 """One side of a JSON-RPC connection as a state machine: bytes in, events and bytes out.
 
-It joins framing, codec, ledger and batches. It runs nothing and waits for nothing: `acp_server.peer` does.
+It joins framing, codec, ledger and batches. It performs no I/O and runs no handlers: `acp_server.peer` does.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from acp_server.wire.messages import (
 CANCEL_METHOD: Final = "$/cancel_request"
 
 _LONGEST_CANCEL: Final = 128 * 1024
-"""Bytes of a cancel that is applied ahead of its turn; one with the longest id is shorter."""
+"""Bytes of a `$/cancel_request` that may overtake other lines. A cancel with the longest id is shorter."""
 
 MOST_NESTED: Final = 100_000
-"""Objects and arrays in one line. To hold them against a schema takes some 3 us for each."""
+"""Objects and arrays in one line. Validating them against a schema takes some 3 us each."""
 
 _NO_BATCHES: Final = "Invalid request: batches are not supported"
 _NO_NULL: Final = "Invalid request: id must be a 64-bit integer or a string"
@@ -44,7 +44,7 @@ _FULL: Final = {"limit": "batches"}
 
 @dataclass(slots=True, eq=False)
 class Answered:
-    """The answer to a request of ours. `late`: it had been withdrawn, so no caller waits for it."""
+    """The response to an outgoing request. `late`: the request was withdrawn, and no caller waits for it."""
 
     request: OutgoingRequest
     response: Response
@@ -53,9 +53,11 @@ class Answered:
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """Bytes to be written now that answer no request: an error for a message that could not be acted on, or the array
-    of a batch that holds such errors. `reason`: more about it, for the log; it may quote what the peer sent. `names`:
-    whether the peer can tell by it which of its messages is meant."""
+    """Bytes to write now: the error for an invalid message, or the array of a batch with such errors.
+
+    `reason`: the cause, for the log only, since it may quote the peer's input. `names`: whether the error has an id by
+    which the peer knows its message.
+    """
 
     frame: bytes
     reason: Exception | None = None
@@ -64,8 +66,8 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Dropped:
-    """Something that was not acted on, for the log. `notification`: if it was one with too much in it, or one
-    without parameters, which could not be read."""
+    """A message that was dropped, for the log. `notification`: the notification that it was, if its line had too much
+    in it or could not be read."""
 
     reason: str
     notification: Notification | None = None
@@ -75,11 +77,11 @@ Event: TypeAlias = Request | Notification | Answered | Outgoing | Dropped
 
 
 class Endpoint:
-    """The protocol state of one connection (JSON-RPC 2.0, and ACP's `$/cancel_request`).
+    """The protocol state of one connection (JSON-RPC 2.0, and `$/cancel_request` of ACP).
 
-    `line_limit`: the longest accepted message in bytes. `batch_bytes`: how much the answers in unfinished batches may
-    take together; beyond it the requests of a new batch are refused with -32603, which also replaces an answer without
-    room.
+    `line_limit`: the longest accepted line in bytes. `batch_bytes`: the bound for the responses of all unfinished
+    batches. At the bound the requests of a new batch are refused with -32603, which also replaces a response that does
+    not fit.
     """
 
     __slots__ = ("_batches", "_framer", "_line_limit", "blocks", "incoming", "ledger", "strict")
@@ -90,30 +92,30 @@ class Endpoint:
         self._line_limit = line_limit
         self.ledger: Ledger = Ledger()
         self.incoming: Final[dict[RequestId, Request]] = {}
-        """The requests of the peer that are not answered yet, by their ids. Types count: 7 is not "7"."""
+        """The in-flight requests of the peer, by id. The ids 7 and "7" differ."""
         self.blocks: Final = self._framer.blocks
-        """The lines that the bytes it is given complete, in blocks (see `acp_server.wire.framing.lines_in`), for
-        a caller that takes the events of one line at a time with `events`."""
+        """Splits received bytes into blocks of lines (see `acp_server.wire.framing.lines_in`), for a caller that
+        processes one line at a time with `events`."""
         self.strict: bool = False
-        """Whether batches and the id null are refused, as ACP v2 wants it."""
+        """Whether batches and the id null are refused, as in ACP version 2."""
 
-    # -- what arrives
+    # -- receiving
 
     def receive(self, data: bytes) -> Iterator[Event]:
-        """The events in `data`. Each is registered before it comes out, so that a cancel right behind its
-        request finds it."""
+        """The events in `data`. Each request is registered before it is yielded, so that a cancel right behind it finds
+        it."""
         for line in self._framer.feed(data):
             yield from self.events(line)
 
     def receive_eof(self) -> Iterator[Event]:
-        """The events in what was left without a newline when the input ended."""
+        """The events in the last line at the end of input, if it has no newline."""
         if line := self._framer.finish():
             yield from self.events(line)
 
     def cancels_in(self, lines: Iterable[Line]) -> Iterator[Notification]:
-        """The notifications in lines whose turn has not come, if they have "cancel" in them; neither batches nor lines
-        over 128 KiB are looked into."""
-        # There may be thousands: one look at each, and no more.
+        """The notifications with "cancel" among lines that are still queued. Batches and lines over 128 KiB are left
+        out."""
+        # Thousands of lines may be queued: each is decoded at most once here.
         for line in [line for line in lines if may_cancel(line) and len(line) <= _LONGEST_CANCEL]:
             try:
                 message = classify(codec.decode(line))
@@ -143,7 +145,7 @@ class Endpoint:
                 return (self._event(Invalid(INVALID_REQUEST, _NO_BATCHES)),)
             return self._batch(cast("list[Any]", value), len(line), read)
         message = read(value)
-        # Nearly all that comes is one of these three. They may come by the ten thousand, so they take no step more.
+        # The three common kinds, without a further call.
         if type(message) is Notification or (
             type(message) is Request
             and message.id is not None
@@ -200,32 +202,32 @@ class Endpoint:
         error: dict[str, Any] = {"code": message.code, "message": message.message}
         if message.data is not None:
             error["data"] = message.data
-        # An id in flight belongs to the answer of another request: echoing it here would resolve the wrong call.
+        # The response to the in-flight request will have this id. Echoing it here would resolve the wrong call.
         id = None if message.id in self.incoming else message.id
         return Outgoing(_error_frame(id, error))
 
     def _response(self, response: Response) -> Event:
         found = self.ledger.answered(response.id)
         if found is None:
-            return Dropped(f"a response to no request of ours, id {reprlib.repr(response.id)}")
+            return Dropped(f"a response without a request, id {reprlib.repr(response.id)}")
         request, late = found
         return Answered(request, response, late)
 
-    # -- what leaves
+    # -- sending
 
     def answer(self, request: Request, result: Any) -> bytes | None:
-        """Answer with a result; see `_complete`. Raises `EncodeError` if JSON cannot express
-        it; then the request stays pending."""
+        """The frame of a result, see `_complete`. Raises EncodeError if JSON cannot express it; the request stays in
+        flight then."""
         return self._complete(request, codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
 
     def refuse(self, request: Request, error: RpcError) -> bytes | None:
-        """Answer with an error; see `_complete`. Error data that JSON cannot express is left out."""
+        """The frame of an error, see `_complete`. Error data that JSON cannot express is left out."""
         return self._complete(request, _error_frame(request.id, error.to_wire()))
 
     def request(self, request: OutgoingRequest, params: Any) -> bytes:
-        """The frame of a request of ours, from now on expected to be answered. Raises `EncodeError`, and nothing
-        changed."""
-        # Encoded with the id it will get: a request that cannot be encoded must not be waited for.
+        """The frame of an outgoing request, which is in flight from now on. Raises EncodeError and changes nothing
+        then."""
+        # Encoded before it is registered: a request that cannot be encoded must not be waited for.
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": self.ledger.next_id, "method": request.method}
         if params is not None:
             message["params"] = params
@@ -234,21 +236,21 @@ class Endpoint:
         return frame
 
     def withdraw(self, request: OutgoingRequest) -> bytes | None:
-        """The `$/cancel_request` for a request of ours, or None if it is answered, so there is nothing to cancel."""
+        """The `$/cancel_request` for an outgoing request; None if the request is not in flight any more."""
         if not self.ledger.withdraw(request):
             return None
         return self.notify(CANCEL_METHOD, {"requestId": request.id})
 
     def notify(self, method: str, params: Any) -> bytes:
-        """The frame of a notification. Raises `EncodeError`."""
+        """The frame of a notification. Raises EncodeError."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
         return codec.encode(message)
 
     def _complete(self, request: Request, frame: bytes) -> bytes | None:
-        """Note the answer, then hand out what is to be written: None if there was one before, or if the batch that the
-        request came in still waits for others."""
+        """Take the request out of flight and return the bytes to write. None if it was answered before, or if its batch
+        still waits for other responses."""
         if self.incoming.get(request.id) is not request:
             return None
         del self.incoming[request.id]
@@ -261,7 +263,7 @@ class Endpoint:
 
 
 def _too_much(value: Any) -> Message:
-    """What a value is that is in a line with too much in it: its kind and its id are all that counts."""
+    """Classify a value of a line with too many objects, by its kind and id alone."""
     problem = f"more than {MOST_NESTED} objects and arrays"
     message = classify(value)
     if isinstance(message, Notification):
@@ -274,30 +276,30 @@ def _too_much(value: Any) -> Message:
 
 
 def may_count(block: Block) -> bool:
-    """Whether a line or a block of lines may have more in it than errors that name nothing. Each request, notification
-    and response has one of these texts, unless it is written with escapes."""
+    """Whether a line or block may contain a request, notification or response. Each of these has one of the searched
+    texts, unless it is written with escapes. Other lines give only errors without an id."""
     return isinstance(block, TooLong) or b'"jsonrpc"' in block or b'"id"' in block or b"\\" in block
 
 
 def refused_in_a_row(count: int) -> Outgoing:
-    """The one answer to so many lines without a message."""
+    """One error for many lines in a row without a message."""
     message = f"Invalid request: {count} lines in a row hold nothing that can be acted on"
     return Outgoing(_error_frame(None, {"code": INVALID_REQUEST, "message": message, "data": {"lines": count}}))
 
 
 def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:
-    """Whether a line or a block of lines may have a cancel in it."""
+    """Whether a line or block may contain a cancel."""
     return not isinstance(block, TooLong) and b"cancel" in block
 
 
 def only_cancels(block: Block) -> bool:
-    """Whether each of its lines looks like a cancel, so that nothing else is before any of them."""
+    """Whether each line looks like a cancel, so that none of them overtakes another message."""
     return may_cancel(block) and block.count(b"cancel") >= block.count(b"\n")
 
 
 @lru_cache(maxsize=32)
 def _plain_error_frame(code: int, message: str) -> bytes:
-    # The messages are a handful of constants: one frame serves any number of bad lines.
+    # The messages are a few constants, so one frame serves any number of bad lines.
     return _error_frame(None, {"code": code, "message": message})
 
 

@@ -215,7 +215,7 @@ async def test_closing_is_bounded_and_reports_who_was_left_behind(
             peer.send_eof()
         await connection.wait_closed()
         assert connection.leaked == 1
-        assert "left behind" in caplog.text
+        assert "abandoned" in caplog.text
         assert await peer.answer(1) == CANCELLED
         await _rest(stubborn)
         assert await _steps_of_the_loop(anyio_backend_name, 0.1) < 20

@@ -173,11 +173,11 @@ async def test_a_frame_that_is_put_while_the_writer_ends_is_thrown_away(caplog: 
 @ON_ASYNCIO
 async def test_what_is_put_while_it_is_held_is_written_on_its_release() -> None:
     async with idle() as (pipe, writer):
-        held = writer.hold()
+        corked = writer.cork()
         writer.put(b"a\n")
         writer.put(b"b\n")
         assert pipe.at_once == []
-        writer.release(held)
+        writer.uncork(corked)
         assert pipe.at_once == [b"a\nb\n"]
 
 
@@ -185,7 +185,7 @@ async def test_what_is_put_while_it_is_held_is_written_on_its_release() -> None:
 async def test_what_was_to_be_written_soon_is_not_held_up_by_an_empty_release() -> None:
     async with idle() as (pipe, writer):
         writer.put(b"a\n")
-        writer.release(writer.hold())
+        writer.uncork(writer.cork())
         writer.put(b"b\n")
         await anyio.wait_all_tasks_blocked()
     assert b"".join(pipe.at_once + pipe.sent) == b"a\nb\n"
@@ -198,9 +198,9 @@ async def test_a_writer_whose_stream_has_to_wait_writes_what_was_held_too() -> N
         async with anyio.create_task_group() as group:
             group.start_soon(writer.run)
             await anyio.wait_all_tasks_blocked()
-            held = writer.hold()
+            corked = writer.cork()
             writer.put(b"a\n")
-            writer.release(held)
+            writer.uncork(corked)
             await until(lambda: not writer.size)
             writer.close()
     assert b"".join(pipe.sent) == b"a\n"

@@ -35,7 +35,9 @@ class Storm:
         self._random = Random(seed)
         self._world = World(backend, seed)
         self._backend = backend
-        self._second = SECOND_PROMPTS[seed % 3]
+        # On version 1 the storm's own prompts are refused while a turn runs, as they are by default.
+        second = SECOND_PROMPTS[seed % 3]
+        self._second = None if version == 1 and second == "hold" else second
         self._journal = Journal(self._world.now)
         self._client = RawClient(self._journal, lambda asked: self._asked(asked))
         planner = Planner(self._random, LIMITS.end_grace)

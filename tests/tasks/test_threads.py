@@ -93,9 +93,9 @@ async def test_it_may_have_the_loop_do_something_and_gets_what_comes_of_it() -> 
 
 
 async def test_nothing_can_be_done_in_the_loop_for_other_threads() -> None:
-    with pytest.raises(RuntimeError, match="not in a thread"):
+    with pytest.raises(RuntimeError, match="not in the worker thread"):
         await anyio.to_thread.run_sync(in_loop, anyio.lowlevel.checkpoint)
-    with pytest.raises(RuntimeError, match="not in a thread"):
+    with pytest.raises(RuntimeError, match="not in the worker thread"):
         in_loop(anyio.lowlevel.checkpoint)
 
 
@@ -223,6 +223,6 @@ async def test_what_then_fails_is_logged_and_ends_nothing(caplog: pytest.LogCapt
     await anyio.to_thread.run_sync(from_elsewhere)
     with anyio.fail_after(5):
         await heard.wait()
-    assert "what a thread had the event loop do has failed" in caplog.text
+    assert "a call from a thread into the event loop failed" in caplog.text
     with pytest.raises(ValueError, match="not today"):
         threads.soon(fail)
