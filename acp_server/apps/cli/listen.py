@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import anyio
 
+from acp_server.agent.ending import Children
 from acp_server.agent.serve import Servable
 from acp_server.errors import UsageError
 
@@ -93,6 +94,8 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         from acp_server.http.tls import server_context
 
         tls = server_context(listening.certificate, listening.key, listening.clients)
+    # What agents have started does not outlive the server.
+    Children().end_with_us()
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
     websocket = WebSocketLimits(message_bytes=limits.body, unfinished=Unfinished(limits.bodies))
