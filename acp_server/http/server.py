@@ -103,6 +103,9 @@ class Server:
     async def _serve(self, connection: HttpConnection) -> None:
         try:
             await connection.serve()
+        except Exception:
+            # Whatever a client sends ends its own connection alone.
+            logger.exception("serving a connection failed")
         finally:
             self._places.remove(connection)
             self._connections.discard(connection)

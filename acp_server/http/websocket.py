@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -35,10 +35,29 @@ _NORMAL: Final = 1000
 _GOING_AWAY: Final = 1001
 _ABNORMAL: Final = 1006
 _TOO_BIG: Final = 1009
+_TRY_AGAIN: Final = 1013
 _FAILED: Final = 1011
 _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _LAST_SECONDS: Final = 1.0
 """How long a client may take to confirm a close."""
+
+
+class Unfinished:
+    """What several WebSockets have sent of messages that are not whole yet: at most `most` bytes together. Where it is
+    more, the one with most of it is closed, and may come again."""
+
+    def __init__(self, most: int = 256 * 1024 * 1024) -> None:
+        self._most = most
+        self._held: dict[WebSocketExchange, int] = {}
+        self._total = 0
+
+    def set(self, exchange: WebSocketExchange, size: int) -> None:
+        """Note how much of a message one of them has sent."""
+        self._total += size - self._held.pop(exchange, 0)
+        if size:
+            self._held[exchange] = size
+        if self._total > self._most:
+            max(self._held, key=self._held.__getitem__).end(_TRY_AGAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,8 @@ class WebSocketLimits:
 
     message_bytes: int = 32 * 1024 * 1024
     """The longest message that is read, in however many frames."""
+    unfinished: Unfinished = field(default_factory=Unfinished)
+    """The bound of all WebSockets that have these limits."""
     ping_seconds: float = 20.0
     """Between two pings. A client that sends nothing for as long behind one is gone."""
 
@@ -90,23 +111,28 @@ class WebSocketExchange:
             await self._refuse(400)
             return
         try:
-            self._wire.initiate_upgrade_connection(self._request.headers.raw_items(), self._request.target)
+            # wsproto decodes the host, which may be any bytes. The application gets it as it is.
+            headers = [(name, b"-" if name == b"host" else value) for name, value in self._request.headers]
+            self._wire.initiate_upgrade_connection(headers, self._request.target)
             list(self._wire.events())
-        except (RemoteProtocolError, h11.LocalProtocolError) as error:
+        except (RemoteProtocolError, h11.LocalProtocolError, UnicodeError) as error:
             hint = error.event_hint if isinstance(error, RemoteProtocolError) else None
             await self._refuse(hint.status_code if isinstance(hint, RejectConnection) else 400)
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_alive)
-            await self._serve(app)
+            try:
+                await self._serve(app)
+            finally:
+                self._limits.unfinished.set(self, 0)
             group.cancel_scope.cancel()
         with anyio.move_on_after(_LAST_SECONDS):
             await self._stream.finish(_LAST_SECONDS)
 
-    def end(self) -> None:
-        """Tell the client that the server ends."""
+    def end(self, code: int = _GOING_AWAY) -> None:
+        """Tell the client that the server ends, or wants it to come again."""
         if not self._is_over:
-            self._over(_GOING_AWAY)
+            self._over(code)
             self._due.set()
             if self._reading is not None:
                 self._reading.cancel()
@@ -181,8 +207,10 @@ class WebSocketExchange:
             return None
         self._text += data
         if not event.message_finished:
+            self._limits.unfinished.set(self, len(self._text))
             return None
         whole, self._text = bytes(self._text), bytearray()
+        self._limits.unfinished.set(self, 0)
         kind = {"text": whole.decode()} if isinstance(event, TextMessage) else {"bytes": whole}
         return {"type": "websocket.receive", **kind}
 
@@ -198,7 +226,8 @@ class WebSocketExchange:
     def _over(self, code: int) -> None:
         self._is_over = True
         self._code = code
-        self._text.clear()
+        self._text = bytearray()
+        self._limits.unfinished.set(self, 0)
 
     # -- what goes
 

@@ -18,7 +18,7 @@ from acp_server.http.asgi import Headers, Receive, Send, while_connected
 from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
 from acp_server.remote.connections import AgentOf, Connections, Full, new_id
-from acp_server.remote.guard import Authenticate, Guard, Refused, Scope, header
+from acp_server.remote.guard import AGAIN, Authenticate, Guard, Refused, Scope, header
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import Owners
 from acp_server.remote.ring import Gone, Reader, Taken
@@ -38,12 +38,13 @@ _EVENTS: Final[Headers] = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-_AGAIN: Final = ((b"retry-after", b"1"),)
 _SILENCE: Final = b":\n\n"
 _SLOW: Final = 64 * 1024
 """Bytes a second: a message that arrives as fast may take as long as it needs."""
 _LONGEST_ID: Final = 1024
 """Characters of a session's id in a header."""
+_LONGEST_NUMBER: Final = 64
+"""Characters of a message's number. Many of them are remembered."""
 
 
 class RemoteApp:
@@ -183,9 +184,10 @@ class _Exchange:
         connections = self._connections
         connection = HttpConnection(new_id(), self._principal, self._limits, connections.holdings, connections.release)
         try:
+            await connections.make_room()
             connections.open(connection)
         except Full:
-            raise Refused(503, "Too many connections", _AGAIN) from None
+            raise Refused(503, "Too many connections", AGAIN) from None
         is_given = False
         try:
             await self._hand_over(connection, message, line, reserved)
@@ -202,6 +204,8 @@ class _Exchange:
 
     async def _hand_over(self, connection: HttpConnection, message: Posted, line: bytes, reserved: _Reserved) -> None:
         number = header(self._scope, b"acp-message-id")
+        if number is not None and len(number) > _LONGEST_NUMBER:
+            raise Refused(400, "Bad Acp-Message-Id")
         if not connection.is_new(number):
             return
         is_handed_over = False
@@ -222,7 +226,7 @@ class _Exchange:
     async def _body(self, reserved: _Reserved) -> bytes:
         """The body as one line."""
         length = header(self._scope, b"content-length") or "0"
-        if not length.isdigit() or int(length) > self._limits.body:
+        if not _is_at_most(length, self._limits.body):
             raise Refused(413, "The message is too long")
         pieces: list[bytes] = []
         with anyio.move_on_after(self._limits.receive) as patience:
@@ -253,7 +257,7 @@ class _Exchange:
         try:
             reader = connection.read(self._session(), header(self._scope, b"last-event-id"))
         except Taken:
-            raise Refused(409, "The stream has a reader", _AGAIN) from None
+            raise Refused(409, "The stream has a reader", AGAIN) from None
         except Gone:
             raise Refused(409, "Messages of the stream are lost: open the session anew") from None
         except TooManyStreams:
@@ -311,7 +315,7 @@ class _Reserved:
         try:
             self._connections.reserve(size)
         except Full:
-            raise Refused(503, "Too many messages wait", _AGAIN) from None
+            raise Refused(503, "Too many messages wait", AGAIN) from None
         self.size += size
 
     def hand_over(self, line: bytes) -> bytes:
@@ -323,6 +327,11 @@ class _Reserved:
 
     def __exit__(self, *_error: object) -> None:
         self._connections.release(self.size)
+
+
+def _is_at_most(length: str, most: int) -> bool:
+    # Python makes no number of thousands of digits.
+    return length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= most
 
 
 def _message(line: bytes) -> Posted:

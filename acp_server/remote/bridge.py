@@ -6,6 +6,7 @@ is answered with an error that says why.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
@@ -54,13 +55,21 @@ class OpenRequests:
 
 class Bridge:
     """Between an `editor` and an `agent`. `longest`: bytes of a line of the editor's. `patience`: seconds that open
-    requests may take once the editor has said all."""
+    requests may take once the editor has said all. `unread` returns when the editor reads no more."""
 
-    def __init__(self, editor: Stream, agent: RemoteStream, longest: int, patience: float) -> None:
+    def __init__(
+        self,
+        editor: Stream,
+        agent: RemoteStream,
+        longest: int,
+        patience: float,
+        unread: Callable[[], Awaitable[None]] = anyio.sleep_forever,
+    ) -> None:
         self._editor = editor
         self._agent = agent
         self._lines = LineFramer(longest)
         self._patience = patience
+        self._unread = unread
         self._requests = OpenRequests()
         self._tasks = anyio.create_task_group()
         self._writing = anyio.Lock()
@@ -71,6 +80,7 @@ class Bridge:
         async with self._tasks:
             self._tasks.start_soon(self._from_agent, why)
             self._tasks.start_soon(self._from_editor)
+            self._tasks.start_soon(self._until_unread)
         return why[0] if why else None
 
     async def _from_editor(self) -> None:
@@ -82,6 +92,10 @@ class Bridge:
             return
         with anyio.move_on_after(self._patience):
             await self._requests.done()
+        self._tasks.cancel_scope.cancel()
+
+    async def _until_unread(self) -> None:
+        await self._unread()
         self._tasks.cancel_scope.cancel()
 
     async def _forward(self, data: bytes) -> None:

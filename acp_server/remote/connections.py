@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 
@@ -14,7 +15,7 @@ from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.remote.holders import HeldStream, Holders
-from acp_server.remote.kept import Keepable
+from acp_server.remote.kept import Arrival, Keepable
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
@@ -23,6 +24,10 @@ from acp_server.tasks.spawn import Spawner
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 AgentOf: TypeAlias = "Callable[[str | None], Servable]"
+
+
+_ROOM: Final = 10.0
+"""Seconds in which a connection that gives its place away is to end."""
 
 
 class Full(Exception):
@@ -44,8 +49,7 @@ class Connections:
         self._per_connection = per_connection
         self._open: dict[str, Keepable] = {}
         self._count = 0
-        self._arriving = 0
-        """WebSockets that have not said yet which connection they belong to."""
+        self._arriving: dict[Arrival, None] = {}
         self._bodies = 0
         self._spawner = Spawner(_crashed)
 
@@ -63,13 +67,32 @@ class Connections:
         self._bodies -= size
 
     @contextmanager
-    def arriving(self) -> Generator[None]:
+    def arriving(self, principal: str | None) -> Generator[Arrival]:
         """A place for a client that has not said yet what it wants."""
-        self._arriving += 1
+        self._arriving[arrival := Arrival(principal)] = None
         try:
-            yield
+            yield arrival
         finally:
-            self._arriving -= 1
+            del self._arriving[arrival]
+            arrival.closed.set()
+
+    async def make_room(self) -> None:
+        """Where all places are taken, a client that is not there gives way: of the principal who has
+        most of those, the client that was heard of least recently. Raises Full."""
+        if not self.is_full:
+            return
+        away = [each for each in (*self._arriving, *self._open.values()) if each.is_away]
+        if not away:
+            raise Full
+        numbers = Counter(each.principal for each in away)
+        most = max(numbers.values())
+        first = min((each for each in away if numbers[each.principal] == most), key=lambda each: each.since)
+        logger.info("all places are taken: a client that is not there gives way")
+        self.end(first)
+        with anyio.move_on_after(_ROOM):
+            await first.closed.wait()
+        if self.is_full:
+            raise Full
 
     def open(self, connection: Keepable) -> None:
         """Serve a new connection from now on. Raises Full."""
@@ -84,9 +107,10 @@ class Connections:
         connection = self._open.get(id)
         return connection if connection is not None and connection.principal == principal else None
 
-    def end(self, connection: Keepable) -> None:
+    def end(self, connection: Keepable | Arrival) -> None:
         """Take nothing more from a client."""
-        self._open.pop(connection.id, None)
+        if not isinstance(connection, Arrival):
+            self._open.pop(connection.id, None)
         connection.end()
 
     async def aclose(self) -> None:
@@ -98,7 +122,7 @@ class Connections:
     @property
     def is_full(self) -> bool:
         """Whether there is no place for another connection."""
-        return self._count + self._arriving >= self.limits.connections
+        return self._count + len(self._arriving) >= self.limits.connections
 
     async def _serve(self, connection: Keepable) -> None:
         principal = connection.principal

@@ -26,6 +26,8 @@ Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]
 _QUIET: Final = 60.0
 """Seconds between two lines of the log about the same thing."""
 
+AGAIN: Final = ((b"retry-after", b"1"),)
+"""Headers of a refusal that holds for a moment."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _ALLOWED: Final = b"content-type, accept, authorization, acp-connection-id, acp-session-id, last-event-id"

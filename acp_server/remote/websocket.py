@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from acp_server.http.asgi import ABORT, Message, Receive, Send
-from acp_server.remote.connections import Connections, new_id
+from acp_server.remote.connections import Connections, Full, new_id
 from acp_server.remote.cursors import read_resume, resume_failed, resumed, with_cursor
-from acp_server.remote.guard import Guard, Refused, Scope, header
+from acp_server.remote.guard import AGAIN, Guard, Refused, Scope, header
 from acp_server.remote.kept import Kept
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.ring import Gone, Holdings, Reader, Ring
@@ -32,6 +32,7 @@ _NO_CODE: Final = 1005
 _ABNORMAL: Final = 1006
 _REFUSED: Final = 1008
 _TRY_AGAIN: Final = 1013
+_NO_GOODBYES: Final = frozenset({_ABNORMAL, _TRY_AGAIN})
 _ENDING: Final = 10.0
 """Seconds that an agent may take to end whose host is cancelled."""
 
@@ -41,8 +42,11 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
     try:
         principal = await guard.admit(scope)
         named = header(scope, b"acp-connection-id")
-        if connections.is_full and (named is None or connections.find(named, principal) is None):
-            raise Refused(503, "Too many connections")
+        if named is None or connections.find(named, principal) is None:
+            await connections.make_room()
+    except Full:
+        await _refuse(scope, send, Refused(503, "Too many connections", AGAIN))
+        return
     except Refused as refused:
         await _refuse(scope, send, refused)
         return
@@ -52,10 +56,14 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
     if SUBPROTOCOL in scope.get("subprotocols", ()):
         accept["subprotocol"] = SUBPROTOCOL
     socket = Socket(receive, send, connections.limits.stall, scope.get("state", {}).get(ABORT))
+    found: bytes | _Place | None = None
     try:
-        with connections.arriving():
+        with connections.arriving(principal) as arrival:
             await send(accept)
-            found = await _first(socket, connections, principal)
+            with arrival.scope:
+                found = await _first(socket, connections, principal)
+            if arrival.scope.cancelled_caught:
+                await socket.aclose(_TRY_AGAIN)
     except (OSError, anyio.BrokenResourceError) as error:
         logger.info("a client has left before it was let in: %s", type(error).__name__)
         return
@@ -174,7 +182,7 @@ class Socket:
             if message["type"] != "websocket.receive":
                 code = message.get("code", _ABNORMAL)
                 # Servers name a line that broke in two ways, of which one can also be a goodbye without a code.
-                self.is_goodbye = code != _ABNORMAL and (code != _NO_CODE or "reason" in message)
+                self.is_goodbye = code not in _NO_GOODBYES and (code != _NO_CODE or "reason" in message)
                 self.over.set()
                 return b""
             text = message.get("text")  # Frames of bytes mean nothing.

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from acp_server.http.connection import HttpLimits
+from acp_server.http.connection import HttpConnection, HttpLimits
 from acp_server.http.listener import Places
 from acp_server.http.server import Server
-from acp_server.http.websocket import WebSocketLimits
+from acp_server.http.websocket import Unfinished, WebSocketLimits
 
 from .websocket_client import websocket
 
@@ -275,6 +275,106 @@ async def test_a_handshake_that_is_none_is_refused(head: bytes, status: int) -> 
     async with serving(Echo()) as (port, _), await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(head + b"\r\n")
         assert (await stream.receive()).startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"Host: \xff", 101),
+        (b"Host: " + b"a" * 64, 101),
+        (b"Host: a..b", 101),
+        (b"Host: xn--\xff", 101),
+        (b"Host: x\r\nSec-WebSocket-Protocol: \xff", 400),
+        (b"Host: x\r\nSec-WebSocket-Extensions: \xff", 400),
+        (b"Host: x\r\nConnection: \xff", 400),
+        (b"Host: x\r\nSec-WebSocket-Key: \xff", 101),
+        (b"Host: x\r\nSec-WebSocket-Extensions: permessage-deflate", 101),
+    ],
+)
+async def test_a_handshake_of_any_bytes_is_answered_and_the_server_goes_on(header: bytes, status: int) -> None:
+    name = header.rpartition(b"\n")[2].partition(b":")[0] + b":"
+    rest = b"".join(line for line in (UPGRADE + KEY).splitlines(keepends=True) if not line.startswith((b"Host:", name)))
+    async with serving(app := Echo()) as (port, _):
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"GET /acp HTTP/1.1\r\n" + header + b"\r\n" + rest + b"\r\n")
+            answer = await stream.receive()
+            assert answer.startswith(b"HTTP/1.1 %d " % status)
+            assert b"deflate" not in answer
+        if status == 101:
+            host = dict(app.scope["headers"])[b"host"]
+            assert header.startswith(b"Host: " + host)
+        async with websocket(port) as client:
+            assert await client.open() == 101
+
+
+async def test_a_connection_that_fails_ends_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    async with serving(Echo()) as (port, _), websocket(port) as client:
+        assert await client.open() == 101
+        with pytest.MonkeyPatch.context() as patch:
+
+            async def fail(connection: HttpConnection) -> None:
+                connection.abort()
+                raise ValueError("a fault of ours")
+
+            patch.setattr(HttpConnection, "serve", fail)
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                assert not [data async for data in stream]
+        await client.send(TextMessage(data="hello"))
+        assert await client.text() == "hello"
+
+
+async def test_messages_that_are_not_whole_are_bounded_together_and_the_longest_gives_way() -> None:
+    app = Echo()
+    async with (
+        serving(app, unfinished=Unfinished(100_000)) as (port, _),
+        websocket(port) as small,
+        websocket(port) as large,
+    ):
+        for client, size in ((small, 10_000), (large, 80_000)):
+            assert await client.open() == 101
+            await client.stream.send(frame(TEXT, b"x" * size))
+            await client.send(Ping())
+            assert await client.event() == Pong()
+        # The one that is longest is closed, and not the one that has said the last word.
+        await small.stream.send(frame(CONT, b"x" * 30_000))
+        assert await large.code() == 1013
+        await small.stream.send(frame(FIN | CONT, b"."))
+        assert await small.text() == "x" * 40_000 + "."
+        # What was held counts no more.
+        for _ in range(10):
+            await small.stream.send(frame(TEXT, b"x" * 90_000) + frame(FIN | CONT, b"."))
+            assert await small.text() == "x" * 90_000 + "."
+        await small.stream.send(frame(TEXT, b"x" * 90_000))
+        await small.stream.send(frame(CONT, b"x" * 20_000))
+        assert await small.code() == 1013
+
+
+async def test_tens_of_thousands_of_empty_pieces_and_pings_are_one_message_and_as_many_pings() -> None:
+    async with serving(Echo()) as (port, _), websocket(port) as client, websocket(port) as other:
+        assert await client.open() == await other.open() == 101
+        async with anyio.create_task_group() as group:
+
+            async def pieces() -> None:
+                await client.stream.send(frame(TEXT, b"a"))
+                for _ in range(100):
+                    await client.stream.send((frame(CONT, b"") + frame(FIN | 9, b"")) * 300)
+                await client.stream.send(frame(FIN | CONT, b"b"))
+
+            group.start_soon(pieces)
+            await other.send(TextMessage(data="meanwhile"))
+            assert await other.text() == "meanwhile"
+            assert await client.text() == "ab"
+
+
+@pytest.mark.parametrize("close", [*(struct.pack("!H", code) for code in (0, 999, 1004, 1015, 2999, 5000)), b"\x03"])
+async def test_a_close_that_says_what_none_may_say_is_a_close(close: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(app := Echo()) as (port, _), websocket(port) as client:
+        assert await client.open() == 101
+        await client.stream.send(frame(FIN | 8, close))
+        assert await client.code() == 1002
+        await app.left.wait()
+    assert not caplog.records
 
 
 async def test_a_frame_that_comes_with_the_handshake_is_not_lost() -> None:

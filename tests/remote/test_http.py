@@ -120,7 +120,8 @@ async def test_a_stream_has_one_reader_at_a_time() -> None:
     async with client_of(app_of(reader()[0])) as client:
         first = client.open()
         assert await first.began() == 200
-        assert await client.open().began() == 409
+        second = client.open()
+        assert (await second.began(), second.headers["retry-after"]) == (409, "1")
         assert await client.open("a").began() == 200
         first.leave()
         await first.ended()

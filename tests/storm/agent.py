@@ -66,10 +66,8 @@ def running(tree: Node) -> int:
     return tree.size - sum(node.label.startswith("session sess_") for node in tree.children or ())
 
 
-def main() -> int:
-    """Serve one storm."""
-    backend, path = sys.argv[1:]
-    note = FileJournal(Path(path)).note
+def agent_of(note: Note) -> Agent:
+    """The agent, which can also say that nothing runs any more."""
     stage = Stage(note, Barrier())
     agent = storm_agent(stage)
 
@@ -79,10 +77,17 @@ def main() -> int:
         while running(call.connection.tree) > 1 or stage.loose:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(GLANCE)
 
+    return agent
+
+
+def main() -> int:
+    """Serve one storm."""
+    backend, path = sys.argv[1:]
+    note = FileJournal(Path(path)).note
     # What is read in one piece is handled in one, also if the machine is busy with something else in the middle of it:
     # otherwise nothing could be said of what came first.
     with noting(note), patch.object(reader, "perf_counter", lambda: 0.0):
-        return run(Noted(agent, note), backend=backend, limits=LIMITS)
+        return run(Noted(agent_of(note), note), backend=backend, limits=LIMITS)
 
 
 if __name__ == "__main__":

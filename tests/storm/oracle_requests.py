@@ -34,7 +34,9 @@ def can_arrive(story: Story) -> bool:
     stalled_at_end = stalled or any(
         story.ended is not None and stop is not None and stop.order > story.ended.order for _, stop in story.stalls
     )
-    return story.end not in ("broken", "no reader") and not stalled_at_end
+    # A bridge waits for so long and then says goodbye; what the agent says last has no way then.
+    is_cut_off = story.line is not None and story.end != "calm"
+    return story.end not in ("broken", "no reader") and not stalled_at_end and not is_cut_off
 
 
 @promise("answer-of-a-prompt", "cancellation.md: who cancels what, and which answer follows; the first cause stands")

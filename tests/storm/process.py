@@ -41,9 +41,12 @@ SMALL = 4096
 
 
 class ProcessStorm:
-    """One storm, whose client does what follows from `seed`. `version`: of the protocol."""
+    """One storm, whose client does what follows from `seed`. `version`: of the protocol. `line`: `http` or `ws`, if the
+    agent is behind that."""
 
-    def __init__(self, backend: str, seed: int, version: int = 1) -> None:
+    def __init__(self, backend: str, seed: int, version: int = 1, line: str | None = None) -> None:
+        self._program = ["tests.storm.agent"] if line is None else ["tests.storm.remote"]
+        self._line = [] if line is None else [line]
         self._random = Random(seed)
         self._backend = backend
         journal = self._journal = Journal(time.monotonic, time.monotonic_ns)
@@ -54,7 +57,7 @@ class ProcessStorm:
         self._asked: Callable[[Any], None] = self._scenario.asked
         self._unwritten = b""
         self._reads = True
-        self.story = Story(journal, self._client, LIMITS, version, slack=float("inf"), is_real=True)
+        self.story = Story(journal, self._client, LIMITS, version, slack=float("inf"), is_real=True, line=line)
         self.stderr = ""
         self._deadline = time.monotonic() + LONGEST
 
@@ -79,7 +82,7 @@ class ProcessStorm:
 
     def _start(self, errors: Any) -> None:
         self._process = subprocess.Popen[bytes](
-            [sys.executable, "-m", "tests.storm.agent", self._backend, str(self._path)],
+            [sys.executable, "-m", *self._program, self._backend, str(self._path), *self._line],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -104,7 +107,9 @@ class ProcessStorm:
             self._pause()
         self._reads = True
         story = self.story
-        story.end = self._random.choices(list(ENDS), list(ENDS.values()))[0]
+        # What a signal means is told by tests of `acp-server connect`.
+        ends = {end: weight for end, weight in ENDS.items() if not (self._line and end in SIGNALS)}
+        story.end = self._random.choices(list(ends), list(ends.values()))[0]
         if story.end == "calm":
             self._calm()
         else:

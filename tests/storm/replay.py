@@ -3,6 +3,7 @@
 make storm ARGS="--seeds 5000"                  many more
 make storm ARGS="--backend trio --seed 4711"    this one, with all that happened
 make storm ARGS="--process --seeds 200"         against agents in processes of their own
+make storm ARGS="--line ws --seeds 200"         against agents behind HTTP (http) or WebSocket (ws)
 make storm ARGS="--protocol 2"                  with clients that speak version 2
 """
 
@@ -17,9 +18,9 @@ SEEDS = int(os.environ.get("STORM_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("STORM_FIRST_SEED", "0"))
 
 
-def replay(backend: str, seed: int, process: bool = False, version: int = 1) -> str:
+def replay(backend: str, seed: int, process: bool = False, version: int = 1, line: str | None = None) -> str:
     """The command that repeats one storm."""
-    more = "--process " * process + f"--protocol {version} " * (version != 1)
+    more = "--process " * process + (f"--line {line} " if line else "") + f"--protocol {version} " * (version != 1)
     return f'make storm ARGS="{more}--backend {backend} --seed {seed}"'
 
 
@@ -32,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="storm")
     parser.add_argument("--backend", choices=["asyncio", "trio"], action="append")
     parser.add_argument("--process", action="store_true", help="agents in processes of their own")
+    parser.add_argument("--line", choices=["http", "ws"], help="the same behind a server and a client")
     parser.add_argument("--protocol", type=int, choices=[1, 2], default=1, help="the version that is spoken")
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -49,7 +51,9 @@ def main() -> int:
     for seed in seeds:
         for backend in backends:
             try:
-                storm = (ProcessStorm if options.process else Storm)(backend, seed, options.protocol)
+                storm: Storm | ProcessStorm = Storm(backend, seed, options.protocol)
+                if options.process or options.line:
+                    storm = ProcessStorm(backend, seed, options.protocol, options.line)
                 story = storm.run()
                 found = broken(story)
             except Exception as error:
@@ -63,7 +67,13 @@ def main() -> int:
             if found:
                 bad += 1
                 sys.stdout.write(
-                    "\n".join([f"replay: {replay(backend, seed, options.process, options.protocol)}", *found, ""])
+                    "\n".join(
+                        [
+                            f"replay: {replay(backend, seed, options.process, options.protocol, options.line)}",
+                            *found,
+                            "",
+                        ]
+                    )
                 )
                 sys.stdout.flush()
     cpu = sum(os.times()[:4]) - sum(started[:4])

@@ -1,7 +1,7 @@
 """What the oracle knows of each request of a storm: when it was heard, cancelled, begun, ended and answered."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -84,6 +84,11 @@ class Requests:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._reads = story.journal.of("heard")
+        self._read_lines = {} if story.line is None else _matched(story.client.sent, self._reads)
+        self._again: dict[str, list[Note]] = {}
+        if story.line == "http":
+            for note in self._reads:
+                self._again.setdefault(note.more, []).append(note)
         used = Counter(sent.message["id"] for sent in story.client.requests)
         self.repeated = {id for id, times in used.items() if times > 1}
         """Ids that were used more than once, whose answers cannot be told apart."""
@@ -99,6 +104,8 @@ class Requests:
 
     def read(self, sent: Sent) -> Note | None:
         """The same as a note."""
+        if self._story.line is not None:
+            return self._read_lines.get(sent.end)
         return next((note for note in self._reads if note.more >= sent.end), None)
 
     def single(self, *methods: str) -> list[Request]:
@@ -128,6 +135,9 @@ class Requests:
             message, note = sent.message, self.read(sent)
             if note is None or "method" not in message:
                 continue
+            if self._story.line == "http" and (again := self._again.get(json.dumps(message))):
+                # A cancel that overtook what it cancels goes out once more behind that.
+                note = next((each for each in again if each.order > request.heard[0]), note)
             params = message["params"]
             method = message["method"]
             cut_at = ((note.order, sent.end), note.time)
@@ -156,3 +166,12 @@ def key_of(message: dict[str, Any]) -> str:
 
 def _is(id: Any, other: Any) -> bool:
     return type(id) is type(other) and id == other
+
+
+def _matched(messages: list[Sent], reads: list[Note]) -> dict[int, Note]:
+    """When each message was read, by their ends, where only the text of each line is known: remote transports keep the
+    order of a session alone, and read some lines themselves."""
+    left: dict[str, deque[Note]] = defaultdict(deque)
+    for note in reads:
+        left[note.more].append(note)
+    return {sent.end: notes.popleft() for sent in messages if (notes := left[json.dumps(sent.message)])}

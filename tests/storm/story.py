@@ -41,6 +41,8 @@ class Story:
     machine that may be busy, there is no bound."""
     is_real: bool = False
     """Whether it was a real process, whose threads run when they like."""
+    line: str | None = None
+    """`http` or `ws`, if the agent was behind that."""
     end: str = ""
     ended: Note | None = None
     """When the client or the program began to end the connection."""

@@ -24,3 +24,12 @@ def test_no_storm_against_a_process_breaks_a_promise(backend: str, seed: int) ->
     storm = ProcessStorm(backend, seed, version)
     found = broken(storm.run())
     assert not found, "\n".join([f"replay: {replay(backend, seed, True, version)}", *found, storm.stderr])
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("line", ["http", "ws"])
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_no_storm_behind_a_remote_transport_breaks_a_promise(backend: str, line: str, seed: int) -> None:
+    storm = ProcessStorm(backend, seed, line=line)
+    found = broken(storm.run())
+    assert not found, "\n".join([f"replay: {replay(backend, seed, line=line)}", *found, storm.stderr])

@@ -122,7 +122,7 @@ async def _run(
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(signals.deliver, end)
-            why = await Bridge(editor, agent, limits.line, limits.drain).run()
+            why = await Bridge(editor, agent, limits.line, limits.drain, editor.unread).run()
             tasks.cancel_scope.cancel()
     finally:
         with grace(_ENDING):

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import anyio
 
+from acp_server.agent.ending import Children
 from acp_server.agent.serve import Servable
 from acp_server.errors import UsageError
 
@@ -70,7 +71,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
     `backend`, `loop` and `limits`. Raises UsageError."""
     try:
         from acp_server.http.server import Server
-        from acp_server.http.websocket import WebSocketLimits
+        from acp_server.http.websocket import Unfinished, WebSocketLimits
     except ModuleNotFoundError as error:
         raise UsageError(f"--listen needs {error.name}: pip install 'acp-server[remote]'") from None
     from acp_server.http.listener import Places, raise_descriptors
@@ -93,9 +94,12 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         from acp_server.http.tls import server_context
 
         tls = server_context(listening.certificate, listening.key, listening.clients)
+    # What agents have started does not outlive the server.
+    Children().end_with_us()
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
-    server = Server(At(app), places, websocket=WebSocketLimits(message_bytes=limits.body), tls=tls)
+    websocket = WebSocketLimits(message_bytes=limits.body, unfinished=Unfinished(limits.bodies))
+    server = Server(At(app), places, websocket=websocket, tls=tls)
     with bound_to(listening.address) as bound:
         running = _Running(app, server, bound, lambda: _say(listening, bound))
         backend_options = None if options.get("loop") is None else {"use_uvloop": True}

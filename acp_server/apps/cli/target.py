@@ -73,7 +73,7 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
     first, *rest = words
     if not first:
         raise UsageError(f"the agent has an empty name: {_EXPECTED}")
-    if first.startswith(_ADDRESS):
+    if is_address(first):
         return AgentCommand([*CONNECT, *rest, "--", _absolute(first)], _without_secrets(first))
     file, attribute = _file(first)
     if file is not None:
@@ -84,6 +84,11 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
     if _MODULE.fullmatch(first) and (":" in first or _is_module(first)):
         return AgentCommand([*COMMAND, first, *rest], first, python_path(os.getcwd()))
     raise not_started(first, _why_not(first))
+
+
+def is_address(word: str) -> bool:
+    """Whether a word means an agent on another machine, or an agent that is kept."""
+    return word.startswith(_ADDRESS)
 
 
 def not_started(name: str, why: str | None) -> UsageError:

@@ -2,13 +2,16 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from click.testing import CliRunner
 
+from acp_server.apps.cli.chat import chat
 from acp_server.apps.cli.connect import connect
 from acp_server.apps.cli.target import agent_command
 from acp_server.client import AgentExited, RemoteAgent, spawn_agent
@@ -83,6 +86,26 @@ async def test_neither_side_leaves_the_bridge_behind(victim: str) -> None:
 
 
 @pytest.mark.anyio
+async def test_an_editor_that_reads_no_more_has_left() -> None:
+    with anyio.fail_after(2 * PATIENCE):
+        async with serving() as server:
+            await anyio.to_thread.run_sync(read_no_more, server.url)
+            assert len(server.deletes) == 1
+
+
+def read_no_more(url: str) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, url], stdin=pipe, stdout=pipe, bufsize=0) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
+        assert b"protocolVersion" in process.stdout.readline()
+        # Its other pipe stays open.
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.anyio
 async def test_a_signal_ends_it_and_the_server_is_told() -> None:
     with anyio.fail_after(2 * PATIENCE):
         async with serving() as server, bridge(server) as agent:
@@ -143,3 +166,25 @@ def test_an_address_is_an_agent_wherever_one_is_named(monkeypatch: pytest.Monkey
     assert command.words == [*COMMAND, "--token-file", "t", "--", "https://user:secret@host/acp?key=secret"]
     assert command.name == "https://host"
     assert agent_command(["unix:agent.sock"]).words[-1] == f"unix:{tmp_path / 'agent.sock'}"
+
+
+def test_options_of_chat_may_stand_behind_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+
+    def run(command: Any, *_: Any, **__: Any) -> Any:
+        heard.append(command)
+        raise UsageError("as far as this")
+
+    monkeypatch.setattr("acp_server.apps.cli.chat.agent_command", run)
+    for words in (
+        ["keep:x", "-p", "hello", "--token-file", "t", "--header", "a:b"],
+        ["-p", "hello", "keep:x", "--token-file", "t", "--header", "a:b"],
+        # The options of a program are its own.
+        ["program", "-p", "hello", "keep:x"],
+    ):
+        CliRunner().invoke(chat, words)
+    assert heard == [
+        ("keep:x", "--token-file", "t", "--header", "a:b"),
+        ("keep:x", "--token-file", "t", "--header", "a:b"),
+        ("program", "-p", "hello", "keep:x"),
+    ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.agent.processes.driver import environment
@@ -100,6 +101,18 @@ def test_a_program_of_an_author_is_served_with_its_own_options(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets of Unix")
+def test_what_an_agent_has_started_does_not_outlive_the_server(tmp_path: Path) -> None:
+    (tmp_path / "starting.py").write_text(
+        "import subprocess\nfrom acp_server import Agent\n"
+        "process = subprocess.Popen(['sleep', '1000'])\nagent = Agent(str(process.pid))\n"
+    )
+    with served("starting.py", "--listen", "127.0.0.1:0", cwd=tmp_path) as program, httpx.Client() as client:
+        pid = int(initialize(client, program.address).json()["result"]["agentInfo"]["name"])
+        assert psutil.pid_exists(pid)
+        program.stop()
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
 def test_a_unix_socket_is_the_users_own_and_one_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "agent"
     with socket.socket(socket.AF_UNIX) as left:

@@ -28,7 +28,7 @@ from acp_server.apps.cli.chat.user import PlainUser, User, readable
 from acp_server.apps.cli.commands import record_option, serve
 from acp_server.apps.cli.screen import use_standard_output
 from acp_server.apps.cli.target import COMMAND as SERVE
-from acp_server.apps.cli.target import AgentCommand, agent_command
+from acp_server.apps.cli.target import AgentCommand, agent_command, is_address
 from acp_server.errors import AcpError, AuthRequired, RequestCancelled, UsageError
 
 
@@ -81,7 +81,18 @@ agent refused; 4 it stopped at a limit; 5 it wants a login; 130 Ctrl-C. With -p
 all of them, else 0, 1, 2, 5 and 130."""
 
 
-@click.command(context_settings={"allow_interspersed_args": False}, help=_HELP)
+class _Chat(click.Command):
+    """Behind an agent stand its own options, but behind an address those of `chat` as well."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        found, _, _ = self.make_parser(ctx).parse_args([*args])
+        if (words := found.get("agent")) and is_address(words[0]):
+            # What is not known here is for `acp-server connect`.
+            ctx.allow_interspersed_args = ctx.ignore_unknown_options = True
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Chat, context_settings={"allow_interspersed_args": False}, help=_HELP)
 @click.option(
     "--cwd", type=click.Path(exists=True, file_okay=False), default=".", help="The session's folder; here by default."
 )
