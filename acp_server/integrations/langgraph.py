@@ -20,6 +20,7 @@ from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import cut, openai_messages
 from acp_server.integrations.model import ending, finished
+from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -56,10 +57,12 @@ def starts() -> Any:
 class View(CallsView):
     """One turn's."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, context_size: int | None) -> None:
         super().__init__(turn)
-        self._seen: set[str] = set()
-        """The ids of the models' messages that were shown. A graph around another writes what that has written."""
+        self._meter = Meter(turn, context_size)
+        self.seen: set[str | None] = set()
+        """The ids of the models' messages that were shown, in this turn or before it. A graph around another writes
+        what that has written."""
         self.finish: Any = None
         """Why the last answer of a model has ended, as its server calls it."""
         self.offered: set[str] = set()
@@ -83,10 +86,9 @@ class View(CallsView):
     async def messages(self, messages: list[Any]) -> None:
         """What a node has added to the state."""
         for message in messages:
-            if message.type in MODELS and message.id not in self._seen:
-                if message.id is not None:
-                    self._seen.add(message.id)
-                self._count(message)
+            if message.type in MODELS and (message.id is None or message.id not in self.seen):
+                self.seen.add(message.id)
+                await self._count(message)
                 told = message.response_metadata
                 self.finish = told.get("finish_reason") or told.get("stop_reason")
                 for call in message.tool_calls:
@@ -111,9 +113,19 @@ class View(CallsView):
             decisions.append({"type": "approve"} if allowed else {"type": "reject", "message": REFUSED})
         return {"decisions": decisions}
 
-    def _count(self, message: Any) -> None:
-        if (usage := message.usage_metadata) is not None:
-            self.turn.add_usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])
+    async def _count(self, message: Any) -> None:
+        if (used := message.usage_metadata) is None:
+            return
+        read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
+        tokens = Tokens.read(
+            used["input_tokens"],
+            used["output_tokens"],
+            made.get("reasoning"),
+            read.get("cache_read"),
+            read.get("cache_creation"),
+        )
+        told = message.response_metadata
+        await self._meter.count(tokens, told.get("model_name"), provider=told.get("model_provider"))
 
 
 running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
@@ -176,6 +188,7 @@ def from_graph(
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
     on_interrupt: OnInterrupt | None = None,
+    context_size: int | None = None,
     **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `graph`, a compiled graph whose state has `messages`; on asyncio only.
@@ -190,7 +203,8 @@ def from_graph(
     `name`: of the agent, else the graph's. `config`: more of LangGraph's `RunnableConfig`. `on_interrupt`: a function
     of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
     permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
-    `options`: those of `Agent`. Raises UsageError for what is not a compiled graph.
+    `context_size`: how many tokens the context of the models has room for, where genai-prices is not installed or does
+    not know them. `options`: those of `Agent`. Raises UsageError for what is not a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
         raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
@@ -199,11 +213,13 @@ def from_graph(
         # A copy: the author's own use of the graph stays as it is.
         graph = graph.copy(update={"checkpointer": memory.InMemorySaver()})
     agent = Agent(name or graph.get_name(), **options)
+    size = checked_size(context_size)
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         async with ending(turn):
-            await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
+            view = View(turn, size)
+            await run_native(_Run(graph, view, dict(config or {}), on_interrupt).run())
 
     return agent
 
@@ -211,11 +227,12 @@ def from_graph(
 class _Run:
     """One turn."""
 
-    def __init__(self, graph: Any, turn: Turn, config: dict[str, Any], on_interrupt: OnInterrupt | None) -> None:
+    def __init__(self, graph: Any, view: View, config: dict[str, Any], on_interrupt: OnInterrupt | None) -> None:
         self._graph = graph
-        self._turn = turn
-        self._view = View(turn)
-        self._config = {**config, "configurable": {**config.get("configurable", {}), "thread_id": turn.session.id}}
+        self._turn = view.turn
+        self._view = view
+        thread = {"thread_id": view.turn.session.id}
+        self._config = {**config, "configurable": {**config.get("configurable", {}), **thread}}
         self._on_interrupt = on_interrupt or self._view.ask
 
     async def run(self) -> None:
@@ -258,6 +275,7 @@ class _Run:
         known: list[Any] = _messages_in(state.values)
         if not known:
             return openai_messages(self._turn.context(tools=True))
+        self._view.seen.update(message.id for message in known)
         answered = {message.tool_call_id for message in known if message.type == "tool"}
         missing = [
             {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": _CANCELLED, "status": "error"}

@@ -18,6 +18,7 @@ from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, cut, text_of
 from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
+from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
@@ -35,6 +36,7 @@ def from_agent(
     deps: Any = None,
     usage_limits: Any = None,
     models: Mapping[str, Any] | Sequence[str] = (),
+    context_size: int | None = None,
     **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
@@ -45,13 +47,15 @@ def from_agent(
     `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
     `models`: what the user chooses from in each session, the first one to begin with: names as pydantic-ai has them, or
     models by names for the user. A turn uses what is chosen when it begins. Without it there is the agent's alone.
-    `options`: those of `Agent`. Raises UsageError for what is not an agent, and for a name of a model that cannot be
-    used (see `find_model`).
+    `context_size`: how many tokens the models' context has room for, where pydantic-ai does not know it. `options`:
+    those of `Agent`. Raises UsageError for what is not an agent, and for a name of a model that cannot be used (see
+    `find_model`).
     """
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
     named = models if isinstance(models, Mapping) else {model: find_model(model) for model in models}
     offer_models(made, list(named))
-    made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named))
+    handler = prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named, context_size=context_size)
+    made.prompt(handler)
     return made
 
 
@@ -64,7 +68,12 @@ def offer_models(agent: Agent, names: Sequence[str]) -> None:
 
 
 def prompt_handler(
-    agent: Any, *, deps: Any = None, usage_limits: Any = None, models: Mapping[str, Any] | None = None
+    agent: Any,
+    *,
+    deps: Any = None,
+    usage_limits: Any = None,
+    models: Mapping[str, Any] | None = None,
+    context_size: int | None = None,
 ) -> Callable[[Turn], Awaitable[None]]:
     """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. `models`: by the values of
     its config option `MODEL`. Raises UsageError for what is not an agent.
@@ -75,6 +84,7 @@ def prompt_handler(
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
     history = History("pydantic-ai", 1, dump=_dump, load=_load, said=_said)
+    checked_size(context_size)
 
     async def prompt(turn: Turn) -> None:
         given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
@@ -82,13 +92,13 @@ def prompt_handler(
             given["model"] = models[str(turn.session.config(MODEL))]
         before = history.before(turn)
         async with ending(turn):
-            behind = await run_native(_run(agent, turn, before, given))
+            behind = await run_native(_run(agent, turn, before, given, Meter(turn, context_size)))
             history.keep(turn, before, behind)
 
     return prompt
 
 
-async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any]) -> list[Any]:
+async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any], meter: Meter) -> list[Any]:
     """Run one turn: the history behind it."""
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
@@ -98,11 +108,12 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
         **options,
         "output_type": [agent.output_type, library.DeferredToolRequests],
         "toolsets": [tools.toolset],
-        "capabilities": [_starts(view, tools.names)],
+        "capabilities": [_starts(view, tools.names), _counts(meter)],
     }
     given: dict[str, Any] = {"user_prompt": _content(turn.record.prompt)}
     try:
         while True:
+            meter.begin()
             async with agent.run_stream_events(message_history=history, **options, **given) as events:
                 begun = False
                 try:
@@ -118,8 +129,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                     return ended.all_messages()
                 finally:
                     if begun:
-                        used = events.usage
-                        turn.add_usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+                        meter.end(_tokens(events.usage))
             result = events.result
             if result is None:
                 raise RuntimeError("the run has ended without a result")
@@ -145,6 +155,27 @@ def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
         return args
 
     return import_module("pydantic_ai.capabilities").Hooks(before_tool_execute=begun)
+
+
+def _counts(meter: Meter) -> Any:
+    """What counts each answer of the model when it has come."""
+
+    async def answered(context: Any, *, request_context: Any, response: Any) -> Any:
+        await meter.count(
+            _tokens(response.usage),
+            response.model_name,
+            provider=response.provider_name,
+            url=response.provider_url,
+            context_size=context.model.context_window,
+        )
+        return response
+
+    return import_module("pydantic_ai.capabilities").Hooks(after_model_request=answered)
+
+
+def _tokens(used: Any) -> Tokens:
+    thought = used.details.get("reasoning_tokens")
+    return Tokens.read(used.input_tokens, used.output_tokens, thought, used.cache_read_tokens, used.cache_write_tokens)
 
 
 async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
