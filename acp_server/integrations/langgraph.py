@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import cut, openai_messages
+from acp_server.integrations.messages import appending, cut, openai_messages
 from acp_server.integrations.model import ending, finished
 from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.session.turn import Turn
@@ -179,6 +179,9 @@ __all__ = ["from_graph", "session_tools"]
 
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 
+_INSTRUCTIONS = "acp_server.system_prompt"
+"""The id of the message with what the client says to the model, which is the first of its thread."""
+
 _CANCELLED = "This call was cancelled. What it has done by then is not known."
 
 
@@ -204,7 +207,8 @@ def from_graph(
     of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
     permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
     `context_size`: how many tokens the context of the models has room for, where genai-prices is not installed or does
-    not know them. `options`: those of `Agent`. Raises UsageError for what is not a compiled graph.
+    not know them. `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise: a graph keeps its
+    own instructions. Raises UsageError for what is not a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
         raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
@@ -212,6 +216,9 @@ def from_graph(
         memory = import_module("langgraph.checkpoint.memory")
         # A copy: the author's own use of the graph stays as it is.
         graph = graph.copy(update={"checkpointer": memory.InMemorySaver()})
+    options = appending(options)
+    if options["system_prompt"] == "override":
+        raise UsageError("a graph has its instructions in its nodes, where a client cannot override them: append them")
     agent = Agent(name or graph.get_name(), **options)
     size = checked_size(context_size)
 
@@ -274,7 +281,7 @@ class _Run:
         state = await self._graph.aget_state(self._config)
         known: list[Any] = _messages_in(state.values)
         if not known:
-            return openai_messages(self._turn.context(tools=True))
+            return [*self._instructions(), *openai_messages(self._turn.context(tools=True))]
         self._view.seen.update(message.id for message in known)
         answered = {message.tool_call_id for message in known if message.type == "tool"}
         missing = [
@@ -284,7 +291,23 @@ class _Run:
             for call in message.tool_calls
             if call["id"] not in answered
         ]
-        return [*missing, *openai_messages([Message("user", self._turn.record.prompt)])]
+        added = [*missing, *openai_messages([Message("user", self._turn.record.prompt)])]
+        return [*self._changed(known), *added]
+
+    def _instructions(self) -> list[Any]:
+        """What the client says to the model (ACP, System Prompt), as a message."""
+        told = self._turn.session.instructions()
+        return [import_module("langchain_core.messages").SystemMessage(told, id=_INSTRUCTIONS)] if told else []
+
+    def _changed(self, known: list[Any]) -> list[Any]:
+        """What has the thread begin with the client's instructions, as they are now; nothing where it does."""
+        before = [message for message in known if message.id == _INSTRUCTIONS]
+        now = self._instructions()
+        if [message.content for message in before] == [message.content for message in now]:
+            return []
+        removed = import_module("langchain_core.messages").RemoveMessage
+        everything = import_module("langgraph.graph.message").REMOVE_ALL_MESSAGES
+        return [removed(id=everything), *now, *(message for message in known if message.id != _INSTRUCTIONS)]
 
 
 def _messages_in(update: Any) -> list[Any]:

@@ -6,9 +6,11 @@ It runs by `run_native`. A turn that is cut or fails leaves nothing in the histo
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -17,7 +19,7 @@ import anyio
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History, text_of
+from acp_server.integrations.messages import History, appending, replaces_instructions, text_of
 from acp_server.integrations.model import ending
 from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.session.turn import Turn
@@ -53,11 +55,12 @@ def from_agent(
     `name`: else the agent's. `context`: of its runs; a function gets the `Turn`. `max_turns`: requests to the model in
     one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `context_size`:
     how many tokens the context of the models has room for, where genai-prices is not installed or does not know them.
-    `options`: those of `Agent`. Raises UsageError for what is not an agent.
+    `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not
+    an agent.
     """
     if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
         raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
-    made = Agent(name or agent.name, **options)
+    made = Agent(name or agent.name, **appending(options))
     history = History("openai-agents", 1, dump=list, load=_load, said=_said)
     size = checked_size(context_size)
 
@@ -79,10 +82,26 @@ class _Run:
         self._library = import_module("agents")
         self._turn = turn
         self._meter = Meter(turn, context_size)
-        self._options = options
+        self._options = options | {"run_config": self._instructed(options["run_config"])}
         self._view = CallsView(turn)
         self._ours: set[str] = set()
         """The names of the session's own tools, which show themselves."""
+
+    def _instructed(self, run_config: Any) -> Any:
+        """The configuration of a run whose models are told what the client says (ACP, System Prompt), also behind a
+        handoff."""
+        if not (told := self._turn.session.instructions()):
+            return run_config
+        config = run_config or self._library.RunConfig()
+        own, replaces = config.call_model_input_filter, replaces_instructions(self._turn)
+
+        async def instructed(data: Any) -> Any:
+            made = data.model_data if own is None else own(data)
+            model_data = await made if inspect.isawaitable(made) else made
+            before = None if replaces else model_data.instructions
+            return replace(model_data, instructions=f"{before}\n\n{told}" if before else told)
+
+        return replace(config, call_model_input_filter=instructed)
 
     async def run(self, agent: Any, history: list[Any]) -> list[Any]:
         """The history behind it."""

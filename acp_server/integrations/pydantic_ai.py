@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History, cut, text_of
+from acp_server.integrations.messages import History, appending, cut, replaces_instructions, text_of
 from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
 from acp_server.integrations.usage import Meter, Tokens, checked_size
@@ -48,15 +49,22 @@ def from_agent(
     `models`: what the user chooses from in each session, the first one to begin with: names as pydantic-ai has them, or
     models by names for the user. A turn uses what is chosen when it begins. Without it there is the agent's alone.
     `context_size`: how many tokens the models' context has room for, where pydantic-ai does not know it. `options`:
-    those of `Agent`. Raises UsageError for what is not an agent, and for a name of a model that cannot be used (see
-    `find_model`).
+    those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not an agent,
+    and for a name of a model that cannot be used (see `find_model`).
     """
+    options = appending(options)
+    if options["system_prompt"] == "override" and _has_system_prompt(agent):
+        raise UsageError("a system_prompt of pydantic-ai is part of the history: take instructions if they may change")
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
     named = models if isinstance(models, Mapping) else {model: find_model(model) for model in models}
     offer_models(made, list(named))
     handler = prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named, context_size=context_size)
     made.prompt(handler)
     return made
+
+
+def _has_system_prompt(agent: Any) -> bool:
+    return any(getattr(agent, name, None) for name in ("_system_prompts", "_system_prompt_functions"))
 
 
 def offer_models(agent: Agent, names: Sequence[str]) -> None:
@@ -74,9 +82,13 @@ def prompt_handler(
     usage_limits: Any = None,
     models: Mapping[str, Any] | None = None,
     context_size: int | None = None,
+    instructions: Callable[[Turn], Awaitable[str]] | None = None,
+    settings: Callable[[Turn], Mapping[str, Any]] | None = None,
 ) -> Callable[[Turn], Awaitable[None]]:
     """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. `models`: by the values of
-    its config option `MODEL`. Raises UsageError for what is not an agent.
+    its config option `MODEL`. `instructions`: those of a turn, behind the agent's own; without it they are the client's
+    (`Session.instructions`), which may replace the agent's. `settings`: of the model in a turn. Raises UsageError for
+    what is not an agent.
 
     It raises InternalError with words for the user if the model or its server fails, and sets `Turn.stop_reason` to
     `max_turn_requests`, `max_tokens` or `refusal` where a run has ended for that.
@@ -90,7 +102,16 @@ def prompt_handler(
         given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
         if models:
             given["model"] = models[str(turn.session.config(MODEL))]
+        if settings is not None:
+            given["model_settings"] = settings(turn)
+        given["instructions"] = turn.session.instructions() if instructions is None else await instructions(turn)
         before = history.before(turn)
+        with ExitStack() as stack:
+            if instructions is None and replaces_instructions(turn):
+                stack.enter_context(agent.override(instructions=given.pop("instructions")))
+            await answer(turn, before, given)
+
+    async def answer(turn: Turn, before: list[Any], given: dict[str, Any]) -> None:
         async with ending(turn):
             behind = await run_native(_run(agent, turn, before, given, Meter(turn, context_size)))
             history.keep(turn, before, behind)

@@ -289,6 +289,52 @@ async def takes_no_number_of_a_server_for_granted(make: Callable[..., Agent]) ->
                 assert all(0 < update["used"] < 2**54 for update in told_usage(editor))
 
 
+def instructions(mode: str, text: str) -> dict[str, Any]:
+    return {"mode": mode, "content": [{"type": "text", "text": text}]}
+
+
+def system_of(server: ModelServer, request: int = -1) -> str:
+    """What the model was told beside the conversation, which is in front of it."""
+    roles = [role for role, _ in server.said_to(request)]
+    first = [content for role, content in server.said_to(request) if role in ("system", "developer")]
+    assert roles[: len(first)] == ["system"] * len(first), roles
+    return "\n\n".join(first)
+
+
+async def tells_its_model_what_the_client_says(make: Callable[..., Agent]) -> None:
+    """In front of the conversation, also behind a load that says it anew, and as it is then."""
+    replies = [[tool_call("look", {"word": "a"})], ["One."], ["Two."], ["Three."], ["Four."]]
+    async with model_server(*replies) as server, editing(make(server, Tools())) as editor:
+        session = await editor.open(systemPrompt=instructions("append", "Be short."))
+        await editor.ask(session)
+        assert ["Be short." in system_of(server, number) for number in (0, 1)] == [True, True]
+        for told in ("Be long.", None):
+            again = {} if told is None else {"systemPrompt": instructions("append", told)}
+            await editor.client.result("session/load", setup(session) | again)
+            await editor.ask(session)
+            assert "Be short." not in system_of(server)
+            assert told is None or told in system_of(server)
+            assert [content for role, content in server.said_to(-1) if role == "assistant"][-1] in ("One.", "Two.")
+        other = await editor.open()
+        await editor.ask(other)
+        assert "Be" not in system_of(server)
+
+
+async def has_its_own_instructions_replaced(make: Callable[..., Agent]) -> None:
+    """`make`: an agent that tells its model "Write French."."""
+    async with (
+        model_server(["One."], ["Two."], ["Three."]) as server,
+        editing(make(server, Tools(), system_prompt="override")) as editor,
+    ):
+        for mode in ("append", "override"):
+            session = await editor.open(systemPrompt=instructions(mode, "Be short."))
+            await editor.ask(session)
+            assert "Be short." in system_of(server)
+            assert ("Write French." in system_of(server)) == (mode == "append")
+        await editor.ask(await editor.open())
+        assert system_of(server) == "Write French."
+
+
 CONTRACT: list[Callable[..., Awaitable[None]]] = [
     answered_whole,
     cut_before_the_first_token,
@@ -301,4 +347,5 @@ CONTRACT: list[Callable[..., Awaitable[None]]] = [
     sessions_do_not_mix,
     tells_what_each_call_of_its_model_uses,
     takes_no_number_of_a_server_for_granted,
+    tells_its_model_what_the_client_says,
 ]

@@ -88,6 +88,11 @@ async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]], ho
     await promise(partial(make, how=how))
 
 
+async def test_a_client_cannot_replace_the_instructions_of_a_graph() -> None:
+    with pytest.raises(UsageError, match="cannot override"):
+        from_graph(waiting(), system_prompt="override")
+
+
 async def test_sizes_and_prices_of_known_models_are_told() -> None:
     # The model's name is in its answer.
     await contract.knows_sizes_and_prices(lambda server, tools, _name: make(server, tools))

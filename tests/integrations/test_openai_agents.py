@@ -54,6 +54,29 @@ async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) ->
     await promise(make)
 
 
+async def test_a_client_may_replace_the_instructions() -> None:
+    def french(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+        return from_agent(assistant(server, tools).clone(instructions="Write French."), **options)
+
+    await contract.has_its_own_instructions_replaced(french)
+
+
+async def test_what_the_client_says_is_told_behind_a_handoff_and_behind_a_filter_of_the_authors() -> None:
+    async with model_server([tool_call("transfer_to_other", {})], ["Done."]) as server:
+        other = assistant(server, contract.Tools()).clone(name="other", instructions="Write Dutch.")
+        first = assistant(server, contract.Tools()).clone(handoffs=[other])
+
+        def louder(data: Any) -> Any:
+            data.model_data.instructions = f"{data.model_data.instructions}!"
+            return data.model_data
+
+        config = agents.RunConfig(call_model_input_filter=louder)
+        async with editing(from_agent(first, run_config=config)) as editor:
+            session = await editor.open(systemPrompt=contract.instructions("append", "Be short."))
+            assert (await editor.ask(session))["stopReason"] == "end_turn"
+        assert contract.system_of(server) == "Write Dutch.!\n\nBe short."
+
+
 async def test_sizes_and_prices_of_known_models_are_told() -> None:
     await contract.knows_sizes_and_prices(make)
 

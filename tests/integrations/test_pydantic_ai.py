@@ -50,6 +50,15 @@ async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) ->
     await promise(make)
 
 
+async def test_a_client_may_replace_the_instructions() -> None:
+    def french(server: ModelServer, _tools: contract.Tools, **options: Any) -> Agent:
+        return from_agent(pydantic_ai.Agent(model_at(server), instructions="Write French."), **options)
+
+    await contract.has_its_own_instructions_replaced(french)
+    with pytest.raises(UsageError, match="part of the history"):
+        from_agent(pydantic_ai.Agent(system_prompt="Write French."), system_prompt="override")
+
+
 async def test_sizes_and_prices_of_known_models_are_told() -> None:
     await contract.knows_sizes_and_prices(make)
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 from anyio import to_thread
 
@@ -48,7 +48,9 @@ call of a tool, and is asked before a file is changed or a command is run; what 
 so do not try it again in another way. Look before you change: read what you edit, and keep to the style that is \
 there. Change what was asked for and nothing else. Check what you have done, by the project's tests if there are some. \
 Answer shortly, in Markdown, and say what you have not done or could not check.
+"""
 
+_PLACE: Final = """\
 The project's directory: {cwd}
 {more}The system: {system}
 """
@@ -64,10 +66,10 @@ def model_agent(
     UsageError, see `find_model`."""
     reads: set[str] = set()
     found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
-    assistant = import_module("pydantic_ai").Agent(found[models[0]], instructions=_instructions)
+    assistant = import_module("pydantic_ai").Agent(found[models[0]])
     limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
     choice = found if len(found) > 1 else {}
-    answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
+    answer = prompt_handler(assistant, usage_limits=limits, models=choice, instructions=_instructions)
     agent = Agent(
         "acp-server-model",
         version=__version__,
@@ -75,6 +77,8 @@ def model_agent(
         accepts=["image", "embedded_context"],
         mcp=find_spec("mcp") is not None,
         mcp_trusted=mcp_trusted,
+        system_prompt="override",
+        unstable={"fork", "title", "archive", "status", "end_turn_usage"},
     )
     add_tools(agent, frozenset(reads.difference(pass_env)))
     offer_models(agent, list(choice))
@@ -91,19 +95,15 @@ def model_agent(
     return agent
 
 
-def _turn(turn: Turn) -> Turn:
-    """What the instructions are made from."""
-    return turn
-
-
-async def _instructions(context: Any) -> str:
-    """What the model is told before the conversation, found anew in each turn."""
-    turn: Turn = context.deps
+async def _instructions(turn: Turn) -> str:
+    """What the model is told before the conversation, found anew in each turn. The client may replace `_BASICS`; where
+    the project is and what it says itself stays."""
     roots: Roots = turn.session.data
     further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
-    basics = _BASICS.format(cwd=roots.cwd, more=further, system=sys.platform)
+    place = _PLACE.format(cwd=roots.cwd, more=further, system=sys.platform)
     project = await to_thread.run_sync(_of_project, roots)
-    parts = [basics, f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else ""]
+    parts = [turn.session.instructions(_BASICS), place]
+    parts.append(f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else "")
     if turn.session.mcp_servers:
         parts.append(turn.session.mcp.instructions)
     return "\n".join(filter(None, parts))
