@@ -19,7 +19,7 @@ from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, appending, cut, replaces_instructions, text_of
 from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
-from acp_server.integrations.usage import Meter, Tokens, checked_size
+from acp_server.integrations.usage import Meter, Tokens, checked_size, titles_of
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
@@ -70,7 +70,10 @@ def _has_system_prompt(agent: Any) -> bool:
 def offer_models(agent: Agent, names: Sequence[str]) -> None:
     """Make these models the agent's config option `MODEL` (ACP, Session Config Options). No effect without names."""
     if names:
-        choices = [SessionConfigSelectOption(value=name, name=name) for name in names]
+        choices = [
+            SessionConfigSelectOption(value=name, name=title, description=None if title == name else name)
+            for name, title in zip(names, titles_of(names), strict=True)
+        ]
         option = SessionConfigSelect(id=MODEL, name="Model", category="model", current_value=names[0], options=choices)
         agent.config_options(option)
 

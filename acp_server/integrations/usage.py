@@ -6,6 +6,7 @@ bounded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -119,10 +120,15 @@ def _prices() -> Any:
 
 def _look_up(tokens: Tokens, model: str, provider: str | None, url: str | None) -> tuple[float | None, int | None]:
     """The cost of a call, and the size of the model's context, as far as they are known."""
+    price = _price(tokens, model, {"provider_id": provider} if url is None else {"provider_api_url": url})
+    return (None, None) if price is None else (float(price.total_price), price.model.context_window)
+
+
+def _price(tokens: Tokens, model: str, whose: dict[str, str | None]) -> Any:
+    """What the library says of a model, and of the cost of one call; None where it does not know it."""
     library = _prices()
-    whose = {"provider_api_url": url} if url is not None else {"provider_id": provider}
-    if library is None or not model or whose == {"provider_id": None}:
-        return None, None
+    if library is None or not model or None in whose.values():
+        return None
     used = library.Usage(
         input_tokens=tokens.input,
         output_tokens=tokens.output,
@@ -130,8 +136,20 @@ def _look_up(tokens: Tokens, model: str, provider: str | None, url: str | None) 
         cache_write_tokens=tokens.cached_write,
     )
     try:
-        price = library.calc_price(used, model, **whose)
+        return library.calc_price(used, model, **whose)
     except (LookupError, ValueError, ArithmeticError):
         # A model or a provider without prices, or numbers of a server that cannot be.
-        return None, None
-    return float(price.total_price), price.model.context_window
+        return None
+
+
+def titles_of(names: Sequence[str]) -> list[str]:
+    """What users call the models that are named as `PROVIDER:NAME`; the name itself, where that is not known or another
+    one is called so."""
+    titles = [_title_of(name) for name in names]
+    return [title if titles.count(title) == 1 else name for name, title in zip(names, titles, strict=True)]
+
+
+def _title_of(name: str) -> str:
+    provider, colon, model = name.partition(":")
+    price = _price(Tokens(), model, {"provider_id": provider}) if colon else None
+    return name if price is None else str(price.model.name or name)
