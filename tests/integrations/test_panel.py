@@ -59,7 +59,8 @@ async def test_in_the_mode_plan_nothing_is_changed_or_run_and_the_model_is_told(
         *refused, read = told(server)
         assert ["plan mode" in text for text in refused] == [True, True, True]
         assert read == "a needle"
-        assert not (project / "ran").exists() and not (project / "new.txt").exists()
+        assert not (project / "ran").exists()
+        assert not (project / "new.txt").exists()
         assert (project / "notes.txt").read_text() == "a needle\n"
         assert asked(editor) == []
 

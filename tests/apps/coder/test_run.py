@@ -331,8 +331,7 @@ async def test_a_client_that_draws_what_is_new_gets_it_as_it_comes(project: Path
     assert list(first) == ["terminal_info"]
     assert "".join(piece["terminal_output_delta"]["data"] for piece in pieces) == "one\ntwo\n"
     assert last["terminal_output"]["data"] == "one\ntwo\n"
-    exit = last["terminal_exit"]
-    assert (exit["exit_code"], exit["signal"], exit["terminal_id"]) == (0, None, first["terminal_info"]["terminal_id"])
+    assert last["terminal_exit"] == {**first["terminal_info"], "exit_code": 0, "signal": None}
 
 
 async def test_a_client_that_draws_all_of_it_gets_that_once(project: Path) -> None:
