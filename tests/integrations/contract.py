@@ -345,6 +345,11 @@ CONTRACT: list[Callable[..., Awaitable[None]]] = [
     cut_in_a_waiting_approval,
     says_in_words_what_is_wrong_with_its_model,
     sessions_do_not_mix,
+]
+"""What a recipe promises, too."""
+
+OF_ADAPTERS: list[Callable[..., Awaitable[None]]] = [
+    *CONTRACT,
     tells_what_each_call_of_its_model_uses,
     takes_no_number_of_a_server_for_granted,
     tells_its_model_what_the_client_says,

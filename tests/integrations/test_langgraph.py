@@ -83,7 +83,7 @@ def make(server: ModelServer, tools: contract.Tools, how: str = "ainvoke", **opt
 
 
 @pytest.mark.parametrize("how", ["ainvoke", "astream", "subgraph", "leave"])
-@pytest.mark.parametrize("promise", contract.CONTRACT)
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
 async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]], how: str) -> None:
     await promise(partial(make, how=how))
 

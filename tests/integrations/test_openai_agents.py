@@ -49,7 +49,7 @@ def make(server: ModelServer, tools: contract.Tools, model: str = "test", **opti
     return from_agent(assistant(server, tools, model), **options)
 
 
-@pytest.mark.parametrize("promise", contract.CONTRACT)
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
 async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) -> None:
     await promise(make)
 

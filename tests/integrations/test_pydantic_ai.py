@@ -45,7 +45,7 @@ def make(server: ModelServer, tools: contract.Tools, model: str = "test", **opti
     return from_agent(agent, **options)
 
 
-@pytest.mark.parametrize("promise", contract.CONTRACT)
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
 async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) -> None:
     await promise(make)
 

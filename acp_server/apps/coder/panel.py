@@ -1,7 +1,7 @@
 """What an editor's panel has for the built-in agent with a model: modes, options, commands, the plan.
 
-A mode is held here, and not by what the model is told: in `plan` no tool runs that would have to ask, and in
-`accept_edits` the changes of files that could be allowed for always need no question.
+A mode is held here, and not by what the model is told. In `plan` no tool runs that would have to ask. In `accept_edits`
+the changes of files that could be allowed for always need no question.
 """
 
 from __future__ import annotations
