@@ -18,8 +18,9 @@ from typing import Any, Final, TypeAlias, cast
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import cut, openai_messages
+from acp_server.integrations.messages import appending, cut, openai_messages
 from acp_server.integrations.model import ending, finished
+from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -56,10 +57,12 @@ def starts() -> Any:
 class View(CallsView):
     """One turn's."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, context_size: int | None) -> None:
         super().__init__(turn)
-        self._seen: set[str] = set()
-        """The ids of the models' messages that were shown. A graph around another writes what that has written."""
+        self._meter = Meter(turn, context_size)
+        self.seen: set[str | None] = set()
+        """The ids of the models' messages that were shown, in this turn or before it. A graph around another writes
+        what that has written."""
         self.finish: Any = None
         """Why the last answer of a model has ended, as its server calls it."""
         self.offered: set[str] = set()
@@ -83,10 +86,9 @@ class View(CallsView):
     async def messages(self, messages: list[Any]) -> None:
         """What a node has added to the state."""
         for message in messages:
-            if message.type in MODELS and message.id not in self._seen:
-                if message.id is not None:
-                    self._seen.add(message.id)
-                self._count(message)
+            if message.type in MODELS and (message.id is None or message.id not in self.seen):
+                self.seen.add(message.id)
+                await self._count(message)
                 told = message.response_metadata
                 self.finish = told.get("finish_reason") or told.get("stop_reason")
                 for call in message.tool_calls:
@@ -111,9 +113,19 @@ class View(CallsView):
             decisions.append({"type": "approve"} if allowed else {"type": "reject", "message": REFUSED})
         return {"decisions": decisions}
 
-    def _count(self, message: Any) -> None:
-        if (usage := message.usage_metadata) is not None:
-            self.turn.add_usage(input_tokens=usage["input_tokens"], output_tokens=usage["output_tokens"])
+    async def _count(self, message: Any) -> None:
+        if (used := message.usage_metadata) is None:
+            return
+        read, made = used.get("input_token_details", {}), used.get("output_token_details", {})
+        tokens = Tokens.read(
+            used["input_tokens"],
+            used["output_tokens"],
+            made.get("reasoning"),
+            read.get("cache_read"),
+            read.get("cache_creation"),
+        )
+        told = message.response_metadata
+        await self._meter.count(tokens, told.get("model_name"), provider=told.get("model_provider"))
 
 
 running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
@@ -167,6 +179,9 @@ __all__ = ["from_graph", "session_tools"]
 
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 
+_INSTRUCTIONS = "acp_server.system_prompt"
+"""The id of the message with what the client says to the model, which is the first of its thread."""
+
 _CANCELLED = "This call was cancelled. What it has done by then is not known."
 
 
@@ -176,6 +191,7 @@ def from_graph(
     name: str | None = None,
     config: Mapping[str, Any] | None = None,
     on_interrupt: OnInterrupt | None = None,
+    context_size: int | None = None,
     **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `graph`, a compiled graph whose state has `messages`; on asyncio only.
@@ -190,7 +206,9 @@ def from_graph(
     `name`: of the agent, else the graph's. `config`: more of LangGraph's `RunnableConfig`. `on_interrupt`: a function
     of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
     permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
-    `options`: those of `Agent`. Raises UsageError for what is not a compiled graph.
+    `context_size`: how many tokens the context of the models has room for, where genai-prices is not installed or does
+    not know them. `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise: a graph keeps its
+    own instructions. Raises UsageError for what is not a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
         raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
@@ -198,12 +216,17 @@ def from_graph(
         memory = import_module("langgraph.checkpoint.memory")
         # A copy: the author's own use of the graph stays as it is.
         graph = graph.copy(update={"checkpointer": memory.InMemorySaver()})
+    options = appending(options)
+    if options["system_prompt"] == "override":
+        raise UsageError("a graph has its instructions in its nodes, where a client cannot override them: append them")
     agent = Agent(name or graph.get_name(), **options)
+    size = checked_size(context_size)
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         async with ending(turn):
-            await run_native(_Run(graph, turn, dict(config or {}), on_interrupt).run())
+            view = View(turn, size)
+            await run_native(_Run(graph, view, dict(config or {}), on_interrupt).run())
 
     return agent
 
@@ -211,11 +234,12 @@ def from_graph(
 class _Run:
     """One turn."""
 
-    def __init__(self, graph: Any, turn: Turn, config: dict[str, Any], on_interrupt: OnInterrupt | None) -> None:
+    def __init__(self, graph: Any, view: View, config: dict[str, Any], on_interrupt: OnInterrupt | None) -> None:
         self._graph = graph
-        self._turn = turn
-        self._view = View(turn)
-        self._config = {**config, "configurable": {**config.get("configurable", {}), "thread_id": turn.session.id}}
+        self._turn = view.turn
+        self._view = view
+        thread = {"thread_id": view.turn.session.id}
+        self._config = {**config, "configurable": {**config.get("configurable", {}), **thread}}
         self._on_interrupt = on_interrupt or self._view.ask
 
     async def run(self) -> None:
@@ -257,7 +281,8 @@ class _Run:
         state = await self._graph.aget_state(self._config)
         known: list[Any] = _messages_in(state.values)
         if not known:
-            return openai_messages(self._turn.context(tools=True))
+            return [*self._instructions(), *openai_messages(self._turn.context(tools=True))]
+        self._view.seen.update(message.id for message in known)
         answered = {message.tool_call_id for message in known if message.type == "tool"}
         missing = [
             {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": _CANCELLED, "status": "error"}
@@ -266,7 +291,23 @@ class _Run:
             for call in message.tool_calls
             if call["id"] not in answered
         ]
-        return [*missing, *openai_messages([Message("user", self._turn.record.prompt)])]
+        added = [*missing, *openai_messages([Message("user", self._turn.record.prompt)])]
+        return [*self._changed(known), *added]
+
+    def _instructions(self) -> list[Any]:
+        """What the client says to the model (ACP, System Prompt), as a message."""
+        told = self._turn.session.instructions()
+        return [import_module("langchain_core.messages").SystemMessage(told, id=_INSTRUCTIONS)] if told else []
+
+    def _changed(self, known: list[Any]) -> list[Any]:
+        """What has the thread begin with the client's instructions, as they are now; nothing where it does."""
+        before = [message for message in known if message.id == _INSTRUCTIONS]
+        now = self._instructions()
+        if [message.content for message in before] == [message.content for message in now]:
+            return []
+        removed = import_module("langchain_core.messages").RemoveMessage
+        everything = import_module("langgraph.graph.message").REMOVE_ALL_MESSAGES
+        return [removed(id=everything), *now, *(message for message in known if message.id != _INSTRUCTIONS)]
 
 
 def _messages_in(update: Any) -> list[Any]:

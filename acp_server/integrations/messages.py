@@ -109,6 +109,17 @@ def _text(content: Sequence[dict[str, Any]]) -> str:
     return "\n".join(block["text"] for block in content if block["type"] == "text")
 
 
+def appending(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an `Agent`, which takes what a client adds to its instructions, if not said otherwise."""
+    return {"system_prompt": "append", **options}
+
+
+def replaces_instructions(turn: Turn) -> bool:
+    """Whether the client's system prompt stands in the place of the agent's own (ACP, System Prompt)."""
+    prompt = turn.session.system_prompt
+    return prompt is not None and prompt.mode == "override"
+
+
 MOST: Final = 32 * 1024
 """Characters of one result that the model is told. Of a longer one it gets the beginning and the end."""
 

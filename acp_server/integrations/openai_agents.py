@@ -6,9 +6,11 @@ It runs by `run_native`. A turn that is cut or fails leaves nothing in the histo
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -17,8 +19,9 @@ import anyio
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History, text_of
+from acp_server.integrations.messages import History, appending, replaces_instructions, text_of
 from acp_server.integrations.model import ending
+from acp_server.integrations.usage import Meter, Tokens, checked_size
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
@@ -39,6 +42,7 @@ def from_agent(
     context: Any = None,
     max_turns: int = 50,
     run_config: Any = None,
+    context_size: int | None = None,
     **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `agent`, an `agents.Agent`; on asyncio only.
@@ -49,20 +53,23 @@ def from_agent(
     whatever store it is.
 
     `name`: else the agent's. `context`: of its runs; a function gets the `Turn`. `max_turns`: requests to the model in
-    one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `options`: those
-    of `Agent`. Raises UsageError for what is not an agent.
+    one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `context_size`:
+    how many tokens the context of the models has room for, where genai-prices is not installed or does not know them.
+    `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not
+    an agent.
     """
     if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
         raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
-    made = Agent(name or agent.name, **options)
+    made = Agent(name or agent.name, **appending(options))
     history = History("openai-agents", 1, dump=list, load=_load, said=_said)
+    size = checked_size(context_size)
 
     @made.prompt
     async def prompt(turn: Turn) -> None:
         given = {"context": context(turn) if callable(context) else context, "max_turns": max_turns}
         before = history.before(turn)
         async with ending(turn):
-            behind = await run_native(_Run(turn, given | {"run_config": run_config}).run(agent, before))
+            behind = await run_native(_Run(turn, given | {"run_config": run_config}, size).run(agent, before))
             history.keep(turn, before, behind)
 
     return made
@@ -71,13 +78,30 @@ def from_agent(
 class _Run:
     """One turn."""
 
-    def __init__(self, turn: Turn, options: dict[str, Any]) -> None:
+    def __init__(self, turn: Turn, options: dict[str, Any], context_size: int | None) -> None:
         self._library = import_module("agents")
         self._turn = turn
-        self._options = options
+        self._meter = Meter(turn, context_size)
+        self._options = options | {"run_config": self._instructed(options["run_config"])}
         self._view = CallsView(turn)
         self._ours: set[str] = set()
         """The names of the session's own tools, which show themselves."""
+
+    def _instructed(self, run_config: Any) -> Any:
+        """The configuration of a run whose models are told what the client says (ACP, System Prompt), also behind a
+        handoff."""
+        if not (told := self._turn.session.instructions()):
+            return run_config
+        config = run_config or self._library.RunConfig()
+        own, replaces = config.call_model_input_filter, replaces_instructions(self._turn)
+
+        async def instructed(data: Any) -> Any:
+            made = data.model_data if own is None else own(data)
+            model_data = await made if inspect.isawaitable(made) else made
+            before = None if replaces else model_data.instructions
+            return replace(model_data, instructions=f"{before}\n\n{told}" if before else told)
+
+        return replace(config, call_model_input_filter=instructed)
 
     async def run(self, agent: Any, history: list[Any]) -> list[Any]:
         """The history behind it."""
@@ -103,8 +127,8 @@ class _Run:
         """A run and its events. It is over when the block is left, however it is left."""
         result = self._library.Runner.run_streamed(agent, given, hooks=self._hooks(), **self._options)
         # A state that is gone on with has what was used before it.
-        counted = result.context_wrapper.usage
-        input_tokens, output_tokens = counted.input_tokens, counted.output_tokens
+        before = _tokens(result.context_wrapper.usage)
+        self._meter.begin()
         ended = anyio.Event()
 
         def end(_task: Any) -> None:
@@ -119,10 +143,7 @@ class _Run:
             result.cancel()
             await ended.wait()
             await events.aclose()
-            used = result.context_wrapper.usage
-            self._turn.add_usage(
-                input_tokens=used.input_tokens - input_tokens, output_tokens=used.output_tokens - output_tokens
-            )
+            self._meter.end(_tokens(result.context_wrapper.usage).beyond(before))
 
     async def _show(self, event: Any) -> None:
         if event.type == "raw_response_event":
@@ -145,7 +166,13 @@ class _Run:
                 await self._view.begin(context.tool_call_id, tool.name, _arguments(context.tool_arguments))
                 await self._view.run(context.tool_call_id)
 
+        async def on_llm_end(_context: Any, agent: Any, response: Any) -> None:
+            model, url = _model_of(agent, self._options["run_config"])
+            # Without a place of its own a model is at OpenAI, unless its name says where.
+            await self._meter.count(_tokens(response.usage), model, provider="openai", url=url)
+
         hooks.on_tool_start = on_tool_start
+        hooks.on_llm_end = on_llm_end
         return hooks
 
     async def _decide(self, state: Any, asked: Any) -> None:
@@ -174,6 +201,24 @@ class _Run:
             on_invoke_tool=run,
             strict_json_schema=False,
         )
+
+
+def _tokens(used: Any) -> Tokens:
+    read = used.input_tokens_details
+    return Tokens.read(
+        used.input_tokens,
+        used.output_tokens,
+        used.output_tokens_details.reasoning_tokens,
+        read.cached_tokens,
+        getattr(read, "cache_write_tokens", 0),
+    )
+
+
+def _model_of(agent: Any, run_config: Any) -> tuple[Any, str | None]:
+    """The name of the model that an agent is run with, and the URL of its server, as far as they are known."""
+    model = getattr(run_config, "model", None) or agent.model or import_module("agents.models").get_default_model()
+    url = getattr(getattr(model, "_client", None), "base_url", None)
+    return getattr(model, "model", model), None if url is None else str(url)
 
 
 def _arguments(text: str | None) -> Any:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final, cast
 
 from acp_server.agent.app import Agent
 from acp_server.errors import UsageError
 from acp_server.integrations.calls_view import REFUSED, CallsView
-from acp_server.integrations.messages import History, cut, text_of
+from acp_server.integrations.messages import History, appending, cut, replaces_instructions, text_of
 from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
+from acp_server.integrations.usage import Meter, Tokens, checked_size, titles_of
 from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 from acp_server.session.turn import Turn
 from acp_server.store.history import Message
@@ -35,6 +37,7 @@ def from_agent(
     deps: Any = None,
     usage_limits: Any = None,
     models: Mapping[str, Any] | Sequence[str] = (),
+    context_size: int | None = None,
     **options: Any,
 ) -> Agent:
     """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
@@ -45,29 +48,50 @@ def from_agent(
     `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
     `models`: what the user chooses from in each session, the first one to begin with: names as pydantic-ai has them, or
     models by names for the user. A turn uses what is chosen when it begins. Without it there is the agent's alone.
-    `options`: those of `Agent`. Raises UsageError for what is not an agent, and for a name of a model that cannot be
-    used (see `find_model`).
+    `context_size`: how many tokens the models' context has room for, where pydantic-ai does not know it. `options`:
+    those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not an agent,
+    and for a name of a model that cannot be used (see `find_model`).
     """
+    options = appending(options)
+    if options["system_prompt"] == "override" and _has_system_prompt(agent):
+        raise UsageError("a system_prompt of pydantic-ai is part of the history: take instructions if they may change")
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
     named = models if isinstance(models, Mapping) else {model: find_model(model) for model in models}
     offer_models(made, list(named))
-    made.prompt(prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named))
+    handler = prompt_handler(agent, deps=deps, usage_limits=usage_limits, models=named, context_size=context_size)
+    made.prompt(handler)
     return made
+
+
+def _has_system_prompt(agent: Any) -> bool:
+    return any(getattr(agent, name, None) for name in ("_system_prompts", "_system_prompt_functions"))
 
 
 def offer_models(agent: Agent, names: Sequence[str]) -> None:
     """Make these models the agent's config option `MODEL` (ACP, Session Config Options). No effect without names."""
     if names:
-        choices = [SessionConfigSelectOption(value=name, name=name) for name in names]
+        choices = [
+            SessionConfigSelectOption(value=name, name=title, description=None if title == name else name)
+            for name, title in zip(names, titles_of(names), strict=True)
+        ]
         option = SessionConfigSelect(id=MODEL, name="Model", category="model", current_value=names[0], options=choices)
         agent.config_options(option)
 
 
 def prompt_handler(
-    agent: Any, *, deps: Any = None, usage_limits: Any = None, models: Mapping[str, Any] | None = None
+    agent: Any,
+    *,
+    deps: Any = None,
+    usage_limits: Any = None,
+    models: Mapping[str, Any] | None = None,
+    context_size: int | None = None,
+    instructions: Callable[[Turn], Awaitable[str]] | None = None,
+    settings: Callable[[Turn], Mapping[str, Any]] | None = None,
 ) -> Callable[[Turn], Awaitable[None]]:
     """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. `models`: by the values of
-    its config option `MODEL`. Raises UsageError for what is not an agent.
+    its config option `MODEL`. `instructions`: those of a turn, behind the agent's own; without it they are the client's
+    (`Session.instructions`), which may replace the agent's. `settings`: of the model in a turn. Raises UsageError for
+    what is not an agent.
 
     It raises InternalError with words for the user if the model or its server fails, and sets `Turn.stop_reason` to
     `max_turn_requests`, `max_tokens` or `refusal` where a run has ended for that.
@@ -75,20 +99,30 @@ def prompt_handler(
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
     history = History("pydantic-ai", 1, dump=_dump, load=_load, said=_said)
+    checked_size(context_size)
 
     async def prompt(turn: Turn) -> None:
         given = {"deps": deps(turn) if callable(deps) else deps, "usage_limits": usage_limits}
         if models:
             given["model"] = models[str(turn.session.config(MODEL))]
+        if settings is not None:
+            given["model_settings"] = settings(turn)
+        given["instructions"] = turn.session.instructions() if instructions is None else await instructions(turn)
         before = history.before(turn)
+        with ExitStack() as stack:
+            if instructions is None and replaces_instructions(turn):
+                stack.enter_context(agent.override(instructions=given.pop("instructions")))
+            await answer(turn, before, given)
+
+    async def answer(turn: Turn, before: list[Any], given: dict[str, Any]) -> None:
         async with ending(turn):
-            behind = await run_native(_run(agent, turn, before, given))
+            behind = await run_native(_run(agent, turn, before, given, Meter(turn, context_size)))
             history.keep(turn, before, behind)
 
     return prompt
 
 
-async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any]) -> list[Any]:
+async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any], meter: Meter) -> list[Any]:
     """Run one turn: the history behind it."""
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
@@ -98,11 +132,12 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
         **options,
         "output_type": [agent.output_type, library.DeferredToolRequests],
         "toolsets": [tools.toolset],
-        "capabilities": [_starts(view, tools.names)],
+        "capabilities": [_starts(view, tools.names), _counts(meter)],
     }
     given: dict[str, Any] = {"user_prompt": _content(turn.record.prompt)}
     try:
         while True:
+            meter.begin()
             async with agent.run_stream_events(message_history=history, **options, **given) as events:
                 begun = False
                 try:
@@ -118,8 +153,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                     return ended.all_messages()
                 finally:
                     if begun:
-                        used = events.usage
-                        turn.add_usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens)
+                        meter.end(_tokens(events.usage))
             result = events.result
             if result is None:
                 raise RuntimeError("the run has ended without a result")
@@ -145,6 +179,27 @@ def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
         return args
 
     return import_module("pydantic_ai.capabilities").Hooks(before_tool_execute=begun)
+
+
+def _counts(meter: Meter) -> Any:
+    """What counts each answer of the model when it has come."""
+
+    async def answered(context: Any, *, request_context: Any, response: Any) -> Any:
+        await meter.count(
+            _tokens(response.usage),
+            response.model_name,
+            provider=response.provider_name,
+            url=response.provider_url,
+            context_size=context.model.context_window,
+        )
+        return response
+
+    return import_module("pydantic_ai.capabilities").Hooks(after_model_request=answered)
+
+
+def _tokens(used: Any) -> Tokens:
+    thought = used.details.get("reasoning_tokens")
+    return Tokens.read(used.input_tokens, used.output_tokens, thought, used.cache_read_tokens, used.cache_write_tokens)
 
 
 async def _decided(view: CallsView, requests: Any, library: Any) -> Any:

@@ -1,6 +1,7 @@
 """What every adapter of a framework promises: a cancel in any phase of a turn closes the model's socket at once."""
 
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -225,7 +226,116 @@ async def sessions_do_not_mix(make: Make, cwd: str = "/project") -> None:
         assert said == [[("user", "b")], [("user", "a"), ("assistant", "one"), ("user", "c")]]
 
 
-CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
+USED = {
+    "prompt_tokens": 1_000,
+    "completion_tokens": 100,
+    "total_tokens": 1_100,
+    "prompt_tokens_details": {"cached_tokens": 400},
+    "completion_tokens_details": {"reasoning_tokens": 60},
+}
+
+
+def told_usage(editor: Editor) -> list[dict[str, Any]]:
+    return [update for update in editor.client.updates() if update["sessionUpdate"] == "usage_update"]
+
+
+async def tells_what_each_call_of_its_model_uses(make: Callable[..., Agent]) -> None:
+    """When the call has ended, and with the answer the sum of all."""
+    async with model_server([tool_call("look", {"word": "a"})], [HANG]) as server:
+        server.usage = USED
+        agent = make(server, Tools(), context_size=5_000, unstable={"end_turn_usage"})
+        async with editing(agent) as editor:
+            session = await editor.open()
+            id = await editor.prompt(session, "Where is a?")
+            await server.hanging.wait()
+            await editor.client.expect(lambda message: "found a" in str(message))
+            assert [(update["used"], update["size"]) for update in told_usage(editor)] == [(1_100, 5_000)]
+            await editor.cancel(session)
+            # What the first call has used is not lost with the second.
+            assert (await editor.answer(id))["usage"]["totalTokens"] == 1_100
+            server.replies = [[tool_call("look", {"word": "b"})], ["Here."]]
+            assert (await editor.ask(session, "And b?"))["usage"] == {
+                "inputTokens": 2_000,
+                "outputTokens": 200,
+                "totalTokens": 2_200,
+                "thoughtTokens": 120,
+                "cachedReadTokens": 800,
+            }
+            assert len(told_usage(editor)) == 3
+
+
+async def knows_sizes_and_prices(make: Callable[..., Agent]) -> None:
+    """`make` with the name of a model: at OpenAI, as far as the adapter can see."""
+    async with model_server(["One."], ["Two."]) as server:
+        server.usage, server.model = USED, "gpt-5-mini"
+        async with editing(make(server, Tools(), "gpt-5-mini")) as editor:
+            session = await editor.open()
+            await editor.ask(session)
+            await editor.ask(session)
+            first, second = told_usage(editor)
+            assert first["size"] == second["size"] == 400_000
+            assert first["cost"]["currency"] == "USD"
+            assert 0 < first["cost"]["amount"] < second["cost"]["amount"]
+
+
+async def takes_no_number_of_a_server_for_granted(make: Callable[..., Agent]) -> None:
+    for number in (-5, 2**60, 0):
+        # One library warns of what cannot be.
+        warnings.simplefilter("ignore")
+        async with model_server(["One."]) as server:
+            server.usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), number)
+            async with editing(make(server, Tools(), context_size=5_000)) as editor:
+                assert (await editor.ask(await editor.open()))["stopReason"] == "end_turn"
+                assert all(0 < update["used"] < 2**54 for update in told_usage(editor))
+
+
+def instructions(mode: str, text: str) -> dict[str, Any]:
+    return {"mode": mode, "content": [{"type": "text", "text": text}]}
+
+
+def system_of(server: ModelServer, request: int = -1) -> str:
+    """What the model was told beside the conversation, which is in front of it."""
+    roles = [role for role, _ in server.said_to(request)]
+    first = [content for role, content in server.said_to(request) if role in ("system", "developer")]
+    assert roles[: len(first)] == ["system"] * len(first), roles
+    return "\n\n".join(first)
+
+
+async def tells_its_model_what_the_client_says(make: Callable[..., Agent]) -> None:
+    """In front of the conversation, also behind a load that says it anew, and as it is then."""
+    replies = [[tool_call("look", {"word": "a"})], ["One."], ["Two."], ["Three."], ["Four."]]
+    async with model_server(*replies) as server, editing(make(server, Tools())) as editor:
+        session = await editor.open(systemPrompt=instructions("append", "Be short."))
+        await editor.ask(session)
+        assert ["Be short." in system_of(server, number) for number in (0, 1)] == [True, True]
+        for told in ("Be long.", None):
+            again = {} if told is None else {"systemPrompt": instructions("append", told)}
+            await editor.client.result("session/load", setup(session) | again)
+            await editor.ask(session)
+            assert "Be short." not in system_of(server)
+            assert told is None or told in system_of(server)
+            assert [content for role, content in server.said_to(-1) if role == "assistant"][-1] in ("One.", "Two.")
+        other = await editor.open()
+        await editor.ask(other)
+        assert "Be" not in system_of(server)
+
+
+async def has_its_own_instructions_replaced(make: Callable[..., Agent]) -> None:
+    """`make`: an agent that tells its model "Write French."."""
+    async with (
+        model_server(["One."], ["Two."], ["Three."]) as server,
+        editing(make(server, Tools(), system_prompt="override")) as editor,
+    ):
+        for mode in ("append", "override"):
+            session = await editor.open(systemPrompt=instructions(mode, "Be short."))
+            await editor.ask(session)
+            assert "Be short." in system_of(server)
+            assert ("Write French." in system_of(server)) == (mode == "append")
+        await editor.ask(await editor.open())
+        assert system_of(server) == "Write French."
+
+
+CONTRACT: list[Callable[..., Awaitable[None]]] = [
     answered_whole,
     cut_before_the_first_token,
     cut_in_the_middle_of_the_stream,
@@ -235,4 +345,12 @@ CONTRACT: list[Callable[[Make], Awaitable[None]]] = [
     cut_in_a_waiting_approval,
     says_in_words_what_is_wrong_with_its_model,
     sessions_do_not_mix,
+]
+"""What a recipe promises, too."""
+
+OF_ADAPTERS: list[Callable[..., Awaitable[None]]] = [
+    *CONTRACT,
+    tells_what_each_call_of_its_model_uses,
+    takes_no_number_of_a_server_for_granted,
+    tells_its_model_what_the_client_says,
 ]

@@ -49,6 +49,9 @@ class ModelServer:
         self.left = asyncio.Event()
         """The peer has gone while a reply was not through."""
         self.url = ""
+        self.model = "test"
+        """The name of the model that answers."""
+        self.usage: dict[str, Any] = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
         self._speak: Anthropic | None = None
         """The words of another API, once it was asked in those."""
 
@@ -117,11 +120,11 @@ class ModelServer:
             "id": f"chatcmpl-{len(self.requests)}",
             "object": "chat.completion.chunk",
             "created": 0,
-            "model": "test",
+            "model": self.model,
             "choices": [{"index": 0, "delta": delta, "finish_reason": reason}],
         }
         if reason is not None:
-            chunk["usage"] = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+            chunk["usage"] = self.usage
         self._write(writer, b"data: " + json.dumps(chunk).encode() + b"\n\n")
 
     def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:

@@ -83,9 +83,19 @@ def make(server: ModelServer, tools: contract.Tools, how: str = "ainvoke", **opt
 
 
 @pytest.mark.parametrize("how", ["ainvoke", "astream", "subgraph", "leave"])
-@pytest.mark.parametrize("promise", contract.CONTRACT)
-async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]], how: str) -> None:
-    await promise(lambda server, tools: make(server, tools, how))
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
+async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]], how: str) -> None:
+    await promise(partial(make, how=how))
+
+
+async def test_a_client_cannot_replace_the_instructions_of_a_graph() -> None:
+    with pytest.raises(UsageError, match="cannot override"):
+        from_graph(waiting(), system_prompt="override")
+
+
+async def test_sizes_and_prices_of_known_models_are_told() -> None:
+    # The model's name is in its answer.
+    await contract.knows_sizes_and_prices(lambda server, tools, _name: make(server, tools))
 
 
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:

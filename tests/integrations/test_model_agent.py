@@ -17,6 +17,7 @@ from acp_server.apps.coder.model_agent import model_agent
 from acp_server.apps.coder.search import Search
 from tests.integrations import contract
 from tests.integrations.model_server import HANG, ModelServer, model_server, tool_call
+from tests.session.agents import setup
 from tests.session.editor import Editor, editing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -122,6 +123,28 @@ async def test_the_model_is_told_how_the_project_wants_it_as_the_file_is_now(pro
             assert str(project) in system[0]
             assert ("AGENTS.md" in system[0]) == (text is not None)
             assert text is None or text in system[0]
+
+
+async def test_a_client_adds_to_the_instructions_or_replaces_them_and_the_projects_stay(project: Path) -> None:
+    async with model_server(["One."], ["Two."]) as server, editing(make(server), capabilities={}) as editor:
+        for mode in ("append", "override"):
+            session = await editor.open(str(project), systemPrompt=contract.instructions(mode, "Be short."))
+            await editor.ask(session)
+            system = contract.system_of(server)
+            assert ("You work on the user's project" in system) == (mode == "append")
+            assert all(words in system for words in ("Be short.", str(project), "Write British English."))
+
+
+async def test_it_announces_what_clients_may_do_with_its_sessions(project: Path) -> None:
+    async with model_server(["One."]) as server, editing(make(server), capabilities={}) as editor:
+        session = await editor.open(str(project))
+        assert (await editor.ask(session))["usage"]["totalTokens"] == 5
+        fork = await editor.client.result("session/fork", setup(session) | {"cwd": str(project)})
+        assert fork["sessionId"] != session
+        title = {"sessionId": session, "title": "Mine"}
+        assert (await editor.client.result("session/set_title", title))["title"] == "Mine"
+        assert (await editor.client.result("session/status", {"sessionId": session}))["status"] == "open"
+        await editor.client.result("session/archive", {"sessionId": session})
 
 
 async def test_instructions_from_outside_of_the_project_are_not_read(project: Path, tmp_path_factory: Any) -> None:

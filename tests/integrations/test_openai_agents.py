@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("agents", reason="the extra openai-agents is not installed: make test-integrations")
 
 import agents  # pyright: ignore[reportMissingImports]
-from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
 
 from acp_server import Agent, MemoryStore, UsageError
 from acp_server.integrations.openai_agents import from_agent
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
 from tests.integrations.model_server import ModelServer, Refusal, model_server, tool_call
+from tests.integrations.official import client_of
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
 
@@ -28,7 +28,7 @@ def nothing_is_traced() -> None:
     agents.set_tracing_disabled(True)
 
 
-def assistant(server: ModelServer, tools: contract.Tools) -> Any:
+def assistant(server: ModelServer, tools: contract.Tools, name: str = "test") -> Any:
     @agents.function_tool
     async def look(word: str) -> str:
         """Look for a word."""
@@ -39,19 +39,46 @@ def assistant(server: ModelServer, tools: contract.Tools) -> Any:
         """Touch a word."""
         return await tools.look(word)
 
-    client = AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
-    model = agents.OpenAIChatCompletionsModel("test", client)
+    client = client_of(server, official=name.startswith("gpt-"))
+    model = agents.OpenAIChatCompletionsModel(name, client)
     settings = agents.ModelSettings(include_usage=True)
     return agents.Agent(name="assistant", model=model, model_settings=settings, tools=[look, touch])
 
 
-def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
-    return from_agent(assistant(server, tools), **options)
+def make(server: ModelServer, tools: contract.Tools, model: str = "test", **options: Any) -> Agent:
+    return from_agent(assistant(server, tools, model), **options)
 
 
-@pytest.mark.parametrize("promise", contract.CONTRACT)
-async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
+async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) -> None:
     await promise(make)
+
+
+async def test_a_client_may_replace_the_instructions() -> None:
+    def french(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
+        return from_agent(assistant(server, tools).clone(instructions="Write French."), **options)
+
+    await contract.has_its_own_instructions_replaced(french)
+
+
+async def test_what_the_client_says_is_told_behind_a_handoff_and_behind_a_filter_of_the_authors() -> None:
+    async with model_server([tool_call("transfer_to_other", {})], ["Done."]) as server:
+        other = assistant(server, contract.Tools()).clone(name="other", instructions="Write Dutch.")
+        first = assistant(server, contract.Tools()).clone(handoffs=[other])
+
+        def louder(data: Any) -> Any:
+            data.model_data.instructions = f"{data.model_data.instructions}!"
+            return data.model_data
+
+        config = agents.RunConfig(call_model_input_filter=louder)
+        async with editing(from_agent(first, run_config=config)) as editor:
+            session = await editor.open(systemPrompt=contract.instructions("append", "Be short."))
+            assert (await editor.ask(session))["stopReason"] == "end_turn"
+        assert contract.system_of(server) == "Write Dutch.!\n\nBe short."
+
+
+async def test_sizes_and_prices_of_known_models_are_told() -> None:
+    await contract.knows_sizes_and_prices(make)
 
 
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed: make test-integrations")
 
 import pydantic_ai  # pyright: ignore[reportMissingImports]
-from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
 from pydantic_ai.models.openai import OpenAIChatModel  # pyright: ignore[reportMissingImports]
 from pydantic_ai.providers.openai import OpenAIProvider  # pyright: ignore[reportMissingImports]
 
@@ -18,6 +17,7 @@ from acp_server.integrations.pydantic_ai import from_agent, prompt_handler
 from tests.integrations import contract
 from tests.integrations.conforming import conforms
 from tests.integrations.model_server import HANG, ModelServer, model_server
+from tests.integrations.official import client_of
 from tests.session.agents import setup
 from tests.session.editor import editing
 
@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 
 
 def model_at(server: ModelServer, name: str = "test") -> Any:
-    client = AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+    client = client_of(server, official=name.startswith("gpt-"))
     return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=client))
 
 
-def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
-    agent = pydantic_ai.Agent(model_at(server))
+def make(server: ModelServer, tools: contract.Tools, model: str = "test", **options: Any) -> Agent:
+    agent = pydantic_ai.Agent(model_at(server, model))
 
     @agent.tool_plain
     async def look(word: str) -> str:
@@ -45,9 +45,22 @@ def make(server: ModelServer, tools: contract.Tools, **options: Any) -> Agent:
     return from_agent(agent, **options)
 
 
-@pytest.mark.parametrize("promise", contract.CONTRACT)
-async def test_it_keeps_the_contract(promise: Callable[[contract.Make], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("promise", contract.OF_ADAPTERS)
+async def test_it_keeps_the_contract(promise: Callable[..., Awaitable[None]]) -> None:
     await promise(make)
+
+
+async def test_a_client_may_replace_the_instructions() -> None:
+    def french(server: ModelServer, _tools: contract.Tools, **options: Any) -> Agent:
+        return from_agent(pydantic_ai.Agent(model_at(server), instructions="Write French."), **options)
+
+    await contract.has_its_own_instructions_replaced(french)
+    with pytest.raises(UsageError, match="part of the history"):
+        from_agent(pydantic_ai.Agent(system_prompt="Write French."), system_prompt="override")
+
+
+async def test_sizes_and_prices_of_known_models_are_told() -> None:
+    await contract.knows_sizes_and_prices(make)
 
 
 async def test_the_conformance_suite_finds_nothing_wrong_with_it() -> None:

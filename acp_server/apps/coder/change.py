@@ -139,13 +139,17 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     return Approval(f"{verb} {name}?", preview=diff, primary=f"{verb} it", explains=False)
 
 
+CHANGE: Final = "change\0"
+"""What the keys of all changes begin with."""
+
+
 def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
     """The file that was found. Files that have programs run, or that programs of the user's obey or keep secrets in,
     are asked about each time."""
     place = call.data.place
     if is_delicate(place):
         return None
-    return Always(f"change\0{os.path.join(place.root, place.rest.lstrip(os.sep))}", "this file")
+    return Always(f"{CHANGE}{os.path.join(place.root, place.rest.lstrip(os.sep))}", "this file")
 
 
 _FOLDERS: Final = frozenset({"hooks", "githooks", "git-hooks"})

@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -19,7 +20,7 @@ from anyio import to_thread
 
 from acp_server import __version__
 from acp_server.agent.app import Agent
-from acp_server.apps.coder import change, report
+from acp_server.apps.coder import change, panel, report
 from acp_server.apps.coder.batches import Batches
 from acp_server.apps.coder.read import Passage, Reading, Skipped, read_text
 from acp_server.apps.coder.roots import Refusal, Roots, open_roots
@@ -28,7 +29,7 @@ from acp_server.apps.coder.search import Hit, Search
 from acp_server.apps.coder.walk import files_below
 from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
-from acp_server.integrations.pydantic_ai import offer_models, prompt_handler
+from acp_server.integrations.pydantic_ai import MODEL, offer_models, prompt_handler
 from acp_server.session.turn import Turn
 from acp_server.session.typed import EMPTY, entitle, is_empty
 from acp_server.tools.context import ToolContext
@@ -48,7 +49,9 @@ call of a tool, and is asked before a file is changed or a command is run; what 
 so do not try it again in another way. Look before you change: read what you edit, and keep to the style that is \
 there. Change what was asked for and nothing else. Check what you have done, by the project's tests if there are some. \
 Answer shortly, in Markdown, and say what you have not done or could not check.
+"""
 
+_PLACE: Final = """\
 The project's directory: {cwd}
 {more}The system: {system}
 """
@@ -64,46 +67,63 @@ def model_agent(
     UsageError, see `find_model`."""
     reads: set[str] = set()
     found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
-    assistant = import_module("pydantic_ai").Agent(found[models[0]], instructions=_instructions)
-    limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
-    choice = found if len(found) > 1 else {}
-    answer = prompt_handler(assistant, deps=_turn, usage_limits=limits, models=choice)
     agent = Agent(
         "acp-server-model",
         version=__version__,
         title=f"acp-server with {' or '.join(found)}",
-        accepts=["image", "embedded_context"],
+        accepts=["image", "embedded_context"] if any(map(_takes_images, found.values())) else ["embedded_context"],
         mcp=find_spec("mcp") is not None,
         mcp_trusted=mcp_trusted,
+        approvals=panel.ModeApprovals(),
+        system_prompt="override",
+        unstable={"fork", "title", "archive", "status", "end_turn_usage"},
     )
     add_tools(agent, frozenset(reads.difference(pass_env)))
-    offer_models(agent, list(choice))
+    offer_models(agent, list(found))
+    panel.offer_thinking(agent, list(found.values()))
+    panel.offer_modes(agent)
     agent.session(open_roots)
+    assistant = import_module("pydantic_ai").Agent(found[models[0]])
+    limits = import_module("pydantic_ai").UsageLimits(request_limit=MOST_REQUESTS)
 
-    @agent.prompt
-    async def prompt(turn: Turn) -> None:
+    async def work(turn: Turn, command: str = "") -> None:
         await entitle(turn)
         if is_empty(turn):
             await turn.say(f"{EMPTY}\n")
+        elif not _takes_images(found[str(turn.session.config(MODEL))]) and _has_images(turn):
+            await turn.say("This model does not take images.\n")
         else:
+            told = partial(_instructions, command=command)
+            settings = panel.thinking
+            answer = prompt_handler(assistant, usage_limits=limits, models=found, instructions=told, settings=settings)
             await answer(turn)
 
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        await work(turn)
+
+    panel.add_commands(agent, work)
     return agent
 
 
-def _turn(turn: Turn) -> Turn:
-    """What the instructions are made from."""
-    return turn
+def _takes_images(model: Any) -> bool:
+    return model.profile.get("supports_image_input", True)
 
 
-async def _instructions(context: Any) -> str:
-    """What the model is told before the conversation, found anew in each turn."""
-    turn: Turn = context.deps
+def _has_images(turn: Turn) -> bool:
+    return any(block["type"] == "image" for block in turn.record.prompt)
+
+
+async def _instructions(turn: Turn, command: str) -> str:
+    """What the model is told before the conversation, found anew in each turn. The client may replace `_BASICS`; where
+    the project is and what it says itself stays, and so do the mode and the `command` that the user has typed."""
     roots: Roots = turn.session.data
     further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
-    basics = _BASICS.format(cwd=roots.cwd, more=further, system=sys.platform)
+    place = _PLACE.format(cwd=roots.cwd, more=further, system=sys.platform)
     project = await to_thread.run_sync(_of_project, roots)
-    parts = [basics, f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else ""]
+    mode = panel.PLANNING if turn.session.mode == panel.PLAN else ""
+    parts = [turn.session.instructions(_BASICS), place, mode, command]
+    parts.append(f"{INSTRUCTIONS} of the project says:\n\n{project}" if project else "")
     if turn.session.mcp_servers:
         parts.append(turn.session.mcp.instructions)
     return "\n".join(filter(None, parts))
@@ -126,6 +146,7 @@ MOST_FILES: Final = 1_000
 
 def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
     """Have the agent offer them. `without`: the variables that commands do not get."""
+    agent.tool(name="plan", kind="think", title="Update the plan")(panel.plan)
     agent.tool(name="list_files", kind="search", title=list_title)(list_files)
     agent.tool(name="search", kind="search", title=report.search_title)(search)
     agent.tool(name="read", kind="read", title=read_title)(read)
@@ -133,7 +154,7 @@ def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
         name="edit",
         kind="edit",
         title=change.edit_title,
-        approval=change.ask_edit,
+        approval=panel.outside_of_plans(change.ask_edit),
         approval_key=change.always_changed,
         auto_approve=True,
         description="Replace `old`, a text that is in the file `path` exactly once, by `new`. Take some lines around "
@@ -143,7 +164,7 @@ def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
         name="write",
         kind="edit",
         title=change.write_title,
-        approval=change.ask_write,
+        approval=panel.outside_of_plans(change.ask_write),
         approval_key=change.always_changed,
         auto_approve=True,
         description="Make the file `path`, or replace all that is in it, by `content`.",
@@ -154,7 +175,13 @@ def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
         It gets no input. What it has started ends with it, except for processes that have left its process group."""
         return _printed(await execute(command, call, without))
 
-    agent.tool(kind="execute", title=run_title, approval=ask_run, approval_key=always_run, auto_approve=True)(run)
+    agent.tool(
+        kind="execute",
+        title=run_title,
+        approval=panel.outside_of_plans(ask_run),
+        approval_key=always_run,
+        auto_approve=True,
+    )(run)
 
 
 def list_title(path: str | None = None) -> str:
@@ -167,12 +194,20 @@ async def list_files(call: ToolContext, path: str | None = None) -> str:
     call.verbatim()
     roots: Roots = call.session.data
     found: list[str] = []
+    _locate(call, path)
     with closing(Batches(_paths(roots, path))) as batches:
         async for batch in batches:
             found += map(roots.display, batch)
             if len(found) >= MOST_FILES:
                 break
     return _lines(found, MOST_FILES, "files", "name a directory") or "There are no files."
+
+
+def _locate(call: ToolContext, path: str | None) -> None:
+    """Tell the client where it looks. Raises Refusal."""
+    if path is not None:
+        roots: Roots = call.session.data
+        report.locate(call, [(roots.place(path)[0], None)])
 
 
 def _paths(roots: Roots, path: str | None) -> Generator[str | None]:
@@ -185,6 +220,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
     case. Each hit is a line: path, number of the line, number of the column, text."""
     call.verbatim()
     roots: Roots = call.session.data
+    _locate(call, path)
     # To compile the largest patterns takes tens of milliseconds.
     engine = await to_thread.run_sync(Search, roots, pattern, path)
     hits: list[Hit] = []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
+from acp_server.apps.coder.display import Display
 from acp_server.apps.coder.read import reason_of
 from acp_server.apps.coder.report import at_last, say_block
 from acp_server.apps.coder.roots import Refusal, exactly, is_end, quoted, words_of
@@ -215,9 +216,10 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
 
 async def _here(command: str, call: ToolContext, without: Collection[str], printing: _Printing) -> Ended:
     call.verbatim()
+    display = Display.of(call)
     try:
         env = {name: value for name, value in os.environ.items() if name not in without}
-        running = _Running(await open_command([*SHELL, command], call.session.cwd, env), call)
+        running = _Running(await open_command([*SHELL, command], call.session.cwd, env), call, display)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
         raise Refusal(f"It cannot be started: {reason}") from None
@@ -228,6 +230,9 @@ async def _here(command: str, call: ToolContext, without: Collection[str], print
         # A client that does not read must not hold up the end.
         running.reading.cancel()
         await running.end()
+        if display is not None:
+            call.raw_output = {"output": running.output.text}
+            display.end(running.output.text, *running.exit)
     return Ended(*running.exit, running.output.text)
 
 
@@ -252,7 +257,10 @@ class Printed:
 class _Running(Command):
     """A command whose output is shown as it comes, as fast as the client reads."""
 
-    def __init__(self, process: anyio.abc.Process, call: ToolContext) -> None:
+    def __init__(self, process: anyio.abc.Process, call: ToolContext, display: Display | None) -> None:
+        if display is not None:
+            display.begin()
+        self._show = call.progress if display is None else display.feed
         self.output = CommandOutput(OUTPUT_BYTES)
         self.reading = anyio.CancelScope()
         self._printed = Printed()
@@ -263,7 +271,7 @@ class _Running(Command):
         """See `Command`."""
         text = self._printed.feed(data, final=not data)
         self.output.feed(text.encode())
-        self._call.progress(text)
+        self._show(text)
         if self._call.session.updates.crowded:
             with suppress(ConnectionClosed):
                 await self._call.session.updates.room()

@@ -309,3 +309,43 @@ async def test_after_always_no_question_is_left_in_the_call(project: Path) -> No
             told = await talk.tell(session, "/run echo hello")
             assert "Run this in" not in str(told.call["content"])
         assert len(talk.asked(PERMISSION)) == 1
+
+
+async def shown_terminal(project: Path, capabilities: dict[str, Any], command: str) -> list[dict[str, Any]]:
+    """What a client is told of a command that draws a terminal and has none: the updates of its call with `_meta`."""
+    async with running(project, {"_meta": capabilities}) as (talk, session):
+        told = await talk.told(session, await talk.prompt(session, f"/run {command}"))
+        assert told.answer == END_TURN
+        updates = [update for update in talk.client.updates() if "toolCallId" in update]
+        call: dict[str, Any] = {}
+        for update in updates:
+            call |= update
+        assert call["content"][0] == {"type": "terminal", "terminalId": call["toolCallId"]}
+        assert "two" not in str(call["content"])
+        assert (call["status"], call["rawOutput"]["output"]) == ("completed", "one\ntwo\n")
+        return [update["_meta"] for update in updates if "terminal" in str(update.get("_meta"))]
+
+
+async def test_a_client_that_draws_what_is_new_gets_it_as_it_comes(project: Path) -> None:
+    first, *pieces, last = await shown_terminal(project, {"terminal_output_delta": True}, "echo one; echo two")
+    assert list(first) == ["terminal_info"]
+    assert "".join(piece["terminal_output_delta"]["data"] for piece in pieces) == "one\ntwo\n"
+    assert last["terminal_output"]["data"] == "one\ntwo\n"
+    assert last["terminal_exit"] == {**first["terminal_info"], "exit_code": 0, "signal": None}
+
+
+async def test_a_client_that_draws_all_of_it_gets_that_once(project: Path) -> None:
+    metas = await shown_terminal(project, {"terminal_output": True}, "echo one; echo two")
+    assert [list(meta) for meta in metas] == [["terminal_info"], ["terminal_output", "terminal_exit"]]
+
+
+@pytest.mark.parametrize("by", ["session", "tool"])
+async def test_a_drawn_terminal_ends_with_a_cancel_too(project: Path, by: str) -> None:
+    async with running(project, {"_meta": {"terminal_output_delta": True}}) as (talk, session):
+        id = await talk.prompt(session, "/run echo begun; exec sleep 1000")
+        await talk.client.expect(lambda message: "begun\\n" in str(message))
+        await cancel(talk, by, session, id)
+        await talk.told(session, id)
+        ends = [update for update in talk.client.updates() if "terminal_exit" in str(update.get("_meta"))]
+        assert len(ends) == 1
+        assert ends[0]["_meta"]["terminal_exit"]["exit_code"] is None
