@@ -71,7 +71,7 @@ def documents(version: Version = V1) -> dict[str, Json]:
     return {
         "schema.json": _schema(version, stable(version, every), "."),
         "schema.unstable.json": _schema(version, every, ", with what is unstable."),
-        "methods.json": _methods(version, _stable_methods(version)),
+        "methods.json": _methods(version, _stable_methods(version), but=_unstable()),
         "methods.unstable.json": _methods(version, [*version.methods.values()]),
     }
 
@@ -86,11 +86,15 @@ def _schema(version: Version, definitions: Json, of: str) -> Json:
     }
 
 
-def _methods(version: Version, methods: Sequence[Method]) -> Json:
+def _methods(version: Version, methods: Sequence[Method], but: Sequence[Feature] = ()) -> Json:
+    gone = {member for feature in but for member in feature.members}
     return {
         "protocolVersion": version.number,
         "methods": {method.name: _row(method) for method in methods},
-        "memberCapabilities": {union: dict(tags) for union, tags in version.members.items()},
+        "memberCapabilities": {
+            union: {tag: capability for tag, capability in tags.items() if f"{union}.{tag}" not in gone}
+            for union, tags in version.members.items()
+        },
     }
 
 
