@@ -24,6 +24,7 @@ BACK = {
     # What belongs to something refers to it.
     ("client.link", "client.v2.dialect"),
     ("client.session", "client.remote"),
+    ("client.subagents", "client.session"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),
     ("session.settings", "session.live_session"),
