@@ -24,11 +24,15 @@ BACK = {
     # What belongs to something refers to it.
     ("client.link", "client.v2.dialect"),
     ("client.session", "client.remote"),
+    ("client.subagents", "client.session"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),
     ("session.settings", "session.live_session"),
+    ("session.turn", "session.live_session"),
     ("session.turn", "session.session"),
+    ("session.turn", "session.subagents"),
     ("session.v2.prompting", "session.v2.session"),
+    ("store.children", "store.records"),
     ("apps.cli.chat.commands", "apps.cli.chat.conversation"),
     # Signatures of what others hand in: handlers, tools, programs.
     ("session.definition", "session.negotiation"),

@@ -14,6 +14,7 @@
     link           the connection under it
     session        RemoteSession: its state, prompts, settings
     turn           RemoteTurn: updates, cancel, result; Backlog, the updates that wait for the program
+    subagents      RemoteSubagent: a child session that the agent has announced
     handlers       Handlers: what the agent may ask of the program
     routes         which handler answers which request, and how many there may be at once
     local          LocalFiles, LocalTerminals: ready-made handlers for fs/* and terminal/*
@@ -34,6 +35,7 @@ from acp_server.client.remote import RemoteAgent
 from acp_server.client.session import OnUpdate, RemoteSession
 from acp_server.client.source import Program, Reached
 from acp_server.client.streams import AsyncioStream
+from acp_server.client.subagents import RemoteSubagent
 from acp_server.client.turn import CANCEL_SECONDS, RemoteTurn
 from acp_server.errors import (
     AgentExited,
@@ -58,6 +60,7 @@ __all__ = [
     "Patience",
     "RemoteAgent",
     "RemoteSession",
+    "RemoteSubagent",
     "RemoteTurn",
     "SessionTaken",
     "UnsupportedVersion",

@@ -17,6 +17,7 @@ from acp_server.client.link import Link, lost_update
 from acp_server.client.routes import Questions, client_routes
 from acp_server.client.session import LiveSession, OnUpdate, RemoteSession, absolute
 from acp_server.client.source import Source
+from acp_server.client.subagents import Subagents
 from acp_server.client.turn import CANCEL_SECONDS
 from acp_server.client.update_router import UpdateRouter
 from acp_server.errors import (
@@ -131,7 +132,9 @@ class RemoteAgent:
         self._questions = Questions(
             handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
         )
-        self._router = UpdateRouter(self._live)
+        self.subagents: Subagents = Subagents(self._live, self._send_cancel)
+        """The child sessions of all of them."""
+        self._router = UpdateRouter(self._live, self.subagents)
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
         self.link = cast("Link", _NotStarted())
@@ -440,7 +443,8 @@ class RemoteAgent:
             self.notify("session/cancel", CancelNotification(session_id=session_id))
         except ConnectionClosed:
             return
-        self._questions.cancel(session_id)
+        for id in (session_id, *self.subagents.below(session_id)):
+            self._questions.cancel(id)
 
     def _lost(self) -> None:
         if self.link.v2 is not None:
@@ -452,7 +456,7 @@ class RemoteAgent:
         self._router.miss(f"a line of more than {self.link.connection.limits.line} bytes", *lost_update(head))
 
     def _is_cancelling(self, session_id: str) -> bool:
-        session = self.sessions.get(session_id)
+        session = self.sessions.get(self.subagents.root_of(session_id))
         turn = None if session is None else session.turn
         return turn is not None and turn.cancelled
 

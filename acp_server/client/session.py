@@ -38,6 +38,7 @@ from acp_server.schema import (
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
     SetSessionModeResponse,
+    SubagentUpdate,
     TextContent,
     UsageUpdate,
 )
@@ -46,6 +47,7 @@ from acp_server.signatures import signature_of
 
 if TYPE_CHECKING:
     from acp_server.client.remote import RemoteAgent
+    from acp_server.client.subagents import RemoteSubagent
 
 _Handled: TypeAlias = Awaitable[None] | None
 
@@ -96,6 +98,8 @@ class RemoteSession:
         self.available_commands = []
         self.ending = False
         """Whether the agent was asked to close or to delete it, so that it may give its id to another one."""
+        self.subagents: dict[str, RemoteSubagent] = {}
+        """The child sessions that the agent has announced below it, by id (ACP, Subagents)."""
         self._send_cancel = send_cancel
         self._turn: LiveTurn | None = None
 
@@ -308,6 +312,8 @@ class LiveSession(RemoteSession):
             self.config_options = update.config_options
         elif isinstance(update, AvailableCommandsUpdate):
             self.available_commands: list[AvailableCommand] = update.available_commands
+        elif isinstance(update, SubagentUpdate):
+            self.agent.subagents.tell(self, update)
         elif isinstance(update, UsageUpdate):
             self.usage: UsageUpdate | None = update
         elif isinstance(update, SessionInfoUpdate):

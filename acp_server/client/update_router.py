@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from acp_server.client.turn import UNREADABLE, read_update
 from acp_server.errors import EncodeError, SessionTaken
@@ -23,6 +23,8 @@ from acp_server.wire import codec
 
 if TYPE_CHECKING:
     from acp_server.client.session import LiveSession
+    from acp_server.client.subagents import Subagents
+    from acp_server.schema import SessionUpdate
     from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
@@ -35,11 +37,22 @@ _OVERHEAD: Final = 100
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
+class Hearer(Protocol):
+    """What has updates: a session, or a child of one."""
+
+    id: str
+
+    def receive(self, update: SessionUpdate, params: Any, /) -> Awaitable[None] | None:
+        """An update for it has arrived, with these parameters of its notification."""
+        ...
+
+
 class UpdateRouter:
     """Hands the updates of one connection to its `sessions`, and nothing else adds to them."""
 
-    def __init__(self, sessions: dict[str, LiveSession]) -> None:
+    def __init__(self, sessions: dict[str, LiveSession], subagents: Subagents) -> None:
         self._sessions = sessions
+        self._subagents = subagents
         self._arriving: dict[str, LiveSession] = {}
         """Those that are being taken up."""
         self._ended: deque[str] = deque(maxlen=_LATELY)
@@ -47,7 +60,7 @@ class UpdateRouter:
         self._kept: list[tuple[str, bytes]] = []
         self._size = 0
         self._is_full = False
-        self.translate: Callable[[LiveSession, Any], Iterable[Any]] | None = None
+        self.translate: Callable[[Hearer, Any], Iterable[Any]] | None = None
         """From the parameters of one update to those of the updates of version 1 that say the same; None where they
         are of version 1 already."""
 
@@ -57,7 +70,9 @@ class UpdateRouter:
         if not isinstance(session_id, str):
             logger.warning(UNREADABLE)
             return None
-        session = self._arriving.get(session_id) or self._sessions.get(session_id)
+        session: Hearer | None = self._arriving.get(session_id) or self._sessions.get(session_id)
+        if session is None:
+            session = self._subagents.get(session_id)
         if session is not None:
             return self._hand_over(session, params)
         if self._expected:
@@ -152,6 +167,7 @@ class UpdateRouter:
         # What has the id by now may be another one.
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
+            self._subagents.end(session.id)
             self._ended.append(session.id)
 
     def has_ended(self, session_id: str) -> bool:
@@ -174,7 +190,7 @@ class UpdateRouter:
             self._is_full = True
             logger.warning("the agent says too much of sessions that are not open yet; updates are dropped")
 
-    def _hand_over(self, session: LiveSession, params: Any) -> Awaitable[None] | None:
+    def _hand_over(self, session: Hearer, params: Any) -> Awaitable[None] | None:
         if self.translate is None:
             return _receive(session, params)
         return _receive_all(session, iter(self.translate(session, params)))
@@ -184,12 +200,12 @@ def _size(session_id: str, encoded: bytes) -> int:
     return len(session_id) + len(encoded) + _OVERHEAD
 
 
-def _receive(session: LiveSession, params: Any) -> Awaitable[None] | None:
+def _receive(session: Hearer, params: Any) -> Awaitable[None] | None:
     update = read_update(params)
     return None if update is None else session.receive(update, params)
 
 
-def _receive_all(session: LiveSession, rest: Iterator[Any]) -> Awaitable[None] | None:
+def _receive_all(session: Hearer, rest: Iterator[Any]) -> Awaitable[None] | None:
     for params in rest:
         pending = _receive(session, params)
         if pending is not None:
@@ -197,7 +213,7 @@ def _receive_all(session: LiveSession, rest: Iterator[Any]) -> Awaitable[None] |
     return None
 
 
-async def _receive_behind(pending: Awaitable[None], session: LiveSession, rest: Iterator[Any]) -> None:
+async def _receive_behind(pending: Awaitable[None], session: Hearer, rest: Iterator[Any]) -> None:
     await pending
     if (more := _receive_all(session, rest)) is not None:
         await more

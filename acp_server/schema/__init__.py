@@ -8,6 +8,7 @@
     config_options   configuration options and modes
     session          `session/new` and the rest of a session's life, with its MCP servers
     updates          `session/update`, plans among them
+    subagents        child sessions in `session/update`
     client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with its forms
     methods          the table of methods
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from acp_server.schema.methods import *  # noqa: F403
     from acp_server.schema.reading import *  # noqa: F403
     from acp_server.schema.session import *  # noqa: F403
+    from acp_server.schema.subagents import *  # noqa: F403
     from acp_server.schema.tool_call import *  # noqa: F403
     from acp_server.schema.types import *  # noqa: F403
     from acp_server.schema.updates import *  # noqa: F403
@@ -89,7 +91,7 @@ _NAMES = {
         "SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionForkCapabilities "
         "SessionListCapabilities SessionResumeCapabilities SessionStatusCapabilities "
         "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
-        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities UnknownAuthMethod"
+        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities SubagentCapabilities UnknownAuthMethod"
     ),
     "features": "ABSENT FEATURES PUBLISHED Feature Release",
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
@@ -108,6 +110,10 @@ _NAMES = {
         "ReadTextFileRequest ReadTextFileResponse ReleaseTerminalRequest ReleaseTerminalResponse "
         "TerminalExitStatus TerminalOutputRequest TerminalOutputResponse WaitForTerminalExitRequest "
         "WaitForTerminalExitResponse WriteTextFileRequest WriteTextFileResponse"
+    ),
+    "subagents": (
+        "SessionCancelCapabilities SessionMessage SessionMessageChunk SubagentActivity "
+        "SubagentSessionCapabilities SubagentState SubagentStopReason SubagentUpdate"
     ),
     "tool_call": (
         "CancelledPermissionOutcome Content Diff PermissionOption PermissionOptionKind "

@@ -71,7 +71,7 @@ def documents(version: Version = V1) -> dict[str, Json]:
     return {
         "schema.json": _schema(version, stable(version, every), "."),
         "schema.unstable.json": _schema(version, every, ", with what is unstable."),
-        "methods.json": _methods(version, _stable_methods(version)),
+        "methods.json": _methods(version, _stable_methods(version), but=_unstable()),
         "methods.unstable.json": _methods(version, [*version.methods.values()]),
     }
 
@@ -86,11 +86,15 @@ def _schema(version: Version, definitions: Json, of: str) -> Json:
     }
 
 
-def _methods(version: Version, methods: Sequence[Method]) -> Json:
+def _methods(version: Version, methods: Sequence[Method], but: Sequence[Feature] = ()) -> Json:
+    gone = {member for feature in but for member in feature.members}
     return {
         "protocolVersion": version.number,
         "methods": {method.name: _row(method) for method in methods},
-        "memberCapabilities": {union: dict(tags) for union, tags in version.members.items()},
+        "memberCapabilities": {
+            union: {tag: capability for tag, capability in tags.items() if f"{union}.{tag}" not in gone}
+            for union, tags in version.members.items()
+        },
     }
 
 
@@ -111,14 +115,36 @@ def stable(version: Version, definitions: Mapping[str, Json]) -> dict[str, Json]
 def without(features: Sequence[Feature], definitions: Mapping[str, Json]) -> dict[str, Json]:
     """The definitions without the types of these features and their members of other types."""
     types = {name for feature in features for name in feature.types}
-    found = {name: definition for name, definition in definitions.items() if name not in types}
+    gone = {_ref(name)["$ref"] for name in types}
+    members: dict[str, set[str]] = {}
     for place in (member for feature in features for member in feature.members):
         name, _, key = place.partition(".")
-        properties = found.get(name, {}).get("properties", {})
-        if key in properties:
-            kept = {other: value for other, value in properties.items() if other != key}
-            found[name] = {**found[name], "properties": kept}
-    return found
+        members.setdefault(name, set()).add(key)
+    return {
+        name: _left(definition, gone, members[name]) if name in members else definition
+        for name, definition in definitions.items()
+        if name not in types
+    }
+
+
+def _left(part: Any, gone: set[str], members: set[str]) -> Any:
+    """What is left of a definition without these properties, tags and words, and without references to what is
+    `gone`."""
+    if isinstance(part, list):
+        listed = cast("list[Any]", part)
+        return [_left(each, gone, members) for each in listed if not (isinstance(each, dict) and _refers(each, gone))]
+    if not isinstance(part, dict):
+        return part
+    kept = dict(cast("Json", part))
+    if "properties" in kept:
+        kept["properties"] = {key: value for key, value in kept["properties"].items() if key not in members}
+    if "enum" in kept:
+        kept["enum"] = [word for word in kept["enum"] if word not in members]
+    return {key: _left(value, gone, members) for key, value in kept.items()}
+
+
+def _refers(part: Any, gone: set[str]) -> bool:
+    return part.get("$ref") in gone
 
 
 def definitions(version: Version = V1) -> dict[str, Json]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-Unstable: TypeAlias = Literal["fork", "title", "archive", "status", "end_turn_usage"]
+Unstable: TypeAlias = Literal["fork", "title", "archive", "status", "end_turn_usage", "subagents"]
 """The features that an agent may name in `Agent(unstable=...)`."""
 
 
@@ -111,6 +111,21 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             types=("Usage",),
             members=("PromptResponse.usage", "StateSnapshot.usage", "StateUpdate.usage"),
         ),
+        # The protocol has it as stable since the schema 1.34.0, of which no package can be had yet.
+        "subagents": Feature(
+            "unstable",
+            "npm 2.4.0",
+            "child sessions that are shown below their parent",
+            types=(
+                *("SubagentCapabilities", "SubagentSessionCapabilities", "SubagentUpdate", "SessionMessage"),
+                *("SessionMessageChunk", "SessionCancelCapabilities", "SubagentState", "SubagentActivity"),
+                *("SubagentStopReason", "BackgroundSubagent"),
+            ),
+            members=(
+                *("ClientCapabilities.subagents", "SessionUpdate.subagent_update", "SessionUpdate.session_message"),
+                *("SessionUpdate.session_message_chunk", "SessionState.unknown", "BackgroundWork.subagent"),
+            ),
+        ),
     }
 )
 """Every such part that this library has, by the name that `Agent(unstable=...)` takes."""
@@ -153,21 +168,6 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
             members=(
                 *("ClientCapabilities.plan", "SessionUpdate.plan_update", "SessionUpdate.plan_removed"),
                 *("PlanUpdateContent.file", "PlanUpdateContent.markdown"),
-            ),
-        ),
-        "subagents": Feature(
-            "stable",
-            "1.34.0",
-            "child sessions that are shown below their parent; no package with the stable form can be had yet",
-            types=(
-                *("SubagentCapabilities", "SubagentSessionCapabilities", "SubagentUpdate", "SessionMessage"),
-                *("SessionMessageChunk", "SessionCancelCapabilities", "StateUpdate", "IdleStateUpdate"),
-                *("RunningStateUpdate", "RequiresActionStateUpdate", "UnknownStateUpdate", "ErrorStopReason"),
-                "BackgroundSubagent",
-            ),
-            members=(
-                *("ClientCapabilities.subagents", "SessionUpdate.subagent_update", "SessionUpdate.session_message"),
-                *("SessionUpdate.session_message_chunk", "SessionUpdate.unknown", "BackgroundWork.subagent"),
             ),
         ),
         "mcp_over_acp": Feature(

@@ -217,6 +217,10 @@ class ElicitationCapabilities(Model):
     """At a URL."""
 
 
+class SubagentCapabilities(Model):
+    """The client shows child sessions, and keeps to what it may do to each."""
+
+
 class ClientCapabilities(Sparse, Model):
     """Everything a client announces."""
 
@@ -230,6 +234,8 @@ class ClientCapabilities(Sparse, Model):
     """Ways to authenticate."""
     elicitation: Lenient[ElicitationCapabilities | None] = None
     """Asking the user for input."""
+    subagents: Lenient[SubagentCapabilities | None] = None
+    """Child sessions."""
 
 
 class AuthMethodAgent(Model):

@@ -137,6 +137,9 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "compaction_summary_chunk": "clientCapabilities.session.compaction",
             "compaction_update": "clientCapabilities.session.compaction",
             "notice": "clientCapabilities.session.notices",
+            **dict.fromkeys(
+                ("subagent_update", "session_message", "session_message_chunk"), "clientCapabilities.subagents"
+            ),
         },
     }
 )

@@ -23,6 +23,7 @@ from acp_server.schema.base import (
 )
 from acp_server.schema.config_options import SessionConfigOption
 from acp_server.schema.content import ContentBlock
+from acp_server.schema.subagents import SessionMessage, SessionMessageChunk, SubagentUpdate
 from acp_server.schema.tool_call import ToolCall, ToolCallProgress
 from acp_server.schema.types import (
     ByKey,
@@ -256,6 +257,9 @@ SessionUpdate = TypeAliasType(
         | Notice
         | CompactionUpdate
         | CompactionSummaryChunk
+        | SubagentUpdate
+        | SessionMessage
+        | SessionMessageChunk
         | UnknownSessionUpdate,
         Tagged("sessionUpdate"),
     ],

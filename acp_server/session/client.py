@@ -82,7 +82,8 @@ class Client:
         self.connection = connection
         self.profile = profile
         self._session = session
-        self._session_id = session.id
+        self.session_id: str = session.id
+        """The session that its requests name."""
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -99,7 +100,7 @@ class Client:
         _need_whole("fs/read_text_file", path)
         _check_read(path, line, limit)
         # By hand and not by the types of the schema, since agents read many files at once: it is a third of the cost.
-        params: dict[str, str | int] = {"sessionId": self._session_id, "path": path}
+        params: dict[str, str | int] = {"sessionId": self.session_id, "path": path}
         if line is not None:
             params["line"] = line
         if limit is not None:
@@ -117,7 +118,7 @@ class Client:
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
         _need_whole("fs/write_text_file", path)
-        params = WriteTextFileRequest(session_id=self._session_id, path=path, content=content)
+        params = WriteTextFileRequest(session_id=self.session_id, path=path, content=content)
         await self.connection.request("fs/write_text_file", params)
 
     async def request_permission(
@@ -163,7 +164,7 @@ class Client:
     def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
         from acp_server.schema.tool_call import RequestPermissionRequest
 
-        return RequestPermissionRequest(session_id=self._session_id, tool_call=tool_call, options=options)
+        return RequestPermissionRequest(session_id=self.session_id, tool_call=tool_call, options=options)
 
     async def create_terminal(
         self,
@@ -186,7 +187,7 @@ class Client:
         self._need(self.capabilities.terminal, "terminal/create", "terminal")
         words = words_of(command, args)
         _need_whole("terminal/create", *words, *(env or {}).values(), cwd or "")
-        params = CreateTerminalRequest(session_id=self._session_id, command=command)
+        params = CreateTerminalRequest(session_id=self.session_id, command=command)
         if args:
             params.args = list(args)
         if env:
@@ -199,7 +200,7 @@ class Client:
         result = await self.connection.request("terminal/create", params, on_late=self._release_late)
         created = read_result(CreateTerminalResponse, "terminal/create", result)
         about = {"command": shlex.join(words), "cwd": cwd or self._session.cwd}
-        return Terminal(self.connection, self._session_id, created.terminal_id, turn, about)
+        return Terminal(self.connection, self.session_id, created.terminal_id, turn, about)
 
     def _turn(self) -> TurnRecord | None:
         """What keeps the terminals that are made now."""
@@ -220,7 +221,7 @@ class Client:
         announced = self.capabilities.elicitation
         self._need(announced is not None and announced.form is not None, "elicitation/create", "elicitation.form")
         params = ElicitationFormMode(
-            message=message, requested_schema=form, session_id=self._session_id, tool_call_id=tool_call_id
+            message=message, requested_schema=form, session_id=self.session_id, tool_call_id=tool_call_id
         )
         return await self._elicit(params, tool_call_id)
 
@@ -237,7 +238,7 @@ class Client:
             message=message,
             url=url,
             elicitation_id=elicitation_id,
-            session_id=self._session_id,
+            session_id=self.session_id,
             tool_call_id=tool_call_id,
         )
         return await self._elicit(params, tool_call_id)
@@ -287,7 +288,7 @@ class Client:
             # What some clients answer to a request that was withdrawn: it created nothing.
             logger.info("no terminal to release: %s", error)
             return
-        terminal = Terminal(self.connection, self._session_id, created.terminal_id)
+        terminal = Terminal(self.connection, self.session_id, created.terminal_id)
         # In one message, which also ends the command: the connection may be about to close.
         self.connection.background(terminal.release_quietly)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionMode
+    from acp_server.schema.tool_call import ToolCallContent
     from acp_server.schema.updates import AvailableCommand
     from acp_server.session.negotiation import Initialization
     from acp_server.session.session import Session
@@ -211,6 +212,30 @@ class AgentDefinition:
         return self.kept_in
 
 
+class CallView(Protocol):
+    """What the client is shown of one tool call, see `acp_server.tools.view`."""
+
+    def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
+        """The call is there."""
+        ...
+
+    def started(self) -> None:
+        """It runs."""
+        ...
+
+    def say(self, text: str) -> None:
+        """More output, of which the end is shown."""
+        ...
+
+    def attach(self, *content: ToolCallContent) -> None:
+        """Content that stands before the output."""
+        ...
+
+    def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
+        """It has ended. `last`: what is said at the end."""
+        ...
+
+
 class ToolHost(Protocol):
     """The tools of one session, which carries out the tool calls of its turns: `acp_server.tools.session_tools`."""
 
@@ -238,6 +263,11 @@ class ToolHost(Protocol):
 
     def tool_call_id(self, id: str | None) -> str:
         """The `toolCallId` of a new call that its caller calls `id`."""
+        ...
+
+    def view(self, turn: Any, id: str) -> CallView:
+        """What shows a tool call with this `toolCallId`, which is carried out elsewhere. `turn`: that, or what stands
+        for it, with its session, its client and its `put`."""
         ...
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:

@@ -246,6 +246,7 @@ class Lifecycle:
         connection = _connection_of(by)
         give_back = self._room.take(_named(by, request), connection.limits)
         session = self.SESSION(record, connection, self._profile, self._definition, self._servers(request.mcp_servers))
+        session.siblings = self.sessions
         session.call, session.origin, session.system_prompt = call, origin, request.system_prompt
         session.on_close(give_back)
         try:

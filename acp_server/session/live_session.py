@@ -9,15 +9,16 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import anyio
 
 from acp_server.errors import AcpError, ConnectionClosed, InvalidRequest, SessionClosed
 from acp_server.safe_text import one_line
 from acp_server.session.session import Session
-from acp_server.session.state import SessionEvent, SessionState
+from acp_server.session.state import SessionEvent, SessionState, check_not_child
 from acp_server.store.records import iso
+from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ _REMEMBERED: Final = 4
 class LiveSession(Session):
     """A session, with what only the runtime does with it."""
 
-    __slots__ = ("cancelled",)
+    __slots__ = ("cancelled", "parent", "siblings")
 
+    parent: LiveTurn | None
+    """Of a child session: the turn that it belongs to. A child is never stored, so it stays in its first state."""
+    siblings: dict[str, LiveSession]
+    """The open sessions of its connection, by id."""
     cancelled: Sequence[TurnRecord]
     """Of an agent that keeps no history: the turns right before that were cancelled."""
 
@@ -55,6 +60,7 @@ class LiveSession(Session):
     ) -> None:
         super().__init__(record, connection, profile, definition, mcp_servers)
         self.cancelled = ()
+        self.parent = None
 
     # -- its turns
 
@@ -150,8 +156,36 @@ class LiveSession(Session):
         self.state = state
         return True
 
+    @property
+    def definition(self) -> AgentDefinition:
+        """What its agent is."""
+        return self._definition
+
+    @property
+    def tells_children(self) -> bool:
+        """Whether the client is told of child sessions; else each is a tool call to it."""
+        return self._definition.has("subagents") and self.client.capabilities.subagents is not None
+
+    def is_child_of(self, parent: LiveTurn) -> None:
+        """It is a child, which works with what its parent has."""
+        above = parent.session
+        self.parent = parent
+        self.siblings = cast("LiveSession", above).siblings
+        self.settings, self.approvals = above.settings, above.approvals
+        self.data, self.system_prompt, self.origin = above.data, above.system_prompt, above.origin
+
+    def end_children(self, turn: LiveTurn) -> None:
+        """A turn is about to end: what is nested in it ends before."""
+        for session in [each for each in self.siblings.values() if each.parent is turn]:
+            for its in list(session.turns):
+                its.node.cancel(Cause.FINISHED)
+                its.end()
+
     def check_not_ending(self) -> None:
-        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew."""
+        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew; InvalidParams for
+        a child."""
+        if self.parent is not None:
+            check_not_child(self.id, self.siblings)
         if self.state is SessionState.ENDING:
             raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
 

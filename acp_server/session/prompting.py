@@ -31,7 +31,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.repeated import cancelled_before, unrepeated
-from acp_server.session.state import TurnState, not_found
+from acp_server.session.state import TurnState, check_not_child, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
 from acp_server.store.session_store import loaded
@@ -218,6 +218,7 @@ class Prompting:
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
         if session is None:
+            check_not_child(params["sessionId"], self._sessions)
             call.follower = self.UNOPENED(self._definition, params["sessionId"], call)
             return
         session.check_not_ending()

@@ -7,6 +7,7 @@ nothing itself. What sessions need is loaded with the first method that is about
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
-from acp_server.session.state import UNEXPLAINED, not_found
+from acp_server.session.state import UNEXPLAINED, check_not_child, not_found
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class AgentSide:
         self._definition = definition
         self._profile = ClientProfile()
         self._negotiation = Negotiation(definition, self._profile, self._speak_v2)
-        self._routes = self.routes()
         self._sessions: dict[str, LiveSession] = {}
+        self._routes = self.routes()
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
@@ -69,9 +70,10 @@ class AgentSide:
         return any(cancelled)
 
     def find(self, session_id: str) -> LiveSession:
-        """The open session with this id. Raises ResourceNotFound."""
+        """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child."""
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.parent is not None:
+            check_not_child(session_id, self._sessions)
             raise not_found(session_id)
         return session
 
@@ -116,10 +118,27 @@ class AgentSide:
             requests["authenticate"] = Route(lambda call: self.lifecycle.login.authenticate(call), direct=True)
         if definition.logout is not None:
             requests["logout"] = Route(lambda call: self.lifecycle.login.logout(call), urgent=True, direct=True)
+        self._refuse_children(routes)
         requests.update(definition.methods)
         for method, notice in definition.notifications:
             routes.on_notice(method, notice)
         return routes
+
+    def _refuse_children(self, routes: Routes) -> None:
+        """Have all requests of the protocol refused that are about a child session. Prompts look for themselves, where
+        they have not found a session that takes them."""
+
+        def refusing(route: Route) -> Route:
+            def register(call: Call) -> None:
+                check_not_child(call.params.get("sessionId"), self._sessions)
+                if route.register is not None:
+                    route.register(call)
+
+            return replace(route, register=register)
+
+        for name, route in routes.requests.items():
+            if name not in ("initialize", "session/prompt") and name not in self._definition.methods:
+                routes.requests[name] = refusing(route)
 
     def _session_route(self, name: str) -> Route:
         def register(call: Call) -> None:
@@ -149,6 +168,7 @@ class AgentSide:
         methods = Methods(self._definition, self._profile, self._sessions, self.find)
         self.lifecycle = methods.lifecycle
         routes = methods.routes(Notice(self._cancel, inline=True))
+        self._refuse_children(routes)
         Negotiation(self._definition, self._profile, self._routes, routes).register(call)
 
     async def _close(self) -> None:

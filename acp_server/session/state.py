@@ -5,16 +5,33 @@ Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import Enum
 from typing import Final
 
-from acp_server.errors import ResourceNotFound
+from acp_server.errors import InvalidParams, ResourceNotFound
 from acp_server.peer.call import NAME
 
 
 def not_found(session_id: str) -> ResourceNotFound:
     """What a request is answered with that names a session which is not open (ACP, Session Setup)."""
     return ResourceNotFound("Session not found", data={"sessionId": session_id[:NAME]})
+
+
+CHILD_KEY: Final = "sub_"
+"""What the name of a child session in its parent begins with."""
+
+
+def check_not_child(session_id: object, sessions: Container[str]) -> None:
+    """Raises InvalidParams for the id of a child of these open sessions, also if the child has ended: a client may
+    cancel a child, and answer what it asks, and nothing else (ACP, Subagents)."""
+    above = session_id if isinstance(session_id, str) else ""
+    while above:
+        above, _, name = above.rpartition(".")
+        if not name.startswith(CHILD_KEY):
+            return
+        if above in sessions:
+            raise InvalidParams("A child session is its parent's: only session/cancel may name it")
 
 
 class SessionEvent(Enum):

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from acp_server.schema.content import ContentBlock, PromptRequest
     from acp_server.session.client import Client
     from acp_server.session.definition import TurnHost
+    from acp_server.session.live_session import LiveSession
     from acp_server.session.session import Session
+    from acp_server.session.subagents import Subagent
+    from acp_server.session.updates import Speech
     from acp_server.store.records import ToolResult
     from acp_server.tasks.tree import Node
 
@@ -275,6 +278,26 @@ class Turn(TurnUpdates):
 
     # -- what it has done for it
 
+    def subagent(
+        self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
+    ) -> Subagent:
+        """`async with turn.subagent("Reviewer", task="Look at the diff") as child:` gives a part of the work to a child
+        session (ACP, Subagents). `child` is its `Turn`: what is said, run and asked there belongs to the child, which
+        may have children of its own. It works with the tools and settings of its parent, and keeps no other history.
+
+        `title`: what the user is shown. `task`: what it is to do, `child.text`. `description`: what it is for. `cwd`:
+        where it works, if not where its parent does. When the client cancels it, the block ends quietly, as that of a
+        cancel scope does, and `child.is_cancelled` is true; the turn goes on. What the block raises goes on, too, and
+        the client is told that the child has failed. A client without child sessions, as is each unless
+        `Agent(unstable={"subagents"})`, is shown a tool call with what the child says. In a tool: `call.subagent`.
+
+        Raises UsageError for anything but text, and InvalidParams for a `cwd` that is not absolute; the block raises
+        TurnEnded and ConnectionClosed.
+        """
+        from acp_server.session.subagents import Subagent
+
+        return Subagent(self, self.node, title, task, description, cwd)
+
     @overload
     async def call(self, tool: OfTool[AsyncGenerator[Any] | Generator[Any]], /, **arguments: Any) -> str: ...
 
@@ -334,6 +357,11 @@ class LiveTurn(Turn):
 
     __slots__ = ()
 
+    @property
+    def speaks(self) -> Speech:
+        """Its way to the client."""
+        return self._speech
+
     def move(self, state: TurnState) -> bool:
         """The one way to change the state. False if the turn cannot go there (any more)."""
         if state not in self.state.successors:
@@ -347,6 +375,8 @@ class LiveTurn(Turn):
         if not state.successors:
             if self.tool_calls is not None:
                 self.tool_calls.finish()
+            if self.node.children:
+                cast("LiveSession", self.session).end_children(self)
             # From here on nothing is said: what comes behind the prompt's answer confuses clients.
             self.record.ended_at = time.time()
             if self.node.cause is not None:

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
 
-_NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"}
-"""Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`."""
+_NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"} | (
+    dict.fromkeys(("subagent_update", "session_message", "session_message_chunk"), "subagents")
+)
+"""Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`, or
+beside it."""
 
 
 _FLOOD: Final = 2 * HIGH_WATER
@@ -95,11 +98,15 @@ class Updates:
         self._held.clear()
         self._put = self._refuse
 
+    def child(self, session_id: str) -> Updates:
+        """The same for a child session that is said again."""
+        child = Updates(self._connection, self._profile, session_id)
+        child.open()
+        return child
+
     def replay(self) -> Updates:
         """A way around what is kept back: what is said again for a load reaches the client before the answer."""
-        replay = Updates(self._connection, self._profile, self._session_id)
-        replay.open()
-        return replay
+        return self.child(self._session_id)
 
     def of(self, turn: TurnRecord) -> Speech:
         """The way for what is said in one turn."""
@@ -119,9 +126,17 @@ class Updates:
         left out. `meta`: the `_meta` of the notification, beside the update."""
         json = codec.encode(update)[:-1]
         need = _NEEDS.get(update.get("sessionUpdate", ""))
-        if need is None or getattr(self._profile.capabilities.session, need, None) is not None:
+        if need is None or self._has(need):
             self._put(b"%b%b%b}}\n" % (self._opening, json, b"" if meta is None else beside(meta)))
         return json
+
+    def _has(self, need: str) -> bool:
+        announced = self._profile.capabilities
+        return any(getattr(part, need, None) is not None for part in (announced.session, announced))
+
+    def state(self, state: str, **more: Any) -> None:
+        """What the session does at present, which version 2 tells. On version 1 that is told of children alone, by
+        their parents."""
 
     @property
     def crowded(self) -> bool:

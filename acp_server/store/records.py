@@ -15,6 +15,7 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from acp_server.errors import EncodeError, UsageError
+from acp_server.store.children import CHILD, folded, note
 from acp_server.store.history import TERMINAL, Message, messages_of, shown
 from acp_server.store.transcript import MOST, RESULT, Transcript
 from acp_server.wire import codec
@@ -24,7 +25,7 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 TURN_KEY: Final = "acp_server/turn"
 """The key in `_meta` under which a replayed turn that did not complete says what became of it."""
 
-_NOTES: Final = (RESULT, TERMINAL)
+_NOTES: Final = (RESULT, TERMINAL, CHILD)
 """What is kept of a turn besides updates."""
 
 _CALLS: Final = ("tool_call", "tool_call_update")
@@ -165,6 +166,15 @@ class TurnRecord:
         del record._prompt, record._transcript
         return record
 
+    @classmethod
+    def of_child(cls, kept: dict[str, Any]) -> TurnRecord:
+        """The turn of a child session that `replay` has given."""
+        record = cls.restored(kept["id"], codec.encode(kept["contents"]))
+        record.status, record.stop_reason = kept["status"], kept["stopReason"]
+        if "error" in kept:
+            record.last_error = TurnError(**kept["error"])
+        return record
+
     def copy(self) -> TurnRecord:
         """The same turn for another session. Only of a turn that has ended."""
         assert self._packed is not None
@@ -220,6 +230,11 @@ class TurnRecord:
         turn is not kept."""
         if self._packed is None:
             (self._transcript or self._begin()).note(note)
+
+    def add_child(self, child: TurnRecord, about: dict[str, Any]) -> Callable[[], None]:
+        """Keep a child session with its turn, see `acp_server.store.children.note`. What is returned is called when
+        that has ended."""
+        return (self._transcript or self._begin()).nest(lambda: note(child, about))
 
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""
@@ -320,11 +335,13 @@ class TurnRecord:
         if self._packed is not None:
             self._packed = read
 
-    def replay(self, *, as_terminals: bool = False) -> Iterator[dict[str, Any]]:
+    def replay(self, *, as_terminals: bool = False, folds: bool = True) -> Iterator[dict[str, Any]]:
         """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
         part says so in its `_meta`, and no tool call is shown as if it still ran. `as_terminals`: see
-        `acp_server.store.history.shown`."""
+        `acp_server.store.history.shown`. `folds`: each child session is a tool call; else it is there as it is kept,
+        see `of_child`."""
         prompt, said, *_ = codec.decode(self.contents)
+        said = folded(said) if folds else said
         events = shown((event for event in said if event.get("sessionUpdate") != RESULT), as_terminals=as_terminals)
         if self.status not in ("failed", "canceled"):
             for block in prompt:
@@ -363,6 +380,10 @@ class UnkeptTurn(TurnRecord):
 
     def add_terminal(self, note: dict[str, Any]) -> None:
         """See `TurnRecord`."""
+
+    def add_child(self, child: TurnRecord, about: dict[str, Any]) -> Callable[[], None]:
+        """See `TurnRecord`."""
+        return lambda: None
 
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""

@@ -7,6 +7,7 @@ than its bound keeps its beginning and its end. Nothing is sent or stored here.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, TypeGuard, cast
 
 from acp_server.wire import codec
@@ -52,11 +53,36 @@ class _Event:
         self.id = id
         self.call = call
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be told how it ended."""
+        return self.call is not None
+
     def write(self, pieces: list[bytes]) -> None:
         if self.call is not None:
             pieces += (codec.encode(self.call)[:-1], b",")
         elif self.json:
             pieces += (self.json, b",")
+
+
+class _Nested(_Event):
+    """A child session, of which `read` gives the JSON in pieces while it runs."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[], list[bytes]]) -> None:
+        super().__init__()
+        self.read: Callable[[], list[bytes]] | None = read
+
+    @property
+    def is_open(self) -> bool:
+        return self.read is not None
+
+    def write(self, pieces: list[bytes]) -> None:
+        if self.read is None:
+            super().write(pieces)
+        else:
+            pieces += (*self.read(), b",")
 
 
 class _Run:
@@ -193,6 +219,18 @@ class Transcript:
         kept.insert(len(kept) - (self._run is not None), _Event(json))
         self._grow(_EACH + len(json))
 
+    def nest(self, read: Callable[[], list[bytes]]) -> Callable[[], None]:
+        """Keep a child session, of which `read` gives the JSON in pieces. What is returned is called at its end."""
+        event = _Nested(read)
+        self._append(event, 0)
+
+        def ended() -> None:
+            if event.read is not None:
+                event.json, event.read = b"".join(event.read()), None
+                self._grow(len(event.json))
+
+        return ended
+
     def _append(self, event: _Event | _Run, size: int) -> None:
         self._run = event if isinstance(event, _Run) else None
         if self._is_full:
@@ -225,7 +263,7 @@ class Transcript:
             if event is self._run:
                 return
             self._tail.popleft()
-            if isinstance(event, _Event) and event.call is not None:
+            if isinstance(event, _Event) and event.is_open:
                 # It is still to be told how it ended.
                 self._head.append(event)
                 continue

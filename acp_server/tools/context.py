@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent, ToolCallLocation
     from acp_server.session.client import Client
     from acp_server.session.session import Session
+    from acp_server.session.subagents import Subagent
     from acp_server.session.turn import Turn
     from acp_server.tasks.tree import Node
     from acp_server.tools.editor import Editor
@@ -108,6 +109,14 @@ class ToolContext:
     def secondary_confirmed(self) -> bool:
         """Whether the user declined it, and did not just dismiss the question."""
         return self.action.secondary_confirmed
+
+    def subagent(
+        self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
+    ) -> Subagent:
+        """`Turn.subagent`, for work that is part of this call, and is cancelled with it. For async tools."""
+        from acp_server.session.subagents import Subagent
+
+        return Subagent(self.turn, self._node, title, task, description, cwd)
 
     # -- being cancelled
 

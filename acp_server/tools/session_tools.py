@@ -22,6 +22,7 @@ from acp_server.tools.parameters import name_of
 from acp_server.tools.tool import Tool, made_tool
 
 if TYPE_CHECKING:
+    from acp_server.session.definition import CallView
     from acp_server.session.session import Session
     from acp_server.session.turn import LiveTurn, Turn
     from acp_server.tools.runner import Execution
@@ -196,6 +197,12 @@ class SessionTools:
             self._used.popitem(last=False)
         return id
 
+    def view(self, turn: Any, id: str) -> CallView:
+        """See `ToolHost.view`."""
+        from acp_server.tools.view import PACE, View
+
+        return View(turn, id, turn.client.connection.ticker(PACE))
+
     def _tool(self, tool: Any) -> Tool[Any] | None:
         if isinstance(tool, Tool):
             return cast("Tool[Any]", tool)
@@ -203,13 +210,12 @@ class SessionTools:
 
     def _unknown(self, turn: LiveTurn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
         from acp_server.tools.output import snapshot
-        from acp_server.tools.view import PACE, View
 
         known = ", ".join(tool.name for tool in self) or "none"
         # The model has made it up.
         name = one_line(name, _LONGEST_NAME, exact=True)
         words = f"There is no tool named {name!r}. There are: {known}."
-        view = View(turn, id, turn.client.connection.ticker(PACE))
+        view = self.view(turn, id)
         view.begin(name, "other", name, snapshot(arguments))
         view.end("failed", last=words)
         result = ToolResult(given, name, "failed", words)

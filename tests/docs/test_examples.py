@@ -16,6 +16,7 @@ from acp_server.errors import INVALID_REQUEST, InvalidParams
 from acp_server.testing import ScriptedAgent, ScriptedClient, memory_pair, scripted
 from acp_server.wire.batch import BATCH_LIMIT
 from tests.prefork import Prefork
+from tests.session.children import SHOWS, announced
 from tests.session.editor import CANCELLED, END_TURN, editing
 
 from .blocks import DOCS, blocks, opened, run
@@ -60,6 +61,22 @@ async def test_agents_whole() -> None:
     async with opened("whole") as (editor, session, _):
         assert await editor.ask(session, "one two") == END_TURN
         assert editor.said() == ["one ", "two "]
+
+
+async def test_subagents_of_a_client_that_shows_them() -> None:
+    async with opened("subagents", **SHOWS) as (editor, session, _):
+        assert await editor.ask(session, "one two\nthree") == END_TURN
+        assert editor.said(session) == ["3 words in 2 of 2 chapters"]
+        children = {each["sessionId"] for each in announced(editor, session)}
+        assert sorted(editor.said(child)[0] for child in children) == ["I read 'one two'.", "I read 'three'."]
+
+
+async def test_subagents_of_any_other_client() -> None:
+    async with opened("subagents") as (editor, session, _):
+        assert await editor.ask(session, "one two\nthree") == END_TURN
+        assert editor.said() == ["3 words in 2 of 2 chapters"]
+        titles = [update["title"] for update in editor.client.updates(session) if "title" in update]
+        assert sorted(titles) == ["Reader", "Reader", "count_words", "count_words"]
 
 
 async def test_steering() -> None:

@@ -54,6 +54,61 @@ CONTENT_BLOCKS: list[dict[str, Any]] = [
     {"type": "resource", "resource": {"uri": "file:///b", "blob": "aGk=", "mimeType": "x/y"}},
 ]
 
+CHILDREN: list[dict[str, Any]] = [
+    {
+        "sessionId": "s2",
+        "title": "Reviewer",
+        "description": "Looks at diffs",
+        "capabilities": {"cancel": {"_meta": META}, "_meta": META},
+        "state": {"state": "running", "_meta": META},
+        "cwd": "/w",
+        "additionalDirectories": ["/lib"],
+        "_meta": META,
+    },
+    {
+        "sessionId": "s2",
+        "state": {
+            "state": "idle",
+            "stopReason": "error",
+            "error": {"code": -32603, "message": "No"},
+            "usage": USAGE,
+            "_meta": META,
+        },
+    },
+    {"sessionId": "s2", "state": {"state": "_asleep"}, "capabilities": {}, "additionalDirectories": []},
+    {
+        "sessionId": "s2",
+        "title": None,
+        "description": None,
+        "capabilities": None,
+        "state": None,
+        "cwd": None,
+        "additionalDirectories": None,
+        "_meta": None,
+    },
+]
+BETWEEN_SESSIONS: list[dict[str, Any]] = [
+    {
+        "messageId": "m1",
+        "senderSessionId": "s1",
+        "recipientSessionId": "s2",
+        "senderMessageId": "m1",
+        "recipientMessageId": "m2",
+        "content": [TEXT],
+        "_meta": META,
+    },
+    {
+        "messageId": "m1",
+        "senderSessionId": None,
+        "recipientSessionId": None,
+        "senderMessageId": None,
+        "recipientMessageId": None,
+        "content": None,
+        "_meta": None,
+    },
+    {"messageId": "m1"},
+]
+
 SESSION_UPDATES: list[dict[str, Any]] = [
     {"sessionUpdate": "user_message_chunk", "content": TEXT, "messageId": "m1", "_meta": META},
     {"sessionUpdate": "agent_message_chunk", "content": TEXT, "messageId": "m1", "_meta": META},
@@ -94,6 +149,9 @@ SESSION_UPDATES: list[dict[str, Any]] = [
         "_meta": None,
     },
     {"sessionUpdate": "compaction_summary_chunk", "compactionId": "c1", "content": TEXT, "_meta": META},
+    *({"sessionUpdate": "subagent_update", **child} for child in CHILDREN),
+    *({"sessionUpdate": "session_message", **message} for message in BETWEEN_SESSIONS),
+    {"sessionUpdate": "session_message_chunk", "messageId": "m1", "content": TEXT, "_meta": META},
 ]
 
 
@@ -279,6 +337,13 @@ EXAMPLES: dict[str, list[Any]] = {
     "Notice": _update("notice"),
     "CompactionUpdate": _update("compaction_update"),
     "CompactionSummaryChunk": _update("compaction_summary_chunk"),
+    "SubagentCapabilities": _WITH_META,
+    "SessionCancelCapabilities": _WITH_META,
+    "SubagentSessionCapabilities": [CHILDREN[0]["capabilities"], ABSENT],
+    "SubagentState": [{**CHILDREN[1]["state"]}, CHILDREN[0]["state"]],
+    "SubagentUpdate": _update("subagent_update"),
+    "SessionMessage": _update("session_message"),
+    "SessionMessageChunk": _update("session_message_chunk"),
     "SessionUpdate": SESSION_UPDATES,
     "SessionNotification": [{**SESSION, "update": update, "_meta": META} for update in SESSION_UPDATES],
     # files and terminals

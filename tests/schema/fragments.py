@@ -114,6 +114,7 @@ CLIENT_CAPABILITIES: dict[str, Any] = {
     },
     "auth": {"terminal": True, "_meta": META},
     "elicitation": {"form": {"_meta": META}, "url": {"_meta": META}, "_meta": META},
+    "subagents": {"_meta": META},
     "_meta": META,
 }
 PROGRAM = {"name": "example", "title": "Example", "version": "1.2", "_meta": META}

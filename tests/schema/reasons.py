@@ -6,6 +6,8 @@ TAG = "the tag is part of the class here, and of the union around it there; the 
 MEMBER = "has the fields here that stand beside the union there; the union is compared whole"
 RAW = "what an unknown member holds is not looked into"
 
+STATE = "one class with an open enumeration here, a class for each state and stop reason there; compared below"
+
 TOLERATED_V1: dict[tuple[str, str], str] = {
     **{
         (name, f"object.{part}.{tag}"): TAG
@@ -17,7 +19,8 @@ TOLERATED_V1: dict[tuple[str, str], str] = {
             ),
             "sessionUpdate": (
                 "ToolCall Plan AvailableCommandsUpdate CurrentModeUpdate ConfigOptionUpdate SessionInfoUpdate "
-                "UsageUpdate Notice CompactionUpdate CompactionSummaryChunk"
+                "UsageUpdate Notice CompactionUpdate CompactionSummaryChunk SubagentUpdate SessionMessage "
+                "SessionMessageChunk"
             ),
             "outcome": "SelectedPermissionOutcome",
             "action": "ElicitationAcceptAction",
@@ -34,6 +37,7 @@ TOLERATED_V1: dict[tuple[str, str], str] = {
     ("CreateElicitationRequest", "object(: message, mode, requestId)"): RAW,
     ("CreateElicitationRequest", "object(: message, mode, sessionId)"): RAW,
     ("CreateElicitationResponse", "object().properties._meta"): RAW,
+    ("SubagentUpdate", "object.properties.state"): STATE,
 }
 """The differences that are meant: where, and why. An entry covers everything inside the place it names."""
 
@@ -45,25 +49,24 @@ ALONE_V1 = {
     "CancelledPermissionOutcome": "has no name there",
     "ElicitationDeclineAction": "has no name there",
     "ElicitationCancelAction": "has no name there",
+    **dict.fromkeys(("SubagentActivity", "SubagentState", "SubagentStopReason"), STATE),
 }
 """Definitions that the published schema does not have, and why."""
 
 # Version 2.
-
-STATE = "one class with an open enumeration here, a class for each state and stop reason there; compared below"
 
 TAGGED = {
     "type": (
         "TextContent ImageContent AudioContent ResourceLink EmbeddedResource Content Diff Terminal McpServerHttp "
         "McpServerStdio AuthMethodTerminal AuthMethodAgent StringPropertySchema NumberPropertySchema "
         "IntegerPropertySchema BooleanPropertySchema MultiSelectPropertySchema StringMultiSelectItems "
-        "BackgroundTerminal BackgroundToolCall Command TextCommandInput CommandPermissionSubject "
+        "BackgroundTerminal BackgroundToolCall BackgroundSubagent Command TextCommandInput CommandPermissionSubject "
         "ToolCallPermissionSubject PlanItems ReplayFromStart"
     ),
     "sessionUpdate": (
         "UserMessage AgentMessage AgentThought ToolCallContentChunk TerminalUpdate TerminalOutputChunk PlanUpdate "
         "AvailableCommandsUpdate ConfigOptionUpdate SessionInfoUpdate UsageUpdate Notice CompactionUpdate "
-        "CompactionSummaryChunk"
+        "CompactionSummaryChunk SubagentUpdate SessionMessage SessionMessageChunk"
     ),
     "outcome": "SelectedPermissionOutcome CancelledPermissionOutcome",
     "action": "ElicitationAcceptAction",
@@ -101,6 +104,7 @@ TOLERATED_V2: dict[tuple[str, str], str] = {
     ("CreateElicitationRequest", "object(: message, mode, sessionId)"): RAW,
     ("StateUpdate", ""): STATE,
     ("SessionStatusResponse", "object.properties.state"): STATE,
+    ("SubagentUpdate", "object.properties.state"): STATE,
     ("SessionUpdate", "object(sessionUpdate='state_update')"): STATE,
     **{
         ("SessionUpdate", f"object(sessionUpdate='state_update', state={state})"): STATE
@@ -115,6 +119,7 @@ TOLERATED_V2: dict[tuple[str, str], str] = {
             "'idle', stopReason='refusal'",
             "'idle', stopReason='cancelled'",
             "'idle', stopReason='error'",
+            "'unknown'",
         )
     },
 }
@@ -131,9 +136,15 @@ ALONE_V2 = {
 }
 """Definitions that the published schema does not have, and why."""
 
-THEIRS_ALONE: Mapping[str, str] = dict.fromkeys(
-    ("RunningStateUpdate", "RequiresActionStateUpdate", "IdleStateUpdate", "ErrorStopReason"), STATE
+_STATES = (
+    *("RunningStateUpdate", "RequiresActionStateUpdate", "IdleStateUpdate", "UnknownStateUpdate"),
+    "ErrorStopReason",
 )
+
+THEIRS_ALONE: Mapping[int, Mapping[str, str]] = {
+    1: dict.fromkeys(("StateUpdate", *_STATES), STATE),
+    2: dict.fromkeys(_STATES, STATE),
+}
 """Definitions that we do not have, and why."""
 
 ALONE: Mapping[int, Mapping[str, str]] = {1: ALONE_V1, 2: ALONE_V2}

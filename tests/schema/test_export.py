@@ -108,12 +108,29 @@ def test_the_stable_documents_have_nothing_of_an_unstable_feature(version: expor
         assert not methods.keys() & {*feature.methods}, name
         assert not some.keys() & {*feature.types}, name
         for owner, _, key in (member.partition(".") for member in feature.members):
-            assert key not in some.get(owner, {}).get("properties", {}), name
+            assert key not in named(some.get(owner, {})), name
     assert set(methods) == {
         name for name in version.methods if not any(name in feature.methods for feature in unstable.values())
     }
     texts = json.dumps(some)
     assert not [name for name in every.keys() - some.keys() if f'"#/$defs/{name}"' in texts]
+
+
+def named(part: Any) -> set[str]:
+    """The properties and words that a definition has, at any depth."""
+    if isinstance(part, list):
+        return {name for each in part for name in named(each)}
+    if not isinstance(part, dict):
+        return set()
+    return {*part.get("properties", ()), *part.get("enum", ())} | {
+        name for key, value in part.items() if key != "enum" for name in named(value)
+    }
+
+
+def tags_of(union: str) -> set[Any]:
+    """The tags of the members of a union, in version 1."""
+    notes: tuple[Any, ...] = getattr(getattr(getattr(schema, union, None), "__value__", None), "__metadata__", ())
+    return {tag for note in notes if hasattr(note, "tags") for tag in note.tags()}
 
 
 def test_every_name_in_the_table_of_features_is_one_of_the_schema() -> None:
@@ -123,7 +140,7 @@ def test_every_name_in_the_table_of_features_is_one_of_the_schema() -> None:
         assert {*feature.methods} <= methods
         assert {*feature.types} <= {name for definitions in every for name in definitions}
         for owner, _, key in (member.partition(".") for member in feature.members):
-            assert any(key in definitions.get(owner, {}).get("properties", {}) for definitions in every), owner
+            assert any(key in named(definitions.get(owner, {})) | tags_of(owner) for definitions in every), owner
     assert not FEATURES.keys() & ABSENT.keys()
     assert {*get_args(Unstable)} == {name for name in FEATURES if not is_stable(name)}
 

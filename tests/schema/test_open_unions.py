@@ -36,6 +36,8 @@ OPEN_ENUMS = {
     "SessionConfigOptionCategory": ("SessionConfigSelect", "category"),
     "SessionStatus": ("SessionStatusResponse", "status"),
     "StopReason": ("PromptResponse", "stopReason"),
+    "SubagentActivity": ("SubagentState", "state"),
+    "SubagentStopReason": ("SubagentState", "stopReason"),
     "SystemPromptMode": ("SystemPrompt", "mode"),
     "StringFormat": ("StringPropertySchema", "format"),
     "ToolCallStatus": ("ToolCall", "status"),

@@ -55,8 +55,7 @@ def compared(published: Published) -> Iterator[Finding]:
     name = "schema.json" if published.is_stable else "schema.unstable.json"
     ours, theirs = definitions(published.version, name), published.definitions
     for missing in sorted(theirs.keys() - ours.keys()):
-        reason = THEIRS_ALONE.get(missing) if published.version == 2 else None
-        yield Finding("new", missing, reason or _reason_of(missing))
+        yield Finding("new", missing, THEIRS_ALONE[published.version].get(missing) or _reason_of(missing))
     for alone in sorted(ours.keys() - theirs.keys()):
         yield Finding("gone", alone, ALONE[published.version].get(alone) or _ahead(alone, ""))
     mine, other = Canonical(ours), Canonical(theirs)

@@ -265,7 +265,10 @@ class Process:
         return ElicitationCancelAction() if answer is None else answer
 
     async def _ask(self, session_id: str | None, question: Question) -> Any:
-        turn = None if session_id is None else self._turns.get(session_id)
+        if session_id is None or self.agent is None:
+            return None
+        # What a child session asks is asked in the chat that it works for.
+        turn = self._turns.get(self.agent.subagents.root_of(session_id))
         if turn is None:
             return None
         return await turn.ask(question)

@@ -40,6 +40,7 @@ from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 if TYPE_CHECKING:
     from acp_server.client.link import Link
     from acp_server.client.session import LiveSession
+    from acp_server.client.update_router import Hearer
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
@@ -65,7 +66,7 @@ class Version2:
         self._sessions = sessions
         self._is_cancelling = is_cancelling
         self._on_update = on_update
-        self._states: WeakKeyDictionary[LiveSession, tuple[Foreground, Translator]] = WeakKeyDictionary()
+        self._states: WeakKeyDictionary[Hearer, tuple[Foreground, Translator]] = WeakKeyDictionary()
 
     def restrict(self, routes: Routes) -> None:
         """Forget the requests of version 1 that version 2 does not have: files and terminals."""
@@ -149,7 +150,7 @@ class Version2:
 
     # -- what the agent says and asks
 
-    def updates(self, session: LiveSession, params: Any) -> Iterable[Any]:
+    def updates(self, session: Hearer, params: Any) -> Iterable[Any]:
         """The parameters of the updates that say the same as the one in `params`."""
         try:
             update = v2.UpdateSessionNotification.from_wire(params).update
@@ -179,7 +180,7 @@ class Version2:
             raise InvalidParams("Invalid params: two options have the same id")
         return permission(question, name)
 
-    def _state(self, session: LiveSession) -> tuple[Foreground, Translator]:
+    def _state(self, session: Hearer) -> tuple[Foreground, Translator]:
         state = self._states.get(session)
         if state is None:
             state = self._states[session] = Foreground(self._link.time), Translator()

@@ -93,12 +93,13 @@ _NAMES = {
     ),
     "updates": (
         "AgentMessage AgentMessageChunk AgentThought AgentThoughtChunk AvailableCommandsUpdate "
-        "BackgroundTerminal BackgroundToolCall BackgroundWork CompactionStatus CompactionSummaryChunk "
-        "CompactionUpdate ConfigOptionUpdate ContentChunk Cost Notice NoticeSeverity PlanEntry "
-        "PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent SessionInfoUpdate "
-        "SessionState SessionStatus SessionStatusResponse SessionUpdate StateSnapshot StateUpdate StopReason "
-        "UnknownBackgroundWork UnknownPlan UnknownSessionUpdate UpdateSessionNotification Usage UsageUpdate "
-        "UserMessage UserMessageChunk"
+        "BackgroundSubagent BackgroundTerminal BackgroundToolCall BackgroundWork CompactionStatus "
+        "CompactionSummaryChunk CompactionUpdate ConfigOptionUpdate ContentChunk Cost Notice NoticeSeverity "
+        "PlanEntry PlanEntryPriority PlanEntryStatus PlanItems PlanUpdate PlanUpdateContent "
+        "SessionCancelCapabilities SessionInfoUpdate SessionMessage SessionMessageChunk SessionState "
+        "SessionStatus SessionStatusResponse SessionUpdate StateSnapshot StateUpdate StopReason "
+        "SubagentSessionCapabilities SubagentUpdate UnknownBackgroundWork UnknownPlan UnknownSessionUpdate "
+        "UpdateSessionNotification Usage UsageUpdate UserMessage UserMessageChunk"
     ),
 }
 area_of: Callable[[str], str | None]

@@ -31,8 +31,11 @@ from acp_server.schema.v2.updates import (
     Notice,
     PlanUpdate,
     SessionInfoUpdate,
+    SessionMessage,
+    SessionMessageChunk,
     SessionUpdate,
     StateUpdate,
+    SubagentUpdate,
     UnknownSessionUpdate,
     UsageUpdate,
     UserMessage,
@@ -52,6 +55,8 @@ _PATCHES: dict[type[Patch], tuple[str, str]] = {
     AgentThought: ("agent_thought", "message_id"),
     ToolCallProgress: ("tool_call", "tool_call_id"),
     CompactionUpdate: ("compaction", "compaction_id"),
+    SubagentUpdate: ("subagent", "session_id"),
+    SessionMessage: ("session_message", "message_id"),
 }
 """The kind that a patch is of, and the attribute that is the id."""
 
@@ -61,6 +66,7 @@ _CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
     AgentThoughtChunk: (AgentThought, "content"),
     ToolCallContentChunk: (ToolCallProgress, "content"),
     CompactionSummaryChunk: (CompactionUpdate, "summary"),
+    SessionMessageChunk: (SessionMessage, "content"),
 }
 """What a chunk is a part of, and the list that it is appended to."""
 
@@ -89,7 +95,7 @@ class SessionRecord:
         self.things: dict[Key, Patch | TerminalRecord | PlanUpdate | UnknownSessionUpdate] = {}
         """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as they
         came. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
-        `compaction` and `unknown`."""
+        `compaction`, `subagent`, `session_message` and `unknown`."""
         self.info: SessionInfoUpdate = SessionInfoUpdate()
         """What is known of the session."""
         self.state: StateUpdate | None = None
@@ -131,6 +137,8 @@ class SessionRecord:
             case UnknownSessionUpdate():
                 self.things["unknown", str(len(self.things))] = update
             case UserMessage() | AgentMessage() | AgentThought() | ToolCallProgress() | CompactionUpdate():
+                _patch(self._thing(type(update), update), update)
+            case SubagentUpdate() | SessionMessage():
                 _patch(self._thing(type(update), update), update)
             case _:
                 whole, name = _CHUNKS[type(update)]

@@ -23,6 +23,8 @@ from acp_server.schema.base import (
 )
 from acp_server.schema.content import Usage as Usage
 from acp_server.schema.session import SessionStatus as SessionStatus
+from acp_server.schema.subagents import SessionCancelCapabilities as SessionCancelCapabilities
+from acp_server.schema.subagents import SubagentSessionCapabilities
 from acp_server.schema.types import Tagged, UInt64
 from acp_server.schema.updates import CompactionStatus, Cost, UnknownSessionUpdate
 from acp_server.schema.updates import NoticeSeverity as NoticeSeverity
@@ -30,6 +32,7 @@ from acp_server.schema.v2.content import ContentBlock
 from acp_server.schema.v2.session import AvailableCommand, SessionConfigOption
 from acp_server.schema.v2.tool_call import TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallProgress
 from acp_server.schema.v2.types import (
+    AbsolutePath,
     CompactionId,
     Error,
     MessageId,
@@ -98,9 +101,10 @@ class AgentThoughtChunk(ContentChunk):
 
 
 SessionState = TypeAliasType(
-    "SessionState", Annotated[Literal["running", "idle", "requires_action"] | str, OpenEnum(extensible=True)]
+    "SessionState", Annotated[Literal["running", "idle", "requires_action", "unknown"] | str, OpenEnum(extensible=True)]
 )
-"""What the foreground does. An unknown state is never idle: show that the agent is busy."""
+"""What the foreground does. Another state is never idle: show that the agent is busy. `unknown`: the agent has lost
+sight of it, which ends nothing."""
 
 StopReason = TypeAliasType(
     "StopReason",
@@ -128,6 +132,14 @@ class BackgroundToolCall(Model):
     """The call."""
 
 
+class BackgroundSubagent(Model):
+    """A child session that goes on."""
+
+    type: Sent[Literal["subagent"]] = "subagent"
+    session_id: SessionId
+    """The child."""
+
+
 class UnknownBackgroundWork(Unknown):
     """Work of a kind that this version does not have."""
 
@@ -136,7 +148,10 @@ class UnknownBackgroundWork(Unknown):
 
 BackgroundWork = TypeAliasType(
     "BackgroundWork",
-    Annotated[BackgroundTerminal | BackgroundToolCall | UnknownBackgroundWork, Tagged("type", extensible=True)],
+    Annotated[
+        BackgroundTerminal | BackgroundToolCall | BackgroundSubagent | UnknownBackgroundWork,
+        Tagged("type", extensible=True),
+    ],
 )
 """Work that goes on whatever the foreground does, told apart by `type`."""
 
@@ -164,6 +179,54 @@ class StateUpdate(StateSnapshot):
     """The session update `state_update`: a snapshot. To send the same one twice changes nothing."""
 
     session_update: Sent[Literal["state_update"]] = "state_update"
+
+
+class SubagentUpdate(Patch):
+    """The session update `subagent_update`: the session has this child, or what is known of the child changes."""
+
+    session_update: Sent[Literal["subagent_update"]] = "subagent_update"
+    session_id: SessionId
+    """The child. The first update with an id makes it a child of the session that the update belongs to."""
+    title: Lenient[str | None] = None
+    """What the parent calls it."""
+    description: Lenient[str | None] = None
+    """What it is for, in words for the user."""
+    capabilities: Lenient[SubagentSessionCapabilities | None] = None
+    """What the client may do to it, in the place of what was said before; nothing if that was never said."""
+    state: Lenient[StateSnapshot | None] = None
+    """What it does, as its own `state_update` tells it; None if that is not confirmed any more."""
+    cwd: AbsolutePath | None = None
+    """Where it works. Unset, it works where its parent does."""
+    additional_directories: MaybeItems[AbsolutePath] = UNSET
+    """More directories. Unset, it has those of its parent."""
+
+
+class SessionMessage(Patch):
+    """The session update `session_message`: what one session says to another."""
+
+    session_update: Sent[Literal["session_message"]] = "session_message"
+    message_id: MessageId
+    """The message, within the conversation of the session that the update belongs to."""
+    sender_session_id: Lenient[SessionId | None] = None
+    """The session that says it."""
+    recipient_session_id: Lenient[SessionId | None] = None
+    """The session that it is said to."""
+    sender_message_id: Lenient[MessageId | None] = None
+    """The same message in the sender's conversation."""
+    recipient_message_id: Lenient[MessageId | None] = None
+    """The same message in the recipient's conversation."""
+    content: LenientItems[MaybeItems[ContentBlock]] = UNSET
+    """All that is said in it, in the place of what was said before."""
+
+
+class SessionMessageChunk(Model):
+    """The session update `session_message_chunk`: one more block of such a message."""
+
+    session_update: Sent[Literal["session_message_chunk"]] = "session_message_chunk"
+    message_id: MessageId
+    """The message."""
+    content: ContentBlock
+    """The block to append."""
 
 
 class SessionStatusResponse(Model):
@@ -321,6 +384,9 @@ SessionUpdate = TypeAliasType(
         | Notice
         | CompactionUpdate
         | CompactionSummaryChunk
+        | SubagentUpdate
+        | SessionMessage
+        | SessionMessageChunk
         | UnknownSessionUpdate,
         Tagged("sessionUpdate", extensible=True),
     ],

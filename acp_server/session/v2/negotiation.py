@@ -143,7 +143,7 @@ def _known(params: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(announced, dict):
         announced = {}
     shared = {key: value for key, value in cast("dict[str, Any]", announced).items() if key in _SHARED}
-    return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS}}
+    return {**told, "clientCapabilities": {**shared, "session": _ALL_SESSIONS, "subagents": {}}}
 
 
 def _capabilities(definition: AgentDefinition) -> dict[str, Any]:

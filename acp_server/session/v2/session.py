@@ -86,7 +86,7 @@ class Client(client_v1.Client):
         if content:
             subject["content"] = [forms.tool_content(piece) for piece in content]
         question = {
-            "sessionId": self._session_id,
+            "sessionId": self.session_id,
             "title": tool_call.title or _TITLE,
             "subject": {"type": "tool_call", "toolCall": subject},
             "options": [option.to_wire() for option in options],
@@ -119,6 +119,11 @@ class Session(LiveSession):
         self.terminals: Final[dict[str, Terminal]] = {}
         """Its terminals that were not released, by id."""
         self.on_close(self._end_terminals)
+
+    def is_child_of(self, parent: LiveTurn) -> None:
+        """See `LiveSession`."""
+        super().is_child_of(parent)
+        self.updates.settings = self.settings
 
     def insert(self, turn: LiveTurn) -> None:
         """The user's message is part of the conversation from now on. Raises EncodeError, and it is not."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from acp_server.errors import EncodeError
 from acp_server.session import updates as v1
@@ -149,10 +149,14 @@ class Updates(v1.Updates):
 
     def replay(self) -> Updates:
         """See `acp_server.session.updates.Updates`."""
-        replay = Updates(self._connection, self._profile, self._session_id)
-        replay.settings = self.settings
-        replay.open()
-        return replay
+        return self.child(self._session_id)
+
+    def child(self, session_id: str) -> Updates:
+        """See `acp_server.session.updates.Updates`."""
+        child = Updates(self._connection, self._profile, session_id)
+        child.settings = self.settings
+        child.open()
+        return child
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """See `acp_server.session.updates.Updates`."""
@@ -171,7 +175,7 @@ class Updates(v1.Updates):
         message = {"sessionUpdate": "user_message", "messageId": id, "content": content}
         self.put(codec.encode(message)[:-1])
 
-    def state(self, state: Literal["running", "requires_action", "idle"], **more: Any) -> None:
+    def state(self, state: str, **more: Any) -> None:
         """What the session does at present. `more`: of an idle one, why it ended."""
         update: dict[str, Any] = {**more, "sessionUpdate": "state_update", "state": state}
         try:

@@ -67,6 +67,9 @@ def _text(blocks: list[Wire] | None) -> str:
     return "".join(block["text"] for block in blocks or [])
 
 
+SAID = ("user_message", "agent_message")
+
+
 @settings(max_examples=400)
 @given(st.lists(updates, max_size=25))
 def test_any_sequence_of_updates_shows_what_the_rules_of_patches_say(stream: list[Wire]) -> None:
@@ -75,7 +78,7 @@ def test_any_sequence_of_updates_shows_what_the_rules_of_patches_say(stream: lis
         plain.apply(wire)
     for update in translated(*stream):
         shown.show(update)
-    messages = {key: _text(thing.get("content")) for key, thing in plain.things.items() if "message" in key[0]}
+    messages = {key: _text(thing.get("content")) for key, thing in plain.things.items() if key[0] in SAID}
     messages |= {key: _text(thing.get("content")) for key, thing in plain.things.items() if key[0] == "agent_thought"}
     assert {key: words for key, words in shown.messages.items() if words} == {
         key: words for key, words in messages.items() if words

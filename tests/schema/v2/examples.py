@@ -114,7 +114,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "AvailableCommand": COMMANDS,
     "AvailableCommandInput": [COMMANDS[1]["input"]],
     "BackgroundTerminal": BACKGROUND[:1],
-    "BackgroundToolCall": BACKGROUND[1:],
+    "BackgroundToolCall": BACKGROUND[1:2],
     "BackgroundWork": BACKGROUND,
     "CancelRequestNotification": [{"requestId": "a", "_meta": META}, {"requestId": 7}],
     "CancelSessionNotification": [{**SESSION, "_meta": META}],
@@ -227,6 +227,9 @@ EXAMPLES: dict[str, list[Any]] = {
             "_meta": META,
         }
     ],
+    "SessionCancelCapabilities": EMPTY,
+    "SubagentSessionCapabilities": [{"cancel": {}, "_meta": META}, ABSENT],
+    "BackgroundSubagent": BACKGROUND[2:],
     "SystemPrompt": [SYSTEM_PROMPT, {"mode": "override", "content": [TEXT]}],
     "ForkSessionRequest": [{**SESSION, **SETUP}, {**SESSION, "cwd": "/w"}],
     "ForkSessionResponse": [{**SESSION, **READY}, SESSION],

@@ -143,6 +143,7 @@ CHUNK = {"messageId": "m1", "content": TEXT, "_meta": META}
 BACKGROUND = [
     {"type": "terminal", "terminalId": "term_1", "_meta": META},
     {"type": "tool_call", "toolCallId": "call_1", "_meta": META},
+    {"type": "subagent", "sessionId": "s2", "_meta": META},
 ]
 TERMINALS: list[dict[str, Any]] = [
     {
@@ -188,6 +189,7 @@ UPDATES: dict[str, list[dict[str, Any]]] = {
         {"state": "idle", "stopReason": "error", "error": ERROR, "usage": USAGE, "_meta": META},
         {"state": "idle", "stopReason": "end_turn"},
         {"state": "idle"},
+        {"state": "unknown", "background": []},
         {"state": "_thinking", "depth": 3},
     ),
     "ToolCallContentChunk": tagged(
@@ -215,4 +217,7 @@ UPDATES: dict[str, list[dict[str, Any]]] = {
     "CompactionSummaryChunk": tagged(
         "compaction_summary_chunk", {"compactionId": "c1", "content": TEXT, "_meta": META}
     ),
+    "SubagentUpdate": tagged("subagent_update", *v1.CHILDREN),
+    "SessionMessage": tagged("session_message", *v1.BETWEEN_SESSIONS),
+    "SessionMessageChunk": tagged("session_message_chunk", CHUNK),
 }

@@ -17,6 +17,9 @@ KINDS = {
     "agent_thought": ("agent_thought", "messageId"),
     "tool_call_update": ("tool_call", "toolCallId"),
     "terminal_update": ("terminal", "terminalId"),
+    "subagent_update": ("subagent", "sessionId"),
+    "session_message": ("session_message", "messageId"),
+    "session_message_chunk": ("session_message", "messageId"),
     "compaction_update": ("compaction", "compactionId"),
     "user_message_chunk": ("user_message", "messageId"),
     "agent_message_chunk": ("agent_message", "messageId"),
@@ -52,6 +55,8 @@ updates = st.one_of(
     message("user_message"),
     message("agent_message"),
     message("agent_thought"),
+    message("session_message"),
+    update("subagent_update", {"sessionId": ids}, title=words, additionalDirectories=st.just([]), _meta=metas),
     update(
         "tool_call_update",
         {"toolCallId": ids},

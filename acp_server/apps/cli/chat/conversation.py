@@ -15,13 +15,20 @@ from anyio.abc import TaskGroup
 
 from acp_server.apps.cli.chat import Exit, of_error, opening
 from acp_server.apps.cli.chat.answers import Answers
+from acp_server.apps.cli.chat.children import Children
 from acp_server.apps.cli.chat.commands import OFFERED, LocalCommands
 from acp_server.apps.cli.chat.opening import NotServed, Wishes
 from acp_server.apps.cli.chat.user import Interrupts, User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
 from acp_server.errors import AcpError, AgentExited, AuthRequired, ConnectionClosed
-from acp_server.schema import AvailableCommandsUpdate, RequestPermissionRequest, SessionInfo, SessionUpdate
+from acp_server.schema import (
+    AvailableCommandsUpdate,
+    RequestPermissionRequest,
+    SessionInfo,
+    SessionUpdate,
+    SubagentUpdate,
+)
 
 
 class Conversation:
@@ -71,7 +78,8 @@ class Conversation:
             terminals = LocalTerminals(on_output=self._screen.command_wrote)
             async with opening.started(self.wishes, self._permission, terminals, self._said) as agent:
                 self.agent = agent
-                name = await opening.initialized(agent, self.wishes)
+                self._children = Children(self._screen, agent)
+                name = await opening.initialized(agent, self.wishes, opening.SHOWS)
                 self._screen.line(f"{name}, in {self.wishes.cwd}", bold=True)
                 self._screen.line("Ctrl-C stops a turn, Ctrl-D leaves.", dim=True)
                 self.session = await self._opened(agent)
@@ -168,6 +176,8 @@ class Conversation:
 
     async def _updated(self, update: SessionUpdate) -> None:
         self._screen.update(update)
+        if isinstance(update, SubagentUpdate):
+            self._children.told(update)
         if isinstance(update, AvailableCommandsUpdate):
             self._offer()
         await self.user.keep_up()

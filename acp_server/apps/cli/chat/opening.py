@@ -37,6 +37,7 @@ from acp_server.schema import (
     SessionConfigBoolean,
     SessionConfigOptionsCapabilities,
     SessionInfo,
+    SubagentCapabilities,
 )
 from acp_server.schema import UnknownSessionConfigOption as UnknownOption
 from acp_server.schema.methods import METHODS
@@ -51,6 +52,8 @@ _CAN: Final = ClientCapabilities(
         config_options=SessionConfigOptionsCapabilities(boolean=BooleanConfigOptionCapabilities())
     )
 )
+SHOWS: Final = _CAN.model_copy(update={"subagents": SubagentCapabilities()})
+"""What a client can do that also shows child sessions."""
 _PATIENCE: Final = Patience(closed=2, terminated=1)
 """A user who leaves the chat waits for the end of the agent."""
 _PAGES: Final = 20
@@ -107,18 +110,18 @@ async def started(
         yield agent
 
 
-async def initialized(agent: RemoteAgent, wishes: Wishes) -> str:
+async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCapabilities = _CAN) -> str:
     """Agree with the agent on the protocol; what the agent calls itself. Raises UnsupportedVersion if it does not speak
     the version that is wished for, and NotServed.
 
     Version 1 comes first: in version 2 an agent cannot use the files and terminals of the chat.
     """
     try:
-        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=wishes.protocol or 1)
+        info = await agent.initialize(client_info=_WHO, capabilities=capabilities, version=wishes.protocol or 1)
     except UnsupportedProtocolVersion:
         if wishes.protocol is not None:
             raise
-        info = await agent.initialize(client_info=_WHO, capabilities=_CAN, version=2)
+        info = await agent.initialize(client_info=_WHO, capabilities=capabilities, version=2)
     except AgentExited as error:
         if error.exit_code == _WRONG_USAGE and error.stderr and wishes.command.is_served_here:
             raise NotServed(error.stderr.rpartition("\n")[2].removeprefix("acp-server: ")) from None
