@@ -171,8 +171,7 @@ class LiveSession(Session):
         above = parent.session
         self.parent = parent
         self.siblings = cast("LiveSession", above).siblings
-        self.settings, self.approvals = above.settings, above.approvals
-        self.data, self.system_prompt, self.origin = above.data, above.system_prompt, above.origin
+        self._share(above)
 
     def end_children(self, turn: LiveTurn) -> None:
         """A turn is about to end: what is nested in it ends before."""

@@ -154,6 +154,11 @@ class Session:
             raise UsageError("no request that is about this session is being answered")
         return self.call.answer
 
+    def _share(self, above: Session) -> None:
+        """Work with what another session has set."""
+        self.settings, self.approvals = above.settings, above.approvals
+        self.data, self.system_prompt, self.origin = above.data, above.system_prompt, above.origin
+
     @contextmanager
     def _answering(self, call: Call) -> Generator[None]:
         before, self.call = self.call, call

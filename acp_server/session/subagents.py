@@ -35,6 +35,7 @@ from acp_server.wire.messages import Request
 
 if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
+    from acp_server.session.client import Client
     from acp_server.session.definition import AgentDefinition, CallView, McpHost, ToolHost
     from acp_server.session.session import Session
     from acp_server.session.updates import ChunkKind, Speech
@@ -101,7 +102,7 @@ class Subagent(Block):
         # Nothing waits in here: the block may end with the generator that it is in.
         assert self._child is not None
         node = self._child.node
-        self._child.turn.end(None if error is None or node.gave_in(error) else error)
+        self._child.turn.end(error)
         node.pair = None
         node.close()
         self._child.ended()
@@ -114,7 +115,7 @@ class Child(SupervisedWork):
     def __init__(self, parent: LiveTurn, node: Node, task: str | None) -> None:
         self.connection: Peer = parent.client.connection
         super().__init__(node, self.connection.watchdog)
-        self.task = self.connection.work.current()
+        self.task: object = self.connection.work.current()
         self.answer: Final = Answer("session/prompt")
         self.parent: Final = parent
         self.key: Final = f"{CHILD_KEY}{os.urandom(12).hex()}"
@@ -138,8 +139,8 @@ class Child(SupervisedWork):
             cast("FoldedSession", session).fold(self._way)
         session.updates.open()
         cast("dict[str, Any]", self.request.params)["sessionId"] = session.id
-        self.session = session
-        self.turn = _telling(turn_kind)(session, self, None, blocks)
+        self.session: LiveSession = session
+        self.turn: LiveTurn = _telling(turn_kind)(session, self, None, blocks)
         session.turns.append(self.turn)
         self._keep = parent.record.add_child(self.turn.record, {"key": self.key, **about})
         of.siblings[session.id] = session
@@ -328,5 +329,5 @@ class FoldedSession(LiveSession):
         above = self.parent.session
         self.updates = way
         self.terminals = getattr(above, "terminals", None)
-        self.client = type(above.client)(self, self.client.connection, self.client.profile)
+        self.client: Client = type(above.client)(self, self.client.connection, self.client.profile)
         self.client.session_id = above.client.session_id
