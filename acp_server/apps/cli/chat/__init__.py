@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import click
@@ -86,7 +86,9 @@ class _Chat(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         found, _, _ = self.make_parser(ctx).parse_args([*args])
-        if (words := found.get("agent")) and is_address(words[0]):
+        words = found.get("agent")
+        # Without words click has None, an empty tuple or a marker of its own, by its version.
+        if isinstance(words, (tuple, list)) and words and is_address(cast("Sequence[str]", words)[0]):
             # What is not known here is for `acp-server connect`.
             ctx.allow_interspersed_args = ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args)
