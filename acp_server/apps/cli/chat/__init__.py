@@ -94,7 +94,11 @@ class _Chat(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_Chat, context_settings={"allow_interspersed_args": False}, help=_HELP)
+# click keeps the help option of the first context, which has no parent where a shell asks for completions.
+_CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
+
+
+@click.command(cls=_Chat, context_settings=_CONTEXT, help=_HELP)
 @click.option(
     "--cwd", type=click.Path(exists=True, file_okay=False), default=".", help="The session's folder; here by default."
 )
