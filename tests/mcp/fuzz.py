@@ -45,7 +45,7 @@ SAID: list[dict[str, Any]] = [
 """What the server says before the answer to a call."""
 PLACES = ("initialize", "tools/list", *(message["method"] for message in SAID), "tools/call")
 """The messages, in their order."""
-VALUES: list[Any] = [None, True, -1, 1.5, "", "x", "\ud83d", [], [None], {}, {"type": "object"}]
+VALUES: list[Any] = [None, True, 0, -1, 1.5, "", "x", "\ud83d", [], [None], {}, {"type": "object"}]
 
 
 def changed(value: Any, dice: random.Random) -> Any:

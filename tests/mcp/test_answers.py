@@ -15,6 +15,7 @@ from mcp.shared.message import SessionMessage  # pyright: ignore[reportMissingIm
 
 from acp_server.mcp.answers import Answers
 from acp_server.wire.framing import TooLong
+from tests.mcp.fuzz import changed
 from tests.mcp.stage import call, raw, staged
 from tests.mcp.test_odd_servers import impatient, reported
 
@@ -193,23 +194,6 @@ RECORDED: list[tuple[str, dict[str, Any]]] = [
     ),
     ("tools/call", {"content": [{"type": "text", "text": text} for text in ("first", "second")], "isError": False}),
 ]
-VALUES: list[Any] = [None, True, 0, -1, 1.5, "", "x", "\ud83d", [], [None], {}, {"type": "object"}]
-
-
-def mutated(value: Any, dice: random.Random) -> Any:
-    """The value with one member, at any depth, replaced, removed or renamed."""
-    if not isinstance(value, dict | list) or not value or dice.random() < 0.1:
-        return dice.choice(VALUES)
-    at = dice.choice(list(value) if isinstance(value, dict) else range(len(value)))
-    copy: Any = value.copy()
-    how = dice.random()
-    if how < 0.15:
-        del copy[at]
-    elif how < 0.25 and isinstance(copy, dict):
-        copy[f"{at}_"] = copy.pop(at)
-    else:
-        copy[at] = mutated(copy[at], dice)
-    return copy
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -219,7 +203,7 @@ def test_no_mutated_answer_leaves_its_request_without_one_or_takes_parts_that_ar
         method, result = dice.choice(RECORDED)
         [member, parts] = next(iter(result.items()))
         answers = asking(method)
-        odd = mutated(result, dice)
+        odd = changed(result, dice)
         [answer] = answers.read(json.dumps({"jsonrpc": "2.0", "id": 7, "result": odd}).encode())
         if isinstance(answer, types.JSONRPCError) or not isinstance(answer.result.get(member), list):
             continue

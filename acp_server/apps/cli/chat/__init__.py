@@ -82,7 +82,7 @@ all of them, else 0, 1, 2, 5 and 130."""
 
 
 class _Chat(click.Command):
-    """Behind an agent stand its own options, but behind an address those of `chat` as well."""
+    """Options after an agent's command belong to the agent. Options after an address belong to `chat`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         found, _, _ = self.make_parser(ctx).parse_args([*args])
