@@ -106,7 +106,7 @@ def test_a_permission_is_asked_for_with_the_offered_options(chat: Start) -> None
         for typed, result in answers.items():
             user.expect("> ")
             user.type("permission\n")
-            user.expect("? Delete everything\n", "1) Allow it\n", "2) Refuse it\n", ": ")
+            user.expect("? Delete everything\n", "1) Allow it\n", "2) Refuse it\n", "or Enter for none: ")
             user.type(typed)
             user.expect(result)
         user.expect("> ")
@@ -131,7 +131,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(chat: Start) -> None:
     with chat() as user:
         user.expect("> ")
         user.type("permission\n")
-        user.expect("2) Refuse it\n", ": ")
+        user.expect("2) Refuse it\n", "or Enter for none: ")
         while not user.answers("\x03"):
             pass
         user.expect("(cancelled)\n", "> ")
@@ -142,7 +142,7 @@ def test_a_question_that_is_withdrawn_before_its_turn_is_not_asked(tmp_path: Pat
     with chat("--cwd", str(tmp_path)) as user:
         user.expect("> ")
         user.type("two questions\n")
-        user.expect("? the first\n", "2) Refuse it\n", ": ")
+        user.expect("? the first\n", "2) Refuse it\n", "or Enter for none: ")
         wait_for(tmp_path / "withdrawn")
         user.type("1\n")
         assert "the second" not in user.expect("allowed: [True]", "> ")
@@ -155,7 +155,7 @@ def test_a_question_that_is_withdrawn_while_it_is_asked_says_so_once_it_is_answe
     with chat("--cwd", str(tmp_path)) as user:
         user.expect("> ")
         user.type("withdrawn\n")
-        user.expect("? Delete everything\n", "2) Refuse it\n", ": ")
+        user.expect("? Delete everything\n", "2) Refuse it\n", "or Enter for none: ")
         (tmp_path / "asked").touch()
         wait_for(tmp_path / "withdrawn")
         user.type("1\n")
@@ -310,7 +310,7 @@ def test_an_agent_that_wants_to_be_logged_in_is_logged_in(chat: Start) -> None:
 def test_without_a_login_there_is_no_conversation(target: str, typed: str, chat: Start) -> None:
     with chat(agent=[*TALKER[:-1], f"tests.apps.cli.talker:{target}"]) as user:
         if typed:
-            user.expect(": ")
+            user.expect("or Enter for none: ")
             user.type(typed)
         user.expect("Authentication required (-32000)")
         assert user.program.exit_code() == 5
