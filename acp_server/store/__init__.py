@@ -1,21 +1,21 @@
-"""What is kept of sessions between connections: the records, a store in memory, a store in a SQLite file.
+"""Stored sessions: the records, a store in memory, a store in a SQLite file.
 
 How it works:
 
-- A session is a `SessionRecord` with a `TurnRecord` for each turn (`records`). It is the live object: a turn writes
-  into its own record while it runs.
-- What is said becomes JSON once, when it is said (`transcript`), and stays in that form. So neither the end of a turn
-  nor a save has to encode it again. What a model or a client that replays it gets of that is in `history`.
-- A store has four methods (`session_store`): save, load, list, delete. A save may be done at once, or awaited.
-  `TurnJournal` is for a store that keeps a turn from its beginning, in case the program dies.
+- A session is a `SessionRecord` with a `TurnRecord` for each turn (`records`). It is the live object: a running turn
+  writes into its own record.
+- An update becomes JSON once, when it is sent (`transcript`), and stays JSON. Neither the end of a turn nor a save
+  encodes it again. `history` turns it into messages for a model and updates for a replay.
+- A store has four methods (`session_store`): save, load, list, delete. `save` may be synchronous or return an
+  awaitable. A `TurnJournal` also stores a turn when it begins, in case the program dies.
 - `SqliteStore` (`sqlite_store`) works in a thread on one file that several programs share. The statements are in
-  `sqlite_tables`, what is in a row in `encoding`, and what all our files have in common in `sqlite_file`.
-- What is written has a version, and every later version of this package reads it.
+  `sqlite_tables`, the content of a row in `encoding`, and the rules for every SQLite file in `sqlite_file`.
+- The stored format has a version, and every later version of this package reads it.
 
-A store keeps and finds. What becomes of a session is the matter of `acp_server.session`.
+A store saves and finds. When a session is saved, replayed or forked is decided by `acp_server.session`.
 
-Here: who may read a file that keeps what users and agents have said, its owner alone. New files are made so where they
-are opened. This is for those that were there already.
+This module itself checks and restricts file permissions: only its owner may read a file with conversations. New files
+are created with such permissions; these functions are for existing files.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def lax_rights(file: int | str | os.PathLike[str]) -> str | None:
-    """The mode of a file that others than its owner may read or write, in octal digits, as `chmod` has it. None for all
-    other files, for what is not an ordinary file, and where files have no such modes (Windows). Raises OSError."""
+    """The permissions of a file that its group or others may access, in octal digits as for `chmod`. None if only the
+    owner may access it, if it is not an ordinary file, and on Windows. Raises OSError."""
     status = os.stat(file)
     if os.name == "nt" or not stat.S_ISREG(status.st_mode) or not status.st_mode & _OTHERS:
         return None
@@ -37,5 +37,6 @@ def lax_rights(file: int | str | os.PathLike[str]) -> str | None:
 
 
 def tighten(path: str | os.PathLike[str]) -> None:
-    """Take the rights of all but the owner away. Raises OSError, as a rule because the file is another user's."""
+    """Remove all permissions of the group and of others. Raises OSError, usually because the file belongs to another
+    user."""
     os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~_OTHERS)

@@ -1,7 +1,7 @@
-"""Child sessions as the turn of their parent keeps them: what a child is called, what was said in it, how it ended.
+"""Child sessions as they are stored in the turn of their parent: key, conversation and end.
 
-A child has no place of its own in a store. Its name is unique in its parent, so a copy of the parent, which has another
-id, has children with ids of their own.
+A store has no entry for a child. Its key is unique in its parent, so a copy of the parent, which has another id, has
+children with other ids.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from acp_server.store.records import TurnRecord
 
 CHILD: Final = "_acp_server/subagent"
-"""Among what is kept of a turn: a child session. It is not an update; see `note`."""
+"""The `sessionUpdate` of a stored child session. It is not an update of the protocol; see `note`."""
 
 _SHOWN: Final = ("tool_call", "tool_call_update", "_acp_server/terminal")
-"""What is shown of a child by a client that has no child sessions, besides its text."""
+"""The events of a child that a client without child sessions is shown, besides the child's text."""
 
 
 def note(child: TurnRecord, about: dict[str, Any]) -> list[bytes]:
-    """What is kept of a child, as JSON in pieces. `about`: its `key`, its title and what else it was announced with."""
+    """The stored form of a child, as JSON in pieces. `about`: its `key`, its title and the other members of its
+    announcement."""
     error = child.last_error
     how = {"id": child.id, "status": child.status, "stopReason": child.stop_reason}
     told = {} if error is None else {"error": {"code": error.code, "message": error.message}}
@@ -33,7 +34,7 @@ def note(child: TurnRecord, about: dict[str, Any]) -> list[bytes]:
 
 
 def state_of(child: TurnRecord) -> dict[str, Any] | None:
-    """The state of a child that has ended (ACP, Subagents); None for any other."""
+    """The state of a child that has ended (ACP, Subagents). None for a child that has not."""
     if child.status == "failed":
         error = child.last_error
         told = {} if error is None else {"error": {"code": error.code, "message": error.message}}
@@ -42,13 +43,13 @@ def state_of(child: TurnRecord) -> dict[str, Any] | None:
 
 
 def message(id: str, sender: str, recipient: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a parent gives a child to do, as it stands in the conversation of the child."""
+    """The event of a child's conversation that has the task from its parent."""
     between = {"senderSessionId": sender, "recipientSessionId": recipient}
     return {"sessionUpdate": "session_message", "messageId": id, **between, "content": content}
 
 
 def folded(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The events of a turn, each child of it as a tool call, with its own tool calls behind it."""
+    """The events of a turn with each child as a tool call, followed by the child's own tool calls."""
     for event in events:
         if event.get("sessionUpdate") == CHILD:
             yield _call(event)

@@ -1,6 +1,6 @@
 """Sessions as bytes and back: as one JSON text, and as rows for the tables of a file.
 
-There is a version in what is written, and every later version of this package reads it. It makes no statement and opens
+The encoded form has a version, and every later version of this package reads it. This module executes no SQL and opens
 no file.
 """
 
@@ -15,7 +15,7 @@ from acp_server.store.records import SessionRecord, TurnError, TurnRecord, Usage
 from acp_server.wire import codec
 
 VERSION: Final = 1
-"""What this version of the package writes, and the newest that it reads."""
+"""The version that is written, and the newest that is read."""
 
 _FLAGS: Final = ("unused", "named", "archived")
 """Written only where they are true."""
@@ -24,14 +24,13 @@ T = TypeVar("T")
 
 
 def encode_session(record: SessionRecord) -> bytes:
-    """A session with all its turns, as it is now. What JSON cannot express of what was said is left out."""
+    """A session with all its turns, in its present state. Values that JSON cannot express are omitted."""
     turns = [{**turn_head(turn), "contents": codec.decode(turn.contents)} for turn in record.turns]
     return codec.encode({**session_head(record), "turns": turns})
 
 
 def decode_session(data: bytes) -> SessionRecord:
-    """The session that `encode_session` wrote. Raises ValueError for anything else, and for what a newer version of
-    this package wrote."""
+    """The session that `encode_session` wrote. Raises ValueError for any other data, and for a newer version."""
     fields = _object(codec.decode(data))
     record = session_of(fields)
     for item in _list(fields.get("turns", [])):
@@ -41,7 +40,7 @@ def decode_session(data: bytes) -> SessionRecord:
 
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
-    """All of a session but its turns."""
+    """A session without its turns."""
     flags = {name: getattr(record, name) or None for name in _FLAGS}
     cost = None if record.cost is None else [*record.cost]
     more = {"spelled": record.spelled, **flags, "begins": record.begins, "cost": cost}
@@ -60,7 +59,7 @@ def session_head(record: SessionRecord) -> dict[str, Any]:
 
 
 def session_of(fields: dict[str, Any]) -> SessionRecord:
-    """The session, without turns, of a `session_head`. Raises ValueError."""
+    """The session of a `session_head`, without turns. Raises ValueError."""
     _check_version(fields)
     title, mode = fields.get("title"), fields.get("mode")
     spelled, begins = fields.get("spelled"), fields.get("begins")
@@ -92,7 +91,7 @@ def _cost(parts: list[Any]) -> tuple[float, str]:
 
 
 def turn_head(turn: TurnRecord) -> dict[str, Any]:
-    """All of a turn but its contents."""
+    """A turn without its contents."""
     head: dict[str, Any] = {
         "version": VERSION,
         "id": turn.id,
@@ -111,8 +110,8 @@ def turn_head(turn: TurnRecord) -> dict[str, Any]:
 
 
 def turn_of(fields: dict[str, Any], contents: bytes | Callable[[], bytes]) -> TurnRecord:
-    """The turn of a `turn_head` and its `TurnRecord.contents`, or what reads them; they are not looked at. Raises
-    ValueError."""
+    """The turn of a `turn_head` and its `TurnRecord.contents`, or a function that reads them. The contents are not
+    checked. Raises ValueError."""
     _check_version(fields)
     turn = TurnRecord.restored(_of(str, fields, "id"), contents)
     turn.status = _of(str, fields, "status")
@@ -170,11 +169,11 @@ def _list(value: Any) -> list[Any]:
 
 
 INTERRUPTED: Final = TurnError(INTERNAL_ERROR, "The program ended while this turn was running")
-"""Why a turn failed that was running when its program died."""
+"""The error of a turn that was running when its program died."""
 
 
 Changes: TypeAlias = dict[tuple[str, ...], Any]
-"""New values for parts of a session's head, by their paths in it; `_GONE` for what is not there any more."""
+"""New values for members of a session's head, by their paths; `_GONE` for a removed member."""
 
 _GONE: Final = object()
 
@@ -184,14 +183,14 @@ class SessionRow(NamedTuple):
 
     id: str
     cwd: str
-    """As JSON, for a client may name a directory that has no form in UTF-8."""
+    """As JSON, since a client may name a directory that has no form in UTF-8."""
     updated_at: float
     head: bytes
 
 
 class TurnRow(NamedTuple):
-    """A turn. `running`: it has not ended. `contents`: also in pieces, which are joined where there is time for it, or
-    what reads them; None if they were not read."""
+    """A turn. `running`: it has not ended. `contents`: bytes, pieces that the store's thread joins, or a function that
+    reads them; None if they were not read."""
 
     id: str
     running: bool
@@ -200,20 +199,21 @@ class TurnRow(NamedTuple):
 
 
 def session_row(record: SessionRecord) -> SessionRow:
-    """The session as it is now."""
+    """The session in its present state."""
     head = session_head(record)
-    # In a column of its own, so that using a session does not change the rest.
+    # In its own column, so that using a session changes nothing else.
     del head["updatedAt"]
     return SessionRow(record.id, place(record.cwd), record.updated_at, codec.encode(head))
 
 
 def session_from(row: SessionRow) -> SessionRecord:
-    """The session, without its turns. Raises ValueError if it is not of this version."""
+    """The session, without its turns. Raises ValueError if its format is malformed or newer."""
     return session_of({**codec.decode(row.head), "updatedAt": row.updated_at})
 
 
 def differences(before: bytes, now: bytes, besides: Collection[tuple[str, ...]] = ()) -> Changes:
-    """What differs between two heads of a session, each option by itself; and what is `besides`, as it is now."""
+    """The members that differ between two heads of a session, each config option by itself. The paths in `besides` are
+    included with their present values, also if they are equal."""
     if before == now and not besides:
         return {}
     old, new = _parts(before), _parts(now)
@@ -222,8 +222,8 @@ def differences(before: bytes, now: bytes, besides: Collection[tuple[str, ...]] 
 
 
 def merged(mine: SessionRow, changes: Changes, theirs: bytes) -> SessionRow:
-    """The session with these changes, which are of `mine`, and with all else as it is in `theirs`, the head in the
-    file; all of it as in `mine`, if theirs cannot be read."""
+    """The session with `changes`, and with all other members as in `theirs`, the head in the file. `mine` unchanged if
+    `theirs` cannot be read."""
     try:
         parts = _parts(theirs) | changes
         head = {path[0]: value for path, value in parts.items() if len(path) == 1 and value is not _GONE}
@@ -243,27 +243,27 @@ def _parts(head: bytes) -> Changes:
 
 
 def turn_row(turn: TurnRecord) -> TurnRow:
-    """The turn as it is now."""
+    """The turn in its present state."""
     return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.unread or turn.pieces)
 
 
 def joined(row: TurnRow) -> bytes:
-    """The turn's contents."""
+    """The turn's contents in one piece."""
     contents = row.contents() if callable(row.contents) else row.contents
     return contents if isinstance(contents, bytes) else b"".join(contents or ())
 
 
 def turn_from(row: TurnRow, read: Callable[[], bytes]) -> TurnRecord:
-    """The turn; `read` has its contents if the row has not. Raises ValueError if it is not of this version."""
+    """The turn. `read` gives its contents if the row has none. Raises ValueError for a malformed or newer format."""
     return turn_of(codec.decode(row.head), read if row.contents is None else joined(row))
 
 
 def interrupted(head: bytes) -> bytes:
-    """The head of a turn, of which it is now known that its program died while it was running."""
+    """The head of a running turn, changed to failed because its program died."""
     try:
         turn = turn_of(codec.decode(head), b"")
     except ValueError:
-        # Its reader will say so.
+        # The reader of this turn raises the error.
         return head
     turn.status = "failed"
     turn.last_error = INTERRUPTED
@@ -272,5 +272,5 @@ def interrupted(head: bytes) -> bytes:
 
 
 def place(cwd: str) -> str:
-    """A working directory as it is in the tables."""
+    """A working directory as the tables have it."""
     return codec.encode_fragment(cwd).decode()

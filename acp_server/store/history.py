@@ -1,12 +1,12 @@
-"""What is kept of a turn, in the shapes that others take: messages for a model, and terminals for a replay.
+"""A stored turn in the shapes that others read: messages for a model, and terminals for a replay.
 
-For a model, messages are without tool calls, or with them in the shapes of MCP, which belong to no framework. A call is
-a block `{"type": "tool_use", "id", "name", "input"}` of the agent's message. What came of it is a block `{"type":
-"tool_result", "toolUseId", "content", "isError"}` of a user's message behind that, with `content` blocks.
+Messages for a model come without tool calls, or with them in the shapes of MCP, which belong to no framework. A call is
+a block `{"type": "tool_use", "id", "name", "input"}` in a message of the role assistant. The next message, of the role
+user, has its result: a block `{"type": "tool_result", "toolUseId", "content", "isError"}` with `content` blocks.
 
-A terminal does not outlive its turn: a client that replays a tool call with a terminal's id has no such terminal. To a
-client of version 1, whose terminals are its own, the last output is text. In version 2 the agent tells what its
-terminals show.
+A terminal does not outlive its turn, so a client that replays a tool call does not know the terminal's id. A client of
+version 1, which runs the terminals itself, gets the last output as text. In version 2 the agent sends the output of its
+terminals as updates.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, Final, Literal, NamedTuple
 from acp_server.store.transcript import RESULT, is_text
 from acp_server.wire import codec
 
-_UNKNOWN: Final = "This call has no result. What it has done is not known."
+_UNKNOWN: Final = "This call has no result. Its effects are unknown."
 
 
 class Message(NamedTuple):
-    """What one side said in a turn, for a model."""
+    """The message of one side in a turn, for a model."""
 
     role: Literal["user", "assistant"]
     content: list[dict[str, Any]]
@@ -31,14 +31,14 @@ class Message(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text blocks, joined by newlines."""
         return "\n".join(block["text"] for block in self.content if block.get("type") == "text")
 
 
 def messages_of(prompt: list[dict[str, Any]], events: list[dict[str, Any]], found: Sequence[str]) -> list[Message]:
-    """The user's message, and the agent's if it said anything to the user; more of both, if the user said something in
-    between. What the agent thought and what its tools did is not in it. `found`: what tools that were cancelled with
-    the turn had found by then, which is a part of what the agent said."""
+    """The messages of a turn without thoughts and tool calls: the user's, and the agent's if it sent the user any text.
+    There are more if the user sent messages during the turn. `found`: partial results of tools that were cancelled with
+    the turn; they end the last message."""
     messages = [Message("user", prompt)]
     said: list[dict[str, Any]] = []
     before: dict[str, Any] = {}
@@ -59,8 +59,8 @@ def messages_of(prompt: list[dict[str, Any]], events: list[dict[str, Any]], foun
 
 
 def messages_with_tools(contents: bytes) -> list[Message]:
-    """What was said in a turn with these `contents`, and its tool calls. Each call has a result, for models refuse a
-    history with a call that has no result."""
+    """The messages of a turn with these `contents`, with tool calls. Each call has a result, since models refuse a
+    history with a call without a result."""
     prompt, events, *_ = codec.decode(contents)
     noted = [event for event in events if event.get("sessionUpdate") == RESULT]
     results = {note.get("call", note["result"]["id"]): note["result"] for note in noted}
@@ -69,7 +69,7 @@ def messages_with_tools(contents: bytes) -> list[Message]:
     answers: list[dict[str, Any]] = []
 
     def through() -> None:
-        """What was said and called by now is one message, and its answers are the next."""
+        """Append the collected text and calls as one message, and the results as the next."""
         if said:
             messages.append(Message("assistant", [*said]))
         if answers:
@@ -92,7 +92,7 @@ def messages_with_tools(contents: bytes) -> list[Message]:
                 messages.append(Message("user", []))
             messages[-1].content.append(event["content"])
         elif kind == "tool_call" and event.get("name"):
-            # Those without a name were shown by the agent's author, and no model has asked for them.
+            # A call without a name was shown by the agent's author; no model has requested it.
             id = event["toolCallId"]
             arguments = event.get("rawInput")
             said.append(
@@ -121,7 +121,7 @@ def _answer(event: dict[str, Any], result: dict[str, Any] | None) -> dict[str, A
 
 
 def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether a chunk is a piece of the same message as the event before it, and both are plain text."""
+    """Whether both are plain text of the same message."""
     return (
         before.get("sessionUpdate") == "agent_message_chunk"
         and before.get("messageId") == event.get("messageId")
@@ -130,14 +130,15 @@ def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
 
 
 TERMINAL: Final = "_acp_server/terminal"
-"""Among what is kept of a turn: a terminal as it was in the end. It is not an update; see `note`."""
+"""The `sessionUpdate` of a stored terminal in its last state. It is not an update of the protocol; see `note`."""
 
 ESCAPE: Final = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
-"""Colours, movements of the cursor, titles of windows."""
+"""Escape sequences: colours, cursor movements, window titles."""
 
 
 def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[str, Any] | None) -> dict[str, Any]:
-    """What is kept of a terminal. `about`: its `command` and `cwd`. `output`: the last that the agent knows of."""
+    """The stored form of a terminal. `about`: its `command` and `cwd`. `output`: the last output that the agent has
+    read."""
     kept = {"sessionUpdate": TERMINAL, "terminalId": id, **about}
     if output is not None:
         kept["output"] = output
@@ -147,8 +148,8 @@ def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[s
 
 
 def shown(events: Iterable[dict[str, Any]], *, as_terminals: bool) -> Iterator[dict[str, Any]]:
-    """The updates of a turn with its terminals in them. `as_terminals`: in the form of version 2; else as text in the
-    tool calls that show them."""
+    """The updates of a turn with its terminals: as terminal updates of version 2 with `as_terminals`, else as text in
+    the tool calls that show them."""
     events = list(events)
     kept = {event["terminalId"]: event for event in events if event.get("sessionUpdate") == TERMINAL}
     for event in events:
@@ -165,7 +166,7 @@ def _update(kept: dict[str, Any]) -> dict[str, Any]:
     update = {**kept, "sessionUpdate": "terminal_update"}
     if "output" in kept:
         update["output"] = {"data": b64encode(kept["output"].encode()).decode()}
-    # Of a command whose end is not known, it is known that it has ended.
+    # A terminal does not outlive its turn, so its command has ended, also if its exit status is unknown.
     update.setdefault("exitStatus", {})
     return update
 
@@ -180,6 +181,6 @@ def _as_text(content: list[dict[str, Any]], kept: dict[str, dict[str, Any]]) -> 
 
 
 def _fenced(text: str) -> str:
-    """As a block of code: clients show text as Markdown."""
+    """As a block of code, since clients show text as Markdown."""
     fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{fence}\n{text.rstrip()}\n{fence}"

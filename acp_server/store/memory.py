@@ -1,4 +1,4 @@
-"""Sessions in memory: they are kept as long as the program runs. `acp_server.store.sqlite_store` keeps them longer."""
+"""Sessions in memory, lost when the program ends. `acp_server.store.sqlite_store` keeps them in a file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from acp_server.store.session_store import DELETED, PAGE_SIZE, Page, decode_curs
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 HISTORY: Final = 128 * 1024 * 1024
-"""Bytes of what was said that are kept in memory."""
+"""Bytes of ended turns that are kept in memory."""
 
 SESSIONS: Final = 10_000
-"""Sessions that are kept in memory."""
+"""Number of sessions that are kept in memory."""
 
 
 class MemoryStore:
-    """Sessions in memory, shared by all connections of one agent. `page_size`: how many `list` returns at once.
+    """Sessions in memory, shared by all connections of one agent. `page_size`: sessions in one page of `list`.
 
-    `history`: bytes of what was said that are kept. Of more, the earliest turns are forgotten, first those of the
-    sessions that were used longest ago. `sessions`: how many are kept; of more, those used longest ago are forgotten.
-    The log says so.
+    `history`: bytes of ended turns that are kept. Above it, the earliest turns of the least recently used sessions are
+    dropped. `sessions`: the most sessions that are kept; above it, the least recently used are dropped. The first drop
+    is logged.
     """
 
     def __init__(self, page_size: int = PAGE_SIZE, history: int = HISTORY, sessions: int = SESSIONS) -> None:
@@ -35,20 +35,20 @@ class MemoryStore:
         self._records: dict[str, SessionRecord] = {}
         self._shelf = Shelf()
         self._mark: Final = object()
-        # How many of a session's first turns are counted, the one used longest ago first; and the bytes of them all.
+        # How many of a session's first turns are in `_size`, with the least recently used session first.
         self._counted: OrderedDict[str, int] = OrderedDict()
         self._size = 0
         self._told = False
 
     def save(self, record: SessionRecord) -> None:
-        """See `SessionStore`. The record itself is kept, so there is nothing to wait for."""
+        """See `SessionStore`. The record itself is kept, so there is nothing to await."""
         id = record.id
         if record.stored is self._mark and id not in self._records:
             raise ResourceNotFound(DELETED)
         record.stored = self._mark
         self._records[id] = record
         self._shelf.put(id, record.cwd, record.updated_at)
-        # Count the turns that have ended since the last time.
+        # Count the turns that have ended since the last save.
         count = self._counted.pop(id, 0)
         for turn in record.turns[count:]:
             if turn.status in OPEN:
@@ -61,7 +61,7 @@ class MemoryStore:
             self._forget_turn()
         while len(self._records) > self._most_sessions and (last := self._shelf.last) is not None:
             self._tell()
-            # If it is open somewhere, it is kept again with its next turn.
+            # If the session is open, its next turn saves it again.
             self._records[last].stored = None
             self._remove(last)
 
@@ -70,8 +70,8 @@ class MemoryStore:
         return self._records.get(session_id)
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """See `SessionStore`. The order is that of the last `save`. A page goes on behind the session that the last one
-        ended with."""
+        """See `SessionStore`. Sessions are ordered by their `updated_at` at the last `save`. A page begins after the
+        last session of the page before."""
         behind = None if cursor is None else decode_cursor(cursor)
         places, more = self._shelf.page(cwd, behind, self._page_size)
         return Page([self._records[place.id] for place in places], encode_cursor(*places[-1]) if more else None)
@@ -99,19 +99,19 @@ class MemoryStore:
         if not self._told:
             self._told = True
             logger.warning(
-                "there is more history than is kept in memory (%d bytes, %d sessions): from now on the earliest is "
-                "forgotten; a SqliteStore keeps all of it",
+                "more history than fits in memory (%d bytes, %d sessions): the oldest is "
+                "dropped; a SqliteStore keeps all of it",
                 self._most_history,
                 self._most_sessions,
             )
 
 
 _MOST_MOVED: Final = 1000
-"""Sessions that are put in order at once at most, which takes 2 ms."""
+"""The most sessions that are sorted in at once, which takes 2 ms."""
 
 
 class Place(NamedTuple):
-    """Where a session stands; the order is that of the fields."""
+    """The position of a session in the list. Positions compare by their fields in this order."""
 
     updated_at: float
     """Seconds since the epoch."""
@@ -119,28 +119,28 @@ class Place(NamedTuple):
 
 
 class Shelf:
-    """Each session has one place: that of the moment in which it was `put`.
+    """The order of sessions: each has the position of its last `put`.
 
-    Sessions are used far more often than they are listed, so those that have moved are put in order when the order
-    is asked for, or when there are many of them.
+    Sessions are used far more often than they are listed. So moved sessions are sorted in only when the order is read,
+    or when there are many of them.
     """
 
     def __init__(self) -> None:
-        # In order; `_where` has the place and the directory of each.
+        # Sorted; `_where` has the position and the directory of each session.
         self._all: list[Place] = []
         self._by_cwd: dict[str, list[Place]] = {}
         self._where: dict[str, tuple[Place, str]] = {}
-        # The directory and the time of those that have moved since; None if they are gone.
+        # The directory and the time of sessions that moved since then; None if removed.
         self._moved: dict[str, tuple[str, float] | None] = {}
 
     def put(self, id: str, cwd: str, updated_at: float) -> None:
-        """The session stands here, and nowhere else."""
+        """Move the session to this position."""
         self._moved[id] = cwd, updated_at
         if len(self._moved) > _MOST_MOVED:
             self._apply_moves()
 
     def remove(self, id: str) -> None:
-        """The session is gone. No effect if it is not there."""
+        """Remove the session. No effect if it is not there."""
         self._moved[id] = None
 
     def _apply_moves(self) -> None:
@@ -163,7 +163,8 @@ class Shelf:
             del self._by_cwd[cwd]
 
     def page(self, cwd: str | None, behind: tuple[float, str] | None, size: int) -> tuple[list[Place], bool]:
-        """Up to `size` places, the latest first, those behind a place if one is given; and whether there are more."""
+        """Up to `size` positions, the latest first, after the position `behind` if given. And whether there are
+        more."""
         self._apply_moves()
         places = self._all if cwd is None else self._by_cwd.get(cwd, [])
         end = len(places) if behind is None else bisect_left(places, behind)
@@ -172,6 +173,6 @@ class Shelf:
 
     @property
     def last(self) -> str | None:
-        """The session that was not used for the longest time."""
+        """The id of the least recently used session."""
         self._apply_moves()
         return self._all[0].id if self._all else None

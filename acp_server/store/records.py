@@ -1,6 +1,6 @@
-"""What was said in a session, in a form that can be kept, replayed (`session/load`) and given to a model as context.
+"""The conversation of a session, in a form that is stored, replayed (`session/load`) and given to a model as context.
 
-Plain data; it neither sends nor stores anything.
+Plain data: this module neither sends nor stores anything.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from acp_server.wire import codec
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 TURN_KEY: Final = "acp_server/turn"
-"""The key in `_meta` under which a replayed turn that did not complete says what became of it."""
+"""The key in `_meta` of a replayed turn that failed or was cancelled; its value has the status and the error."""
 
 _NOTES: Final = (RESULT, TERMINAL, CHILD)
-"""What is kept of a turn besides updates."""
+"""Entries of a stored turn that are not updates of the protocol."""
 
 _CALLS: Final = ("tool_call", "tool_call_update")
 
@@ -34,19 +34,19 @@ _UNENDED: Final = ("pending", "in_progress")
 """The status of a tool call that has not ended."""
 
 _LONG: Final = 1024 * 1024
-"""Bytes from which on the contents of a turn stay in the pieces that they were said in."""
+"""Bytes from which the contents of a turn are not joined at its end but stay in pieces."""
 
 OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
 """The states of turns that have not ended."""
 
 
 def iso(seconds: float) -> str:
-    """A time since the epoch as ISO 8601 in UTC, as session info carries it."""
+    """Seconds since the epoch as ISO 8601 in UTC, the form in session info."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class TurnError(NamedTuple):
-    """Why a turn failed, in words fit for the client: never the text of an exception that was not meant for it."""
+    """Why a turn failed, in words for the client: never the text of an exception that was not meant for it."""
 
     code: int
     """A JSON-RPC error code."""
@@ -54,20 +54,20 @@ class TurnError(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens that a turn has cost, as its agent reports them. None: not reported."""
+    """Tokens that a turn has used, as its agent reports them. None: not reported."""
 
     input: int
     output: int
     total: int
     thought: int | None = None
-    """Of the output, what the model thought."""
+    """The part of the output that is the model's thoughts."""
     cached_read: int | None = None
-    """Of the input, what came from a cache."""
+    """The part of the input that was read from a cache."""
     cached_write: int | None = None
-    """Of the input, what went into a cache."""
+    """The part of the input that was written to a cache."""
 
     def plus(self, other: Usage) -> Usage:
-        """The sum. What neither reports is not reported."""
+        """The sum. A count that neither reports stays None."""
         pairs = zip(self, other, strict=True)
         return Usage(*(None if one is None and two is None else (one or 0) + (two or 0) for one, two in pairs))  # pyright: ignore[reportArgumentType]
 
@@ -88,26 +88,27 @@ _WIRE: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolResult:
-    """What came of one tool call. It is true if the tool ran to its end."""
+    """The result of one tool call. It is true if the tool completed."""
 
     id: str
-    """What its caller calls it, the model's id; the `toolCallId`, if it was given none."""
+    """The id that the caller gave, usually the model's; the `toolCallId` if it gave none."""
     name: str
-    """The tool's name, as it was asked for."""
+    """The tool's name, as it was requested."""
     status: Literal["completed", "failed", "rejected", "cancelled"]
-    """`rejected`: it needed the user's approval and did not get it, so it was not run. `cancelled`: it, or what it was
-    part of, was cancelled before it was through."""
+    """`rejected`: the user did not approve it, so it was not run. `cancelled`: it, or the work that it was part of, was
+    cancelled before it completed."""
     message: str | None
-    """What to tell the model: the value as text, what went wrong, or what the tool has to say about its cancel; None if
-    there is nothing to tell."""
+    """The text for the model: the value as text, the error, or the tool's text about its cancel. None if there is no
+    text."""
     value: Any = None
-    """What the function returned, of a completed one."""
+    """The function's return value, if the call completed."""
     error: BaseException | None = None
-    """What the function raised, of a failed one. Its text may be fit for a model; clients do not get to see it."""
+    """The exception that the function raised, if the call failed. Its text may be fit for a model; it is not sent to
+    clients."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ran to its end."""
+        """Whether the tool completed."""
         return self.status == "completed"
 
     def __bool__(self) -> bool:
@@ -115,9 +116,9 @@ class ToolResult:
 
 
 class TurnRecord:
-    """One turn: what the user said, what came of it, how it ended.
+    """One turn: the user's message, the updates, and the end.
 
-    `prompt`: content blocks as they came. `id`: by default a new one. `most`: bytes to keep of what is said in it.
+    `prompt`: content blocks as received. `id`: by default a new one. `most`: bytes of updates to keep.
     """
 
     __slots__ = (
@@ -142,7 +143,7 @@ class TurnRecord:
         self._prompt = prompt
         self._most = most
         self._transcript: Transcript | None = None
-        """What was said, once something was."""
+        """The updates; None before the first one."""
         self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
         self.status: str = "created"
@@ -155,12 +156,12 @@ class TurnRecord:
         """Why it failed, if it did."""
         self.usage: Usage | None = None
         self.meta_data: dict[str, str] | None = None
-        """What the agent's author noted about it."""
+        """Notes that the agent's author added."""
 
     @classmethod
     def restored(cls, id: str, contents: bytes | Callable[[], bytes]) -> TurnRecord:
-        """A turn that has ended, from its `contents`, or from what reads them. They are not looked at before they are
-        needed."""
+        """A turn that has ended, from its `contents` or a function that reads them. They are decoded only when they are
+        used."""
         record = cls([], id)
         record._packed = contents
         del record._prompt, record._transcript
@@ -168,7 +169,7 @@ class TurnRecord:
 
     @classmethod
     def of_child(cls, kept: dict[str, Any]) -> TurnRecord:
-        """The turn of a child session that `replay` has given."""
+        """The turn of a child session as `replay` yields it."""
         record = cls.restored(kept["id"], codec.encode(kept["contents"]))
         record.status, record.stop_reason = kept["status"], kept["stopReason"]
         if "error" in kept:
@@ -176,7 +177,7 @@ class TurnRecord:
         return record
 
     def copy(self) -> TurnRecord:
-        """The same turn for another session. Only of a turn that has ended."""
+        """The same turn for another session. The turn must have ended."""
         assert self._packed is not None
         copied = TurnRecord.restored(self.id, cast("bytes", self._packed))
         for name in _OF_A_TURN:
@@ -185,14 +186,14 @@ class TurnRecord:
 
     @property
     def id(self) -> str:
-        """The id of the turn. Every turn has a new one, but for those that a fork begins with."""
+        """The id of the turn. Every turn has a new one, except the turns that a fork copies."""
         if self._id is None:
             self._id = f"turn_{os.urandom(12).hex()}"
         return self._id
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended, as far as this record knows."""
+        """Whether this record does not know of its end."""
         return self.status in OPEN
 
     @property
@@ -202,17 +203,17 @@ class TurnRecord:
 
     @property
     def text(self) -> str:
-        """The text blocks of the user's message, one below the other."""
+        """The text blocks of the prompt, joined by newlines."""
         return "\n".join(block["text"] for block in self.prompt if block["type"] == "text")
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The updates: one for each run of text, each tool call once, in its last state."""
+        """The updates: one for each run of text, and each tool call once, in its last state."""
         return self._contents()[1]
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """What came of its tool calls, in the order in which they ended; without their values and errors."""
+        """The results of its tool calls in the order in which they ended, without values and errors."""
         return [
             ToolResult(**kept["result"])
             for kept in codec.decode(self.contents)[1]
@@ -220,20 +221,20 @@ class TurnRecord:
         ]
 
     def add_result(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """Keep what came of a tool call. `tool_call_id`: the `toolCallId`, if it is not the result's id."""
+        """Keep the result of a tool call. `tool_call_id`: the `toolCallId`, if it differs from the result's id."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
         note = {"sessionUpdate": RESULT, "result": kept, "call": tool_call_id or result.id}
         (self._transcript or self._begin()).note(note)
 
     def add_terminal(self, note: dict[str, Any]) -> None:
-        """Keep what a terminal showed in the end, see `acp_server.store.history.note`. A terminal that outlives its
-        turn is not kept."""
+        """Keep the last state of a terminal, see `acp_server.store.history.note`. A terminal that outlives its turn is
+        not kept."""
         if self._packed is None:
             (self._transcript or self._begin()).note(note)
 
     def add_child(self, child: TurnRecord, about: dict[str, Any]) -> Callable[[], None]:
-        """Keep a child session with its turn, see `acp_server.store.children.note`. What is returned is called when
-        that has ended."""
+        """Keep a child session with its turn, see `acp_server.store.children.note`. The returned function must be
+        called when the child has ended."""
         return (self._transcript or self._begin()).nest(lambda: note(child, about))
 
     def keep(self, key: str, version: int, value: Any) -> None:
@@ -246,7 +247,8 @@ class TurnRecord:
         self._kept = {**others, key: entry}
 
     def kept(self, key: str, version: int) -> Any:
-        """What was kept under `key` in this `version`; None if there is nothing, or another version of it."""
+        """The value that was kept under `key` in this `version`; None if there is none, or only one of another
+        version."""
         _, _, *more = codec.decode(self.contents)
         entry = more[0].get(key) if more else None
         if entry is None or entry["version"] != version:
@@ -255,19 +257,20 @@ class TurnRecord:
 
     @property
     def contents(self) -> bytes:
-        """`prompt` and `events` as a JSON array of the two. What of it cannot be written as JSON is left out. Like all
-        that is made of it, it may have to be read from where the turn is stored, and raises what that raises."""
+        """`prompt`, the kept events (`events` and the notes between them), and the values of `keep` if there are any,
+        as a JSON array. Values that JSON cannot express are omitted. Like everything derived from it, it may have to be
+        read from the store, and raises the store's errors."""
         pieces = self.pieces
         return pieces if isinstance(pieces, bytes) else b"".join(pieces)
 
     @property
     def unread(self) -> Callable[[], bytes] | None:
-        """What reads its contents from where it is stored; None if they are in memory."""
+        """The function that reads the contents from the store. None if they are in memory."""
         return self._packed if callable(self._packed) else None
 
     @property
     def pieces(self) -> bytes | Sequence[bytes]:
-        """`contents`, in pieces if it is long: joining them takes a while, and can be done in any thread."""
+        """`contents`, in pieces if it is long: joining takes a while, and may be done in any thread."""
         if self._packed is not None:
             return self._packed() if callable(self._packed) else self._packed
         try:
@@ -288,14 +291,14 @@ class TurnRecord:
         return prompt, [event for event in said if event.get("sessionUpdate") not in _NOTES]
 
     def messages(self) -> list[Message]:
-        """What was said, for a model; see `acp_server.store.history.messages_of`."""
+        """The conversation for a model; see `acp_server.store.history.messages_of`."""
         prompt, events = self._contents()
         results = self.tool_results if self.status == "canceled" else []
         found = [f"{each.name}: {each.message}" for each in results if each.status == "cancelled" and each.message]
         return messages_of(prompt, events, found)
 
     def add_text(self, kind: str, fragment: bytes) -> None:
-        """Keep a piece of text, as JSON."""
+        """Keep a piece of text, given as JSON."""
         (self._transcript or self._begin()).text(kind, fragment)
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
@@ -307,19 +310,19 @@ class TurnRecord:
         return self._transcript
 
     def pack(self) -> None:
-        """Nothing is added any more: keep it as text, which takes less room and spares the garbage collector."""
+        """The turn has ended: keep it as bytes, which take less memory and are not visited by the garbage collector."""
         if self._packed is None:
             if self.status != "completed":
                 self._kept = None
             self._packed = self.pieces
-            # Not even two empty lists stay: the garbage collector would visit them for every turn that there ever was,
-            # which is a fifth of what a short turn costs.
+            # Not even two empty lists stay. The garbage collector would visit them for every turn of the past, which is
+            # a fifth of the cost of a short turn.
             del self._prompt, self._transcript
             self._kept = None
 
     @property
     def size(self) -> int:
-        """Bytes of its contents that are in memory; 0 as long as it runs."""
+        """Bytes of its contents in memory; 0 while the turn runs."""
         packed = self._packed
         if packed is None or callable(packed):
             return 0
@@ -327,19 +330,21 @@ class TurnRecord:
 
     @property
     def is_here(self) -> bool:
-        """Whether its contents are in memory, so that nothing has to be read."""
+        """Whether its contents are in memory and need not be read."""
         return not callable(self._packed)
 
     def release(self, read: Callable[[], bytes]) -> None:
-        """Its contents, which are stored, need not be in memory: `read` has them."""
+        """Drop the contents, which are stored, from memory; `read` reads them again."""
         if self._packed is not None:
             self._packed = read
 
     def replay(self, *, as_terminals: bool = False, folds: bool = True) -> Iterator[dict[str, Any]]:
-        """The updates that show this turn to a client, the user's part first. If it failed or was cancelled, the user's
-        part says so in its `_meta`, and no tool call is shown as if it still ran. `as_terminals`: see
-        `acp_server.store.history.shown`. `folds`: each child session is a tool call; else it is there as it is kept,
-        see `of_child`."""
+        """The updates that replay this turn, beginning with the prompt. If the turn failed or was cancelled, the
+        updates of the prompt have its status in `_meta`, and no tool call is shown as running.
+
+        `as_terminals`: see `acp_server.store.history.shown`. `folds`: yield each child session as a tool call;
+        otherwise as it is stored, see `of_child`.
+        """
         prompt, said, *_ = codec.decode(self.contents)
         said = folded(said) if folds else said
         events = shown((event for event in said if event.get("sessionUpdate") != RESULT), as_terminals=as_terminals)
@@ -355,7 +360,7 @@ class TurnRecord:
             yield {"sessionUpdate": "user_message_chunk", "content": block, "_meta": {TURN_KEY: mark}}
         for event in events:
             kind = event["sessionUpdate"]
-            # Without a status a call is pending, and an update of one leaves it as it is.
+            # A new call without a status is pending. An update without a status leaves it unchanged.
             if kind in _CALLS and event.get("status", "pending" if kind == "tool_call" else None) in _UNENDED:
                 event = {**event, "status": "failed"}
             yield event
@@ -365,7 +370,7 @@ _OF_A_TURN: Final = ("status", "stop_reason", "created_at", "ended_at", "last_er
 
 
 class UnkeptTurn(TurnRecord):
-    """A turn of an agent that keeps no history: what is said in it is not kept, only how it ended."""
+    """A turn of an agent without history: keeps only how it ended."""
 
     __slots__ = ()
 
@@ -396,7 +401,7 @@ class SessionRecord:
 
     id: str
     cwd: str
-    """The working directory, by which lists of sessions are filtered: one name for one folder."""
+    """The working directory, by which lists of sessions are filtered: one name for each folder."""
     additional_directories: list[str] = field(default_factory=list[str])
     title: str | None = None
     created_at: float = field(default_factory=time)
@@ -407,29 +412,29 @@ class SessionRecord:
     config: dict[str, str | bool] = field(default_factory=dict[str, "str | bool"])
     turns: list[TurnRecord] = field(default_factory=list[TurnRecord])
     chosen: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]], repr=False)
-    """What the user or the agent has chosen, `("mode",)` or `("config", id)`, also if it was so before. A store that
-    others use as well takes what it has written out of it."""
+    """The settings that the user or the agent has chosen, as `("mode",)` or `("config", id)`, also if their values did
+    not change. A store that other programs use too removes the entries that it has written."""
     spelled: str | None = None
-    """`cwd` as the client spells it, if that is not the same."""
+    """`cwd` as the client spells it, if that differs."""
     unused: bool = False
-    """Whether it has had no turn, as far as that is known without its turns."""
+    """Whether it has had no turn. A list of sessions knows this without reading turns."""
     begins: str | None = None
-    """What its user has typed first, for lists of sessions without a title."""
+    """The beginning of the first prompt, to be listed where there is no title."""
     named: bool = False
-    """Whether its title is the user's, which no title of the agent's replaces."""
+    """Whether the title is the user's. A title from the agent does not replace it."""
     cost: tuple[float, str] | None = None
-    """What its turns have cost so far, as amount and currency, if the agent knows."""
+    """The cost of its turns so far as amount and currency, if the agent knows it."""
     archived: bool = False
-    """Whether the user has put it away, so that it is not listed unless that is asked for."""
+    """Whether the user has archived it. Lists omit it unless the client requests archived sessions."""
     data: Any = field(default=None, repr=False)
-    """What a store of the author's own has read beside it: `load` leaves it here for the session handlers, which find
-    it in `session.record.data`. A fork has that of its source. No store keeps it."""
+    """Data that a store of the author has read with the session. `load` puts it here for the session handlers, which
+    find it in `session.record.data`. A fork has its source's. No store saves it."""
     stored: Any = field(default=None, repr=False)
-    """What its store notes on it, for itself alone: that it has it, and how. None until it is first kept."""
+    """The store's own note that it has the session, and how. None until the session is first saved."""
 
     def begin_with(self, source: SessionRecord, turns: int | None = None) -> None:
-        """Take over what was said and set in `source`, which is not changed by what happens here later, nor this by
-        what happens there. `turns`: how many of its turns, by default all that have ended."""
+        """Copy the conversation and the settings of `source`. Later changes of either session do not affect the other.
+        `turns`: how many of its turns to copy, by default all that have ended."""
         self.title, self.named, self.mode = source.title, source.named, source.mode
         self.config, self.chosen = dict(source.config), set(source.chosen)
         self.turns = [turn.copy() for turn in source.turns[:turns] if not turn.is_open]
@@ -437,7 +442,7 @@ class SessionRecord:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has happened in it and nothing was set, so that no user misses it."""
+        """Whether nothing has happened in it and nothing was set, so that no user would miss it."""
         settled = self.title is None and self.mode is None and not self.config
         return self.unused and settled and not self.turns
 
@@ -447,8 +452,8 @@ class SessionRecord:
         return self.spelled or self.cwd
 
     def context(self, *, cancelled: bool = False) -> list[TurnRecord]:
-        """The finished turns that a model should see. A turn that failed, was cancelled or refused stays in the
-        history, but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: those that the user cancelled are."""
+        """The ended turns that a model should see. A turn that failed, was cancelled or refused stays in the history,
+        but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: include the turns that the user cancelled."""
         seen = {"completed", "canceled"} if cancelled else {"completed"}
         return [turn for turn in self.turns if turn.status in seen and turn.stop_reason != "refusal"]
 

@@ -1,4 +1,4 @@
-"""What every store of sessions offers, how the list of sessions is cut into pages, and what a cursor means."""
+"""The interface of every store of sessions, and the cursors by which the list of sessions is paged."""
 
 from __future__ import annotations
 
@@ -19,74 +19,78 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 50
-"""How many sessions one answer to `session/list` has, whichever store."""
+"""Sessions in one response to `session/list`, for each store."""
 
-DELETED: Final = "The session was deleted, so it is not stored any more"
+DELETED: Final = "The session was deleted, and is no longer stored"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of the list of sessions, which need not have their turns; `next_cursor` is None on the last one."""
+    """One page of the list of sessions, which may come without their turns. `next_cursor` is None on the last page."""
 
     sessions: list[SessionRecord]
     next_cursor: str | None
     infos: Sequence[SessionInfo] = ()
-    """More sessions, behind those, in the words that the client is told: without a time, or with `_meta`, from a log of
-    the author's own."""
+    """Sessions to list after these, in the client's form: without a time, or with `_meta`, from an author's log."""
 
 
 class SessionStore(Protocol):
-    """Keeps sessions. Methods may be called from any task of the event loop, and must be safe to call at once.
+    """Stores sessions. Methods may be called from any task of the event loop, also concurrently.
 
-    What they raise is answered as any error is: an RpcError as it is, others without their text. At the end of a turn
-    it is logged instead.
+    An exception becomes the response: an RpcError as it is, others without their text. At the end of a turn it is
+    logged instead.
     """
 
     def save(self, record: SessionRecord) -> Awaitable[None] | None:
-        """Keep the session as it is now: when it is made or opened, when what the user can set changes, and when a turn
-        has ended, before that is answered. What it returns is awaited, in a scope that no cancel reaches.
+        """Save the session in its present state. It is called when a session is created or opened, when a setting of
+        the user changes, and when a turn has ended, before its response. A returned awaitable is awaited inside a
+        shield.
 
-        A session that was kept before, see `SessionRecord.stored`, and that was deleted since stays so: raises
-        ResourceNotFound. What raises anything else is tried again when the session is closed, at the latest."""
+        Raises ResourceNotFound if the session was saved before (see `SessionRecord.stored`) and was deleted since: a
+        deleted session stays deleted. After any other exception, `save` is called again when the session is closed, at
+        the latest.
+        """
         ...
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
-        """The session with this id, or None. `cwd`: where the client wants to go on with it, by the one name of that
-        folder, as in `SessionRecord.cwd`. Also called, without it, for the id that `Agent.session_id` gives a
-        new session, unless the agent has no history; and for a prompt in a session that is not open, which is refused.
-        So it opens nothing and takes no lock: what it leaves in `SessionRecord.data`, the session handlers find there.
+        """The session with this id, or None. `cwd`: where the client wants to continue it, in the form of
+        `SessionRecord.cwd`.
+
+        It is also called without `cwd`: for the id that `Agent.session_id` gives a new session, unless the agent has no
+        history, and for a prompt in a session that is not open, which is refused. So it must open nothing and take no
+        lock. Session handlers find what it puts in `SessionRecord.data`.
         """
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """Sessions, the one used last first; only those of `cwd` if it is given, which is the one name of that folder,
-        as in `SessionRecord.cwd`. Raises InvalidParams for a bad cursor."""
+        """A page of sessions, the most recently used first. `cwd`: only sessions of this folder, in the form of
+        `SessionRecord.cwd`. Raises InvalidParams for a bad cursor."""
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Forget the session. No effect if the store does not have it."""
+        """Delete the session. No effect if the store does not have it."""
         ...
 
 
 @runtime_checkable
 class TurnJournal(Protocol):
-    """A store that also wants to know of turns that begin, so that one whose program dies is not forgotten."""
+    """A store that also records the beginning of a turn, so that a turn whose program dies is not lost."""
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
         """Note that `turn`, the last one of the session, is running.
 
-        The turn does not wait for it, so it may come after the `save` at its end. What it raises is logged.
+        The turn does not wait for it, so it may come after the `save` at its end. Exceptions are logged.
         """
         ...
 
 
 def encode_cursor(updated_at: float, session_id: str) -> str:
-    """An opaque token for the place behind this session in the list."""
+    """An opaque token for the position after this session in the list."""
     return base64.urlsafe_b64encode(f"{updated_at!r}\n{session_id}".encode()).decode()
 
 
 def decode_cursor(cursor: str) -> tuple[float, str]:
-    """The place that `encode_cursor` wrote down. Raises InvalidParams for anything else."""
+    """The position that `encode_cursor` encoded. Raises InvalidParams for any other text."""
     try:
         text, _, session_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
         updated_at = float(text)
@@ -98,13 +102,13 @@ def decode_cursor(cursor: str) -> tuple[float, str]:
 
 
 async def loaded(store: SessionStore, session_id: str, cwd: str | None = None) -> SessionRecord | None:
-    """What `SessionStore.load` gives. Raises UsageError for what is not a session."""
+    """`SessionStore.load`, checked. Raises UsageError if it is not async or returns anything but a session or None."""
     record = await _awaited(store, "load", store.load(session_id, cwd=cwd))
     return None if record is None else _one(store, "load", record, SessionRecord, " or None")
 
 
 async def listed(store: SessionStore, cwd: str | None, cursor: str | None) -> Page:
-    """What `SessionStore.list` gives. Raises UsageError for what is not a Page."""
+    """`SessionStore.list`, checked. Raises UsageError if it is not async or returns anything but a Page."""
     return _one(store, "list", await _awaited(store, "list", store.list(cwd, cursor)), Page)
 
 

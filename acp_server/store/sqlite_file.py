@@ -1,12 +1,12 @@
-"""What every SQLite file of this package has in common: its owner alone may read it, it is marked as ours, its tables
-have a version, and what is wrong with it has words.
+"""The rules for every SQLite file of this package: only its owner may read it, it has this package's application id,
+its tables have a version, and its errors have messages.
 
-It knows no table. Those of sessions are in `acp_server.store.sqlite_tables`, those of chats in
+It knows no tables. The tables of sessions are in `acp_server.store.sqlite_tables`, the tables of chats in
 `acp_server.apps.gateway.store`.
 
-`Owner` shows the other programs that use the same store that this one runs: by a lock file, which it holds locked. The
-lock is SQLite's own, which is the same on every system, goes with the process however that ends, and can be tried
-without waiting. What follows from a program being dead is not decided here.
+`Owner` shows other programs with the same store that this program runs, by a lock file that it holds locked. The lock
+is SQLite's: it is the same on every system, ends with the process in any case, and can be tried without waiting. The
+consequences of a program's death are not decided here.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ T = TypeVar("T")
 
 
 class Foreign(Exception):
-    """The file is not for this version of the package, or for another program altogether. The text says which."""
+    """The file was written by a newer version of the package, or by another program. The text tells which."""
 
 
 class Format(NamedTuple):
-    """What is in a file."""
+    """Which files are ours, and the versions of their tables."""
 
     application_id: int
-    """Says whose file it is."""
+    """Identifies the program that wrote the file."""
     migrations: tuple[tuple[str, ...], ...]
-    """The statements that make each version of the tables from the one before; the file's `user_version` is the number
-    of those done."""
+    """For each version, the statements that make its tables from the version before. The file's `user_version` is the
+    number of migrations done."""
 
     def check(self, connection: sqlite3.Connection) -> int:
-        """The version of the tables, 0 for an empty file. Raises Foreign for a file that is not for this program."""
-        # In one transaction: another program may just be making the tables, and half of that looks like a stranger's.
+        """The version of the tables, 0 for an empty file. Raises Foreign for a file of another program or a newer
+        version."""
+        # In one transaction: another program may be creating the tables, and half-created tables look like a foreign
+        # file.
         with transaction(connection, "BEGIN"):
             application, version, tables = (
                 connection.execute(query).fetchone()[0]
@@ -60,11 +62,11 @@ class Format(NamedTuple):
 
 
 def migrate(connection: sqlite3.Connection, kind: Format) -> None:
-    """Bring the tables to the newest version. Raises Foreign."""
+    """Migrate the tables to the newest version. Raises Foreign."""
     if kind.check(connection) == len(kind.migrations):
         return
     with transaction(connection):
-        # Again, for another program may have done it meanwhile.
+        # Checked again inside the transaction, since another program may have migrated meanwhile.
         for migration in kind.migrations[kind.check(connection) :]:
             for statement in migration:
                 connection.execute(statement)
@@ -76,8 +78,8 @@ def migrate(connection: sqlite3.Connection, kind: Format) -> None:
 def transaction(
     connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE", patience: float = 0
 ) -> Generator[sqlite3.Connection]:
-    """What is done inside is kept as a whole, or not at all. An immediate transaction waits for another program here,
-    up to `patience` seconds, and not in the middle. May be nested."""
+    """Commit what is done inside as a whole, or roll it back. An immediate transaction waits for other programs at its
+    beginning, up to `patience` seconds, and not in the middle. May be nested."""
     if connection.in_transaction:
         yield connection
         return
@@ -86,14 +88,15 @@ def transaction(
         yield connection
         connection.execute("COMMIT")
     except BaseException:
-        # Some errors have ended it already; a transaction that is left open would swallow all that follows.
+        # Some errors have ended it already. A transaction that stayed open would include all later statements.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
 def patiently(step: Callable[[], T], patience: float) -> T:
-    """Do `step`, again and again while another program is in the way, for some locks are refused without waiting."""
+    """Retry `step` for up to `patience` seconds while another program has a lock, since SQLite refuses some locks
+    without waiting."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -105,48 +108,48 @@ def patiently(step: Callable[[], T], patience: float) -> T:
 
 
 def connect(path: Path, patience: float = 0) -> sqlite3.Connection:
-    """A connection to a file that is there. It waits up to `patience` seconds for another program."""
+    """A connection to an existing file. Its statements wait up to `patience` seconds for other programs."""
     uri = f"file:{quote(os.fspath(path))}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def make_private(path: Path, *, folders: bool = False) -> None:
-    """An empty file that only its owner can read, unless there is one; SQLite gives those beside it the same rights.
-    `folders`: make those that are missing on the way to it."""
+    """Create an empty file that only its owner can read, unless the file exists. SQLite gives the files beside it the
+    same permissions. `folders`: create missing parent folders too."""
     missing = [folder for folder in path.parents if folders and not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(mode=0o700, exist_ok=True)
     try:
-        # Never a file that is there: closing it would take away the locks that this program has on it.
+        # Never opens an existing file: closing it would release the locks that this process has on it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         pass
 
 
 def tighten_file(path: Path) -> None:
-    """Let only its owner read a file that was there already, and those of SQLite beside it."""
+    """Let only its owner read an existing file, and SQLite's files beside it."""
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         try:
             if (mode := lax_rights(each)) is not None:
                 tighten(each)
-                logger.warning("%s had the rights %s; from now on only its owner may read it", each, mode)
+                logger.warning("%s had the permissions %s; now only its owner may read it", each, mode)
         except FileNotFoundError:
             pass  # SQLite has just removed it
         except OSError as error:
-            logger.warning("others may read %s, and that cannot be changed: %s", each, error.strerror)
+            logger.warning("other users may read %s, and its permissions cannot be changed: %s", each, error.strerror)
 
 
 PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
-"""What is raised if a file cannot be used."""
+"""The exceptions that mean that a file cannot be used."""
 
 
 def explain(error: BaseException) -> str:
-    """Why the file cannot be used, in words fit for a client: without its path."""
+    """Why the file cannot be used, in words for a client: without its path."""
     return reason(error) or "it fails"
 
 
 def reason(error: BaseException) -> str | None:
-    """The same; None for what has no such words."""
+    """Like `explain`, but None for an error without a message."""
     if isinstance(error, Foreign):
         return str(error)
     if isinstance(error, OSError):
@@ -157,7 +160,7 @@ def reason(error: BaseException) -> str | None:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another program is in the way, which will not be for ever."""
+    """Whether another program has locked the file, so that a retry may work."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -186,7 +189,7 @@ _MARK: Final = "-owner-"
 
 
 class Owner:
-    """This program's lock file beside the store at `base`, until it is closed. Raises OSError and sqlite3.Error."""
+    """This program's lock file beside the store at `base`, locked until `close`. Raises OSError and sqlite3.Error."""
 
     def __init__(self, base: Path) -> None:
         while True:
@@ -199,38 +202,40 @@ class Owner:
                 if _lock(self._connection) and self._path.exists():
                     opened.pop_all()
                     return
-            # Another process that cleans up took it for a dead one, in the moment before it was locked.
+            # Another process that sweeps took it for a dead program's before it was locked.
 
     def close(self) -> None:
-        """From now on this program counts as dead."""
+        """Unlock and remove the lock file: this program counts as dead then."""
         self._connection.close()
         self._path.unlink(missing_ok=True)
 
 
 def is_alive(base: Path, id: str) -> bool:
-    """Whether the program with this lock file runs, as far as can be told. The file of a dead one is removed."""
+    """Whether the program with this lock file runs; True if that cannot be determined. Removes a dead program's
+    file."""
     path = _lock_file(base, id)
     try:
         with closing(connect(path)) as connection:
             if not _lock(connection):
                 return True
             if os.name != "nt":
-                # Before the lock is let go, so that a process that has just made it does not lock a file that is gone.
+                # Removed before it is unlocked, so that a process that has just created it does not lock a removed
+                # file.
                 path.unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     except (sqlite3.OperationalError, OSError) as error:
         if not path.exists():
             return False
-        logger.warning("it cannot be told whether the program of %s lives: %s", path, error)
+        logger.warning("cannot determine whether the program of %s is running: %s", path, error)
         return True
     except sqlite3.DatabaseError:
-        # Something else that has its name.
+        # Another file with such a name.
         return False
     return False
 
 
 def sweep(base: Path) -> None:
-    """Remove the lock files of all programs that are dead."""
+    """Remove the lock files of all dead programs."""
     for path in base.parent.glob(f"{escape(base.name)}{_MARK}{'[0-9a-f]' * 16}"):
         is_alive(base, path.name.rpartition("-")[2])
 
@@ -241,7 +246,7 @@ def _lock_file(base: Path, id: str) -> Path:
 
 def _lock(connection: sqlite3.Connection) -> bool:
     try:
-        # It has no content, so there is nothing to keep a file beside it for.
+        # It has no content, so it needs no journal file beside it.
         connection.execute("PRAGMA journal_mode = memory")
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:

@@ -1,7 +1,7 @@
-"""Sessions in one SQLite file, for several programs at once.
+"""Sessions in one SQLite file that several programs share.
 
-The face of it, in the event loop; the file is the matter of `acp_server.store.sqlite_tables`, which is loaded when the
-first session is asked for, and works in a thread.
+This is the part in the event loop. The file is accessed by `acp_server.store.sqlite_tables`, which is imported with the
+first use and works in a thread.
 """
 
 from __future__ import annotations
@@ -42,43 +42,43 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 T = TypeVar("T")
 
 HISTORY: Final = 64 * 1024 * 1024
-"""Bytes of what was said in turns that are in memory although they are in the file."""
+"""Bytes of stored turns that are also kept in memory."""
 
 
 class StoreBusy(InternalError):
-    """Another program is in the way. What was asked for may well work a moment later."""
+    """Another program has locked the file. A retry may work."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is in the file of a session, as far as this program knows."""
+    """The state of a session in the file, as far as this program knows it."""
 
     store: SqliteStore
     id: str
     head: bytes
     """As this program last read or wrote it."""
     unconfirmed: frozenset[tuple[str, ...]] = frozenset()
-    """What of it may be different since, for it failed to be written, or its caller did not wait."""
+    """Members that may differ in the file, since their write failed or its caller was cancelled."""
 
 
 class SqliteStore:
-    """Sessions in the file at `path`, for any number of programs; `~` is the user's folder. `page_size`: how many
-    `list` returns at once. `history`: bytes of what was said in turns that stay in memory; what was said before is read
-    from the file when it is looked at.
+    """Sessions in the file at `path`, for any number of programs; `~` is the user's folder. `page_size`: sessions in
+    one page of `list`. `history`: bytes of turns that stay in memory; other turns are read from the file when they are
+    used.
 
-    The file is opened when it is first needed, and made, readable for its owner only, if it is not there. A session
-    that is open in several programs at once has the turns of all of them, and each setting as it was changed last. A
-    deleted session stays deleted: saving it again raises ResourceNotFound. A turn that was running when its program
-    died is found as failed, with the reason `acp_server.store.encoding.INTERRUPTED`.
+    The file is opened at the first use. It is created, readable only for its owner, if it is missing. A session that is
+    open in several programs has the turns of all of them, and the last change of each setting. A deleted session stays
+    deleted: saving it again raises ResourceNotFound. A turn that was running when its program died is loaded as failed,
+    with the error `acp_server.store.encoding.INTERRUPTED`.
 
-    Whatever is wrong with the file is logged, and raised as an InternalError that may be shown to a client: a StoreBusy
-    if another program has locked it. What could not be saved is saved with the next turn of its session.
+    Errors of the file are logged and raised as an InternalError with a text for the client: a StoreBusy if another
+    program has locked it. A turn that could not be saved is saved with the next turn of its session.
     """
 
     def __init__(self, path: str | os.PathLike[str], page_size: int = PAGE_SIZE, history: int = HISTORY) -> None:
         if str(path).startswith(("sqlite:", "file:")):
             raise UsageError(f"SqliteStore takes the path of a file, as in 'sessions.db', and not the address {path!r}")
-        # In the settings of an editor there is no shell that would do it.
+        # An editor's settings have no shell that would expand it.
         self.path: Final = Path(path).expanduser()
         self._page_size = page_size
         self._history = history
@@ -86,25 +86,25 @@ class SqliteStore:
         self._reader: Reader | None = None
         self._database: Database | None = None
         self._closed = False
-        # A thread whose task was cancelled goes on until it is through, so there may be more than one.
+        # A thread whose task was cancelled continues to its end, so there may be more than one.
         self._lock = threading.Lock()
         self._limiter: RunVar[CapacityLimiter] = RunVar("SqliteStore")
-        # The turns that are in the file as they are, and in which session.
+        # The turns whose present state is in the file, with their session ids.
         self._kept: weakref.WeakKeyDictionary[TurnRecord, str] = weakref.WeakKeyDictionary()
 
     async def open(self, patience: float | None = None) -> None:
-        """Open the file now, to see whether that works. `patience`: seconds to wait for another program that has locked
-        it, if not the usual two; with 0 nothing is said in the log then."""
+        """Open the file now, to find out whether that works. `patience`: seconds to wait for another program's lock, by
+        default two; with 0 the failure is not logged."""
         await self._in_thread(lambda _database: None, patience)
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
-        """See `SessionStore`."""
+        """See `TurnJournal`."""
         row = turn_row(turn)
         await self._in_thread(lambda database: database.begin(record.id, row))
 
     async def save(self, record: SessionRecord) -> None:
         """See `SessionStore`."""
-        # All of it is read here and now, for it goes on changing.
+        # The record keeps changing, so everything is read before the first await.
         row = session_row(record)
         known = self._known(record)
         chosen = frozenset(record.chosen)
@@ -120,7 +120,7 @@ class SqliteStore:
         try:
             await self._in_thread(lambda database: database.save(row, rows, new=known is None, merge=merge))
         except BaseException:
-            # Perhaps it has been written all the same, or will be.
+            # It may have been written all the same, or may be written later.
             if changes and (known := self._known(record)):
                 record.stored = replace(known, unconfirmed=known.unconfirmed.union(changes))
             raise
@@ -151,8 +151,8 @@ class SqliteStore:
         return record
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """See `SessionStore`. The sessions come without their turns. A page goes on behind the session that the last
-        one ended with."""
+        """See `SessionStore`. The sessions come without their turns. A page begins after the last session of the page
+        before."""
         behind = None if cursor is None else decode_cursor(cursor)
         if behind is not None and not _can_be_bound(behind[1]):
             return Page([], None)
@@ -163,7 +163,7 @@ class SqliteStore:
             try:
                 records.append(session_from(row))
             except ValueError as error:
-                logger.error("session %s in %s is left out, it cannot be read: %s", row.id, self.path, error)
+                logger.error("session %s in %s is not listed, it cannot be read: %s", row.id, self.path, error)
         if len(rows) <= self._page_size:
             return Page(records, None)
         last = rows[self._page_size - 1]
@@ -175,7 +175,7 @@ class SqliteStore:
             await self._in_thread(lambda database: database.delete(session_id))
 
     def close(self) -> None:
-        """Let go of the file. It is closed at the end of the program at the latest. Idempotent."""
+        """Close the file; the end of the program closes it at the latest. Idempotent."""
         with self._lock:
             self._closed = True
             if self._reader is not None:
@@ -196,14 +196,14 @@ class SqliteStore:
         self._kept[turn] = session_id
         self._in_memory.add(turn, session_id)
         if turn.unread is not None:
-            # A turn of a fork was read from the session that it was copied from, which may be deleted.
+            # A copied turn of a fork is read from its source session, which may be deleted later.
             self._release(turn, session_id)
 
     def _release(self, turn: TurnRecord, session_id: str) -> None:
         turn.release(partial(self._read, session_id, turn.id))
 
     def _read(self, session_id: str, turn_id: str) -> bytes:
-        """What was said in a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
+        """The contents of a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
         from acp_server.store.sqlite_file import PROBLEMS, explain
         from acp_server.store.sqlite_tables import Reader
 
@@ -229,7 +229,8 @@ class SqliteStore:
         if limiter is None:
             limiter = CapacityLimiter(1)
             self._limiter.set(limiter)
-        # A cancelled caller does not wait for a disk that hangs; what was begun is done in full or not at all.
+        # A cancelled caller does not wait for a hanging disk. A transaction that has begun is committed or rolled back
+        # as a whole.
         return await to_thread.run_sync(self._perform, work, patience, limiter=limiter, abandon_on_cancel=True)
 
     def _perform(self, work: Callable[[Database], T], patience: float | None = None) -> T:
@@ -257,7 +258,7 @@ class SqliteStore:
 
 
 def _can_be_bound(session_id: str) -> bool:
-    """Whether there can be such an id in the file, which is in UTF-8."""
+    """Whether the id has a form in UTF-8; no other id can be in the file."""
     try:
         session_id.encode()
     except UnicodeEncodeError:
@@ -266,18 +267,19 @@ def _can_be_bound(session_id: str) -> bool:
 
 
 class Budget:
-    """`most`: bytes of contents. `let_go`: takes a turn that there is no room for any more, and its session's id."""
+    """Bounds the bytes of turns in memory. `most`: bytes of contents. `let_go`: called with a turn that exceeds the
+    bound, and its session's id."""
 
     def __init__(self, most: int, let_go: Callable[[TurnRecord, str], None]) -> None:
         self._most = most
         self._let_go = let_go
-        # In the order of adding. A turn that is gone for another reason leaves by its reference's callback.
+        # In the order of adding. A collected turn is removed by the callback of its reference.
         self._held: dict[weakref.ref[TurnRecord], tuple[int, str]] = {}
         self.size: int = 0
         """Bytes that are held."""
 
     def add(self, turn: TurnRecord, session_id: str) -> None:
-        """The turn, which has ended, is in memory. Those that were added first are let go if it is too much then."""
+        """Count an ended turn that is in memory. Above the bound, the turns that were added first are released."""
         size = turn.size
         reference = weakref.ref(turn, self._gone)
         if not size or reference in self._held:

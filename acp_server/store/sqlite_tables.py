@@ -1,7 +1,7 @@
-"""The tables of `SqliteStore`: their versions, and every statement that is made to them.
+"""The tables of `SqliteStore`: their versions, and every SQL statement for them.
 
-It is plain, blocking code that is called from one thread at a time. It knows rows and not sessions: what is in them is
-the matter of `acp_server.store.encoding`.
+It is blocking code that is called from one thread at a time. It knows rows and not sessions; the content of the rows is
+encoded by `acp_server.store.encoding`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from acp_server.store.sqlite_file import (
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 BUSY: Final = 2.0
-"""Seconds to wait for another program that is writing. Less than the time that the end of a turn has (`Limits.grace`),
-so that it is known why nothing was saved."""
+"""Seconds to wait for another program that is writing. Less than the grace period (`Limits.grace`) that the end of a
+turn has, so that the reason for a failed save gets into the log."""
 
 _FORMAT: Final = Format(
     0x41435053,  # "ACPS"
@@ -59,7 +59,7 @@ _FORMAT: Final = Format(
     ),
 )
 
-# As bytes, also where a user has changed them by hand.
+# CAST: a user who edits a row by hand may turn its BLOB into a text.
 _SESSION: Final = "id, cwd, updated_at, CAST(head AS BLOB)"
 
 _SAVE_TURN: Final = """
@@ -67,7 +67,7 @@ _SAVE_TURN: Final = """
     ON CONFLICT (session_id, id) DO UPDATE
     SET owner = excluded.owner, head = excluded.head, contents = excluded.contents
     WHERE turns.owner IS NOT NULL OR excluded.owner IS NULL"""
-"""A turn that has ended is never replaced by what it was before."""
+"""A turn that has ended is never replaced by an earlier state."""
 
 _BEGIN_TURN: Final = """
     INSERT INTO turns (session_id, id, owner, head, contents)
@@ -76,15 +76,15 @@ _BEGIN_TURN: Final = """
 
 
 class Gone(Exception):
-    """The session has been deleted, by another program as a rule."""
+    """The session was deleted, usually by another program."""
 
 
 class Database:
-    """An open file at `path`, which is made if there is none; so are its folders. `patience`: seconds to wait for
-    another program that is in the way of that; `BUSY` if it is not given.
+    """An open file at `path`. A missing file is created with its folders. `patience`: seconds to wait while opening for
+    another program's lock, by default `BUSY`.
 
-    All methods raise sqlite3.Error and OSError, and making one raises Foreign besides. What they change is there in
-    full or not at all, and it stays there if the program or the machine ends in the moment after.
+    All methods raise sqlite3.Error and OSError; the constructor also raises Foreign. A change is committed as a whole
+    or not at all, and survives a crash of the program or of the machine right afterwards.
     """
 
     def __init__(self, path: Path, patience: float | None = None) -> None:
@@ -95,11 +95,11 @@ class Database:
             opened.callback(self._connection.close)
             self._owner: Owner | None = None
             patiently(lambda: _set_up(self._connection), BUSY if patience is None else patience)
-            # Only now, for now it is known to be ours.
+            # After the set-up, which has verified that the file is ours.
             tighten_file(path)
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY * 1000:.0f}")
             self._open = opened.pop_all()
-        # Also at the end of the program, if it is not closed before.
+        # Also runs at the end of the program.
         self.close: Callable[[], object] = weakref.finalize(self, self._open.close)
         sweep(path)
 
@@ -111,8 +111,8 @@ class Database:
         new: bool,
         merge: Callable[[bytes], SessionRow] | None = None,
     ) -> None:
-        """Keep a session and some of its turns; if it is not `new`, only when it was last used, and what `merge` makes
-        of the head that is in the file. Raises Gone if it is not new and not there."""
+        """Save a session and some of its turns. Unless it is `new`, only the time of its last use is written, and the
+        result of `merge` for the head in the file. Raises Gone if it is not new and not in the file."""
         owner = self._owned() if any(turn.running for turn in turns) else None
         with self._writing() as connection:
             if new:
@@ -135,7 +135,8 @@ class Database:
                 )
 
     def begin(self, session_id: str, turn: TurnRow) -> None:
-        """Note that a turn of this program runs, unless more is known of it already, or its session is gone."""
+        """Note that a turn of this program runs. No effect if the turn is in the file already, or its session is
+        not."""
         owner = self._owned()
         with self._writing() as connection:
             connection.execute(_BEGIN_TURN, (session_id, turn.id, owner, turn.head, joined(turn)))
@@ -143,10 +144,10 @@ class Database:
     def load(
         self, session_id: str, interrupted: Callable[[bytes], bytes], most: int
     ) -> tuple[SessionRow, list[TurnRow]] | None:
-        """A session and its turns, in the order in which they began; with contents, up to `most` bytes of them, only
-        the last ones.
+        """A session and its turns, in the order in which they began. The last turns come with their contents, up to
+        `most` bytes in total.
 
-        `interrupted`: what to make of the head of a turn whose program has died.
+        `interrupted`: converts the head of a turn whose program has died.
         """
         self._bury(interrupted)
         with self._reading() as connection:
@@ -170,7 +171,8 @@ class Database:
             return SessionRow(*found), rows
 
     def list(self, cwd: str | None, behind: tuple[float, str] | None, limit: int) -> list[SessionRow]:
-        """Up to `limit` sessions, the one used last first: those of `cwd`, and those behind a place in that order."""
+        """Up to `limit` sessions, the most recently used first. `cwd`: only sessions of this folder. `behind`: only
+        sessions after this position."""
         conditions: list[str] = []
         values: list[object] = []
         if cwd is not None:
@@ -184,7 +186,7 @@ class Database:
         return [SessionRow(*row) for row in self._connection.execute(query, (*values, limit))]
 
     def delete(self, session_id: str) -> None:
-        """Forget a session and its turns. No error if there is none."""
+        """Delete a session and its turns. No error if there is no such session."""
         with self._writing() as connection:
             connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
@@ -221,25 +223,25 @@ def _connect(path: Path, patience: float) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
-    # Before anything is changed in a file of another program.
+    # Checked before anything is changed in a file of another program.
     _FORMAT.check(connection)
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         connection.execute("PRAGMA journal_mode = wal")
-    # An answer that is out is not taken back by a loss of power either.
+    # A saved turn must survive a loss of power, since its response may have been sent.
     connection.execute("PRAGMA synchronous = full")
     connection.execute("PRAGMA foreign_keys = on")
     migrate(connection, _FORMAT)
 
 
 _PATIENCE: Final = 0.1
-"""Seconds to wait for another program that has the whole file for itself. The event loop stands still for as long."""
+"""Seconds to wait for another program with an exclusive lock. The event loop is blocked meanwhile."""
 
 
 class Reader:
-    """The contents of turns in the file at `path`, for turns whose contents are not in memory. Raises sqlite3.Error.
+    """Reads the contents of turns that are not in memory from the file at `path`. Raises sqlite3.Error.
 
-    It has a connection of its own, which no writer holds up, so it may be used in the event loop. A turn that a prompt
-    handler looks at is read at once. It changes nothing.
+    It has its own connection, which no writer blocks, so it may be used in the event loop: a turn that a prompt handler
+    accesses is read synchronously. It writes nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -248,7 +250,7 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
 
     def contents(self, session_id: str, turn_id: str) -> bytes | None:
-        """What was said in a turn; None if it is not there any more."""
+        """The contents of a turn; None if it was deleted."""
         query = "SELECT CAST(contents AS BLOB) FROM turns WHERE session_id = ? AND id = ?"
         with self._lock:
             if self._connection is None:
@@ -257,7 +259,7 @@ class Reader:
         return None if found is None else found[0]
 
     def close(self) -> None:
-        """Let go of the file. It is opened again if it is needed."""
+        """Close the connection. The next read opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

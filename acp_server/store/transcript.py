@@ -1,7 +1,7 @@
-"""What is said in one turn, kept as JSON while it is said, so that nothing is left to be encoded when the turn ends.
+"""The updates of one turn, encoded as JSON when they are sent, so that nothing is left to encode when the turn ends.
 
-What a later update can still change, a tool call that runs, stays an object until it has ended. A turn that says more
-than its bound keeps its beginning and its end. Nothing is sent or stored here.
+Only a running tool call, which later updates can change, stays an object until it has ended. A turn over its bound
+keeps its beginning and its end. This module sends and stores nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Final, TypeGuard, cast
 from acp_server.wire import codec
 
 MOST: Final = 32 * 1024 * 1024
-"""Bytes that are kept of what is said in one turn, unless its connection says otherwise (`Limits.turn`)."""
+"""Bytes of updates that are kept of one turn, unless its connection has another bound (`Limits.turn`)."""
 
 RESULT: Final = "_acp_server/tool_result"
-"""Among what is kept of a turn: what came of a tool call. It is not an update, and is not replayed."""
+"""The `sessionUpdate` of a stored tool result. It is not an update of the protocol, and is not replayed."""
 
 _JOIN: Final = 1000
 _SLICE: Final = 64 * 1024
-"""So many pieces of text, or so many bytes of them, become one: bytes for a few letters take 33 more than their
-letters. What is too much is forgotten by the slice."""
+"""This many pieces of text, or bytes of them, are joined, since each bytes object takes 33 bytes more than its content.
+Text above the bound is dropped by the slice."""
 
 _EACH: Final = 100
 """Bytes that an event takes besides its JSON."""
@@ -29,13 +29,13 @@ _EACH: Final = 100
 _STATE: Final = frozenset(
     {"available_commands_update", "config_option_update", "current_mode_update", "notice", "session_info_update"}
 )
-"""Updates that say how things are now. They would be wrong when the conversation is replayed."""
+"""Updates about the present state. They would be wrong in a replay of the conversation."""
 
 _ENDED: Final = frozenset({"completed", "failed"})
 """The final statuses of a tool call."""
 
 _LATEST: Final = frozenset({"plan", "usage_update"})
-"""Updates that take the place of the one before them."""
+"""Updates that replace the update of their kind before them."""
 
 _CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
@@ -43,8 +43,7 @@ _GAP: Final = "\n[A part of this turn was too long to be kept.]\n"
 
 
 class _Event:
-    """One update: its JSON, empty once another has taken its place; or the tool call that it is about, while that
-    runs."""
+    """One update as JSON, empty if a later one replaced it; or a running tool call as an object."""
 
     __slots__ = ("call", "id", "json")
 
@@ -55,7 +54,7 @@ class _Event:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to be told how it ended."""
+        """Whether its end is still to come."""
         return self.call is not None
 
     def write(self, pieces: list[bytes]) -> None:
@@ -66,7 +65,7 @@ class _Event:
 
 
 class _Nested(_Event):
-    """A child session, of which `read` gives the JSON in pieces while it runs."""
+    """A child session. While it runs, `read` gives its JSON in pieces."""
 
     __slots__ = ("read",)
 
@@ -86,8 +85,8 @@ class _Nested(_Event):
 
 
 class _Run:
-    """Chunks of one kind, and of one `messageId` if they have one, that came one after the other: one message. Its text
-    is JSON without its quotes."""
+    """One message: consecutive chunks of one kind and one `messageId`, if they have one. Its text is JSON without the
+    quotes."""
 
     __slots__ = ("_loose", "_size", "id", "kind", "parts")
 
@@ -95,7 +94,7 @@ class _Run:
         self.kind = kind
         self.id = id
         self.parts: list[bytes] = []
-        # How many of the last parts are not joined, and their size.
+        # The number of parts at the end that are not joined, and their bytes.
         self._loose = 0
         self._size = 0
 
@@ -116,20 +115,20 @@ class _Run:
         pieces.append(b'"}},')
 
     def shed(self) -> int:
-        """Forget the oldest piece: its size."""
+        """Drop the oldest piece, and return its bytes."""
         dropped = self.parts.pop(0)
         self._loose = min(self._loose, len(self.parts))
         return len(dropped)
 
 
 _NO_TAIL: Final[deque[_Event | _Run]] = deque()
-"""Of all turns that are not full, which are nearly all: an empty one of its own takes 0.6 kB."""
+"""Shared by all turns that are not full, which are nearly all: an empty deque for each would take 0.6 kB."""
 
 
 class Transcript:
-    """The updates of one turn: one for each run of text, each tool call once, in its last state.
+    """The updates of one turn: one for each run of text, and each tool call once, in its last state.
 
-    `most`: the bytes to keep. Of more, the first half and the last are kept, and a note between them.
+    `most`: the bytes to keep. Above it, the first half and the most recent updates are kept, with a note between them.
     """
 
     __slots__ = ("_calls", "_half", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
@@ -147,7 +146,7 @@ class Transcript:
         self._latest: dict[str, _Event] = {}
 
     def text(self, kind: str, fragment: bytes, id: str | None = None) -> None:
-        """Keep a piece of text, as JSON, of the message with this id, if that has one."""
+        """Keep a piece of text, given as JSON, of the message with this id, if it has one."""
         run = self._run
         if run is None or run.kind != kind or run.id != id:
             run = _Run(kind, id)
@@ -159,8 +158,8 @@ class Transcript:
             self._make_room()
 
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
-        """Keep an update in its wire form, and `json` if that is known. A change of an earlier update is folded
-        into it; how things are at this moment (mode, commands, title ...) is not kept."""
+        """Keep an update in its wire form; `json`: its encoding, if the caller has it. A change of an earlier update is
+        merged into it. Updates of the present state (mode, commands, title ...) are not kept."""
         kind = update.get("sessionUpdate", "")
         if kind in _STATE:
             return
@@ -200,7 +199,7 @@ class Transcript:
             self._grow(len(event.json))
 
     def pieces(self) -> list[bytes]:
-        """All of it, as a JSON array in pieces."""
+        """All events as a JSON array in pieces."""
         pieces = [b"["]
         for event in self._head:
             event.write(pieces)
@@ -208,19 +207,21 @@ class Transcript:
             _gap().write(pieces)
         for event in self._tail:
             event.write(pieces)
-        # What stands behind the last one.
+        # The comma after the last event.
         pieces[-1] = pieces[-1].removesuffix(b",") + b"]"
         return pieces
 
     def note(self, record: dict[str, Any]) -> None:
-        """Keep something that was not said: it stands before the text that is being said, and does not part it."""
+        """Keep an entry that is not an update. It goes before the text that is being streamed, so that it does not
+        split it."""
         json = codec.encode(record)[:-1]
         kept: deque[_Event | _Run] | list[_Event | _Run] = self._tail if self._is_full else self._head
         kept.insert(len(kept) - (self._run is not None), _Event(json))
         self._grow(_EACH + len(json))
 
     def nest(self, read: Callable[[], list[bytes]]) -> Callable[[], None]:
-        """Keep a child session, of which `read` gives the JSON in pieces. What is returned is called at its end."""
+        """Keep a child session whose JSON `read` gives in pieces. The returned function must be called when the child
+        ends."""
         event = _Nested(read)
         self._append(event, 0)
 
@@ -253,7 +254,7 @@ class Transcript:
             self._shed()
 
     def _shed(self) -> None:
-        """Forget what was said first of the second half."""
+        """Drop the oldest events of the second half."""
         while self._size > self._most and self._tail:
             event = self._tail[0]
             if isinstance(event, _Run) and event.parts:
@@ -264,7 +265,7 @@ class Transcript:
                 return
             self._tail.popleft()
             if isinstance(event, _Event) and event.is_open:
-                # It is still to be told how it ended.
+                # Its end is still to come, so it is kept.
                 self._head.append(event)
                 continue
             self._size -= _EACH
@@ -282,7 +283,7 @@ def _gap() -> _Event:
 
 
 def is_text(block: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a content block is text and nothing else."""
+    """Whether a content block has only text."""
     if type(block) is not dict:
         return False
     block = cast("dict[str, Any]", block)

@@ -77,7 +77,7 @@ async def test_calls_that_a_framework_made_by_itself_are_known_from_what_was_sho
     assert [(block["id"], block["input"]) for block in said.content[1:]] == [("s1", {"at": "a"}), ("s3", {})]
     assert [block["content"][0]["text"] for block in results.content] == [
         "found",
-        "This call has no result. What it has done is not known.",
+        "This call has no result. Its effects are unknown.",
     ]
 
 
