@@ -22,7 +22,6 @@ FACES = {"acp_server/agent/app.py", "acp_server/client/remote.py"}
 """What authors write against: its docstrings are longer than its code."""
 BACK = {
     # What belongs to something refers to it.
-    ("client.link", "client.v2.dialect"),
     ("client.session", "client.remote"),
     ("client.subagents", "client.session"),
     ("client.turn", "client.session"),
@@ -43,6 +42,14 @@ BACK = {
     ("tools.tool", "tools.permission"),
 }
 """Imports for types alone that go against those at run time, within one package."""
+
+VERSION_2 = {
+    "acp_server/agent/app.py",
+    "acp_server/client/__init__.py",
+    "acp_server/schema/export.py",
+}
+"""What names version 2 beside its own modules: what registers it for agents and for clients, neither of which knows the
+other, and what writes the schemas of all versions."""
 
 NOT_OURS = {"__pycache__", "build", "dist", "htmlcov", "node_modules"}
 
@@ -255,6 +262,36 @@ def _imports_at_once(tree: ast.AST, package: str, for_types: bool) -> Iterator[t
             continue
         elif for_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             yield from _imports_at_once(node, package, for_types)
+
+
+def test_version_2_is_named_by_its_own_modules_and_where_each_room_registers_it() -> None:
+    """Whatever else has to do with a version asks the registries: `versions.py` of `schema`, `session` and `client`."""
+    found = {
+        name
+        for name, tree in _package_trees()
+        if "/v2/" not in name
+        for node in ast.walk(tree)
+        for word in _words(node)
+        if re.search(r"(^|[_.])(v2|version_2|speak_2)($|[_.])|V2|Version2", word)
+    }
+    assert found == VERSION_2
+
+
+def _words(node: ast.AST) -> list[str]:
+    """The names that a node of code has itself, those of modules included; no text."""
+    match node:
+        case ast.ImportFrom():
+            return [node.module or "", *(alias.name for alias in node.names)]
+        case ast.alias() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Name():
+            return [node.id]
+        case ast.Attribute():
+            return [node.attr]
+        case ast.arg() | ast.keyword():
+            return [node.arg or ""]
+        case _:
+            return []
 
 
 def test_the_black_box_tests_never_import_the_package() -> None:

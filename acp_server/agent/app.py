@@ -16,6 +16,8 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
 from acp_server.peer.stream import Stream
+from acp_server.session import v2
+from acp_server.session import versions as session_versions
 from acp_server.session.definition import SESSIONS, AgentDefinition
 from acp_server.session.routes import AgentSide
 from acp_server.session.state import not_found
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Awaitable[Any] | AsyncGenerator[Any]])
+
+session_versions.register(v2.DIALECT)
 
 
 class Agent:
@@ -95,7 +99,7 @@ class Agent:
             accepts=values.several("accepts", accepts, str),
             mcp=("http", "sse") if mcp is True else values.several("mcp", mcp or (), str),
             sessions=values.several("sessions", sessions, str),
-            versions=tuple(sorted({*values.several("versions", versions, int)})),
+            versions=values.versions_of(versions),
             second_prompts=second_prompts,
             kept_in=values.store_of(store),
             history=values.switch("history", history),

@@ -53,16 +53,16 @@ def check_own_method(name: str) -> None:
     if name.startswith("_"):
         return  # the protocol has none of those, nor ever will
     from acp_server.schema.features import FEATURES
-    from acp_server.schema.methods import METHODS
-    from acp_server.schema.v2.methods import METHODS as METHODS_V2
+    from acp_server.schema.versions import versions
 
     unstable = {method for each in FEATURES.values() if each.state == "unstable" for method in each.methods}
-    if name not in unstable and (name in METHODS or name in METHODS_V2):
+    known = {method for version in versions() for method in version.methods}
+    if name in known - unstable:
         raise UsageError(
             f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
             "is to answer it for every client, in the protocol's form"
         )
-    if not any(known.partition("/")[0] == name.partition("/")[0] for known in (*METHODS, *METHODS_V2)):
+    if not any(method.partition("/")[0] == name.partition("/")[0] for method in known):
         # What begins as methods of the protocol do may be one of a draft.
         logger.warning("no client sends %r: names of your own begin with _, as in %r", name, f"_{name}")
 
@@ -161,6 +161,16 @@ def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
         if all(isinstance(value, kind) for value in listed):
             return listed
     raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, and not {given!r}")
+
+
+def versions_of(values: Iterable[int]) -> tuple[int, ...]:
+    """`values`, in their order. Raises UsageError unless they are versions of the protocol that agents can speak."""
+    from acp_server.session.versions import spoken
+
+    asked = {*several("versions", values, int)}
+    if not asked or asked - {*spoken()}:
+        raise UsageError(f"an agent speaks version {' or '.join(map(str, spoken()))} of the protocol, or both")
+    return tuple(sorted(asked))
 
 
 def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tuple[SessionMode, ...]:

@@ -19,7 +19,9 @@
     routes         which handler answers which request, and how many there may be at once
     local          LocalFiles, LocalTerminals: ready-made handlers for fs/* and terminal/*
     update_router  which session an id means, and what an update of it belongs to
-    v2             the same with agents that speak version 2 of the protocol
+    dialect        what a connection has of a version beyond version 1
+    versions       how a client asks for such a version
+    v2             version 2 of the protocol
 
 Here: the two ways to get an agent, a process of its own or a stream. The client never imports the agent's side.
 """
@@ -29,6 +31,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from acp_server.client import v2, versions
 from acp_server.client.handlers import Handlers, allow_once, reject_once
 from acp_server.client.local import LocalFiles, LocalReader, LocalTerminals
 from acp_server.client.remote import RemoteAgent
@@ -70,6 +73,8 @@ __all__ = [
     "reject_once",
     "spawn_agent",
 ]
+
+versions.register(v2.VERSION)
 
 
 def connect_agent(

@@ -22,7 +22,7 @@ from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
 
 if TYPE_CHECKING:
-    from acp_server.client.v2.dialect import Version2
+    from acp_server.client.dialect import Dialect
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
@@ -117,8 +117,8 @@ class Link:
         self.connection: Connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
         """What the agent has announced; None before `initialize`."""
-        self.v2: Version2 | None = None
-        """What translates the requests of version 1, if version 2 is spoken here."""
+        self.dialect: Dialect | None = None
+        """What translates the requests of version 1, if a later one is spoken here."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
@@ -195,18 +195,18 @@ class Link:
         """Send a request of the protocol, given as a model: its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
-        if self.v2 is not None:
+        if self.dialect is not None:
             if isinstance(params, PromptRequest):
-                return await self.v2.prompt(params, on_over)
-            return await self.v2.call(method, params, timeout, on_late)
+                return await self.dialect.prompt(params, on_over)
+            return await self.dialect.call(method, params, timeout, on_late)
         result = await self.request(method, params, timeout=timeout, on_late=on_late, on_over=on_over)
         return read_result(known.result_type, method, result)
 
     async def open(self, method: str, params: dict[str, Any], on_late: OnResult) -> Any:
         """Send any request whose answer opens a session: the answer, in which its settings are as version 1 has
         them."""
-        if self.v2 is not None:
-            return await self.v2.open(method, params, on_late)
+        if self.dialect is not None:
+            return await self.dialect.open(method, params, on_late)
         return await self.request(method, params, on_late=on_late)
 
     def announced(self, capability: str | None) -> bool:

@@ -20,6 +20,7 @@ from acp_server.client.source import Source
 from acp_server.client.subagents import Subagents
 from acp_server.client.turn import CANCEL_SECONDS
 from acp_server.client.update_router import UpdateRouter
+from acp_server.client.versions import Side, beyond_1
 from acp_server.errors import (
     AcpError,
     CapabilityMissing,
@@ -70,7 +71,7 @@ from acp_server.schema.methods import MEMBER_CAPABILITIES, METHODS
 from acp_server.schema.reading import read_result
 
 if TYPE_CHECKING:
-    from acp_server.schema import v2
+    from acp_server.client.dialect import Dialect
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
@@ -191,7 +192,7 @@ class RemoteAgent:
         capabilities: ClientCapabilities | None = None,
         timeout: float | None = INITIALIZE_SECONDS,
         meta: dict[str, Any] | None = None,
-        version: Literal[1, 2] = 1,
+        version: int = 1,
     ) -> InitializeResponse:
         """Agree on the version and tell each other what one can do (ACP, Initialization).
 
@@ -216,11 +217,8 @@ class RemoteAgent:
             meta=meta,
         )
         info = None
-        if version == 2:
-            from acp_server.client.v2 import ask
-
-            start_over = self._start_over if self._source.can_start_anew else None
-            info = await ask(self.link, request, timeout, self._speak_2, start_over)
+        if (asked := beyond_1(version)) is not None:
+            info = await asked.ask(self._side(), request, timeout)
         if info is None:
             info = await self.link.call("initialize", request, timeout=timeout)
         if info.protocol_version not in (PROTOCOL_VERSION, version):
@@ -421,16 +419,21 @@ class RemoteAgent:
         self.link: Link = self._linked(await self._source.start())
         self.link.start()
 
-    def _speak_2(self, told: v2.InitializeResponse) -> None:
-        from acp_server.client.v2.dialect import Version2
+    def _side(self) -> Side:
+        return Side(
+            link=self.link,
+            routes=self._routes,
+            sessions=self._live,
+            is_cancelling=self._is_cancelling,
+            receive=partial(self._router.receive, self.link.connection),
+            speak=self._speak,
+            start_over=self._start_over if self._source.can_start_anew else None,
+        )
 
-        link = self.link
-        link.connection.endpoint.strict = True
-        receive = partial(self._router.receive, link.connection)
-        link.v2 = version_2 = Version2(link, told, self._live, self._is_cancelling, receive)
-        version_2.restrict(self._routes)
-        self._router.translate = version_2.updates
-        self._questions.translate = version_2.question
+    def _speak(self, dialect: Dialect) -> None:
+        self.link.dialect = dialect
+        self._router.translate = dialect.updates
+        self._questions.translate = dialect.question
 
     def _linked(self, stream: Stream) -> Link:
         link = Link(stream, self._routes, self._limits, self._source.explain, self._lost, self._dropped)
@@ -447,8 +450,8 @@ class RemoteAgent:
             self._questions.cancel(id)
 
     def _lost(self) -> None:
-        if self.link.v2 is not None:
-            self.link.v2.lost()
+        if self.link.dialect is not None:
+            self.link.dialect.lost()
         for session in self._live.values():
             session.lost()
 

@@ -183,7 +183,7 @@ class RemoteSession:
         """
         what = {"toolCallId": tool_call_id}
         told = self.agent.link.capabilities
-        if self.agent.link.v2 is None and told is not None and _CANCEL_TOOL_CALL in (told.meta or {}):
+        if self.agent.link.dialect is None and told is not None and _CANCEL_TOOL_CALL in (told.meta or {}):
             self._check_id()
             await self.agent.link.request(_CANCEL_TOOL_CALL, {"sessionId": self.id, **what})
         else:
@@ -250,10 +250,10 @@ class RemoteSession:
 
     async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
         self._check_id()
-        version_2 = self.agent.link.v2
-        if version_2 is None:
+        dialect = self.agent.link.dialect
+        if dialect is None:
             raise CapabilityMissing(method, "version 2 of the protocol")
-        await version_2.request(method, {"sessionId": self.id, **what})
+        await dialect.request(method, {"sessionId": self.id, **what})
 
     def _check_id(self) -> None:
         if not self._has_id():

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.client.turn import UNREADABLE, read_update
 from acp_server.errors import EncodeError, SessionTaken
@@ -22,9 +22,9 @@ from acp_server.peer.peer import Peer
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
+    from acp_server.client.dialect import Hearer
     from acp_server.client.session import LiveSession
     from acp_server.client.subagents import Subagents
-    from acp_server.schema import SessionUpdate
     from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
@@ -35,16 +35,6 @@ _OVERHEAD: Final = 100
 """Bytes that a kept update counts beside its JSON."""
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
-
-
-class Hearer(Protocol):
-    """What has updates: a session, or a child of one."""
-
-    id: str
-
-    def receive(self, update: SessionUpdate, params: Any, /) -> Awaitable[None] | None:
-        """An update for it has arrived, with these parameters of its notification."""
-        ...
 
 
 class UpdateRouter:

@@ -5,7 +5,6 @@ say what a method does: the classes it names do.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
@@ -147,19 +146,6 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 Of `ContentBlock` this holds for prompts, which go to the agent; what an agent sends is not restricted.
 """
-
-
-@cache
-def answer_of_none(method: str) -> dict[str, Any] | None:
-    """What a function answers that returns None: an empty object to a method of the protocol whose result may be empty,
-    in either version; else null."""
-    from acp_server.schema.v2.methods import METHODS as METHODS_V2  # Here, so that the table alone loads nothing.
-
-    known = METHODS.get(method) or METHODS_V2.get(method)
-    if known is None or not isinstance(known.result_type, type):
-        return None
-    kind = cast("type[Record]", known.result_type)
-    return None if any(field.is_required() for field in kind.model_fields.values()) else {}
 
 
 def is_announced(

@@ -19,7 +19,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, overload
 
 from acp_server.errors import InvalidParams, MalformedResponse
-from acp_server.schema import area_of
+from acp_server.schema.versions import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,9 +120,7 @@ def _path(location: Path) -> str:
 
 
 def _is_class(step: str) -> bool:
-    from acp_server.schema import v2  # Here, because only an error needs its table of names.
-
-    return area_of(step) is not None or v2.area_of(step) is not None
+    return any(version.has_type(step) for version in versions())
 
 
 def problem(path: str, message: str, **data: Any) -> InvalidParams:

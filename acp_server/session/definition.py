@@ -133,7 +133,7 @@ class AgentDefinition:
     """Whether the log has said that the agent does not connect to the servers that clients name."""
     said_uncalled: bool = False
     """Whether the log has said what `uncalled` says of a session."""
-    versions: tuple[int, ...] = (1, 2)
+    versions: tuple[int, ...] = (1,)
     """Which versions of the protocol it speaks."""
     unstable: frozenset[str] = frozenset()
     """Which unstable features it has, of `acp_server.schema.features`."""
@@ -165,8 +165,6 @@ class AgentDefinition:
             raise UsageError(f"the unstable features are {names}, and not {given}")
         if self.system_prompt not in (None, "append", "override"):
             raise UsageError("a system prompt is taken as 'append' or 'override', or not at all")
-        if not self.versions or {*self.versions} - {1, 2}:
-            raise UsageError("an agent speaks version 1 or 2 of the protocol, or both")
         if self.second_prompts not in (None, "hold", "refuse", "steer"):
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 

@@ -20,6 +20,7 @@ from acp_server.peer.stream import Stream
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.negotiation import PROTOCOL_VERSION, ClientProfile, Negotiation, initialize
 from acp_server.session.state import UNEXPLAINED, check_not_child, not_found
+from acp_server.session.versions import Side, newest, uninitialized
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class AgentSide:
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition
         self._profile = ClientProfile()
-        self._negotiation = Negotiation(definition, self._profile, self._speak_v2)
+        self._negotiation = Negotiation(definition, self._profile, self._speak_newest)
         self._sessions: dict[str, LiveSession] = {}
         self._routes = self.routes()
 
@@ -85,9 +86,7 @@ class AgentSide:
         """What the client can ask and tell. A method that the agent has nothing for is not there."""
         definition = self._definition
         if PROTOCOL_VERSION not in definition.versions:
-            from acp_server.session.v2.negotiation import uninitialized
-
-            first = Route(initialize, register=self._speak_v2, direct=True)
+            first = Route(initialize, register=self._speak_newest, direct=True)
             return Routes({"initialize": first}, missing=uninitialized, unexplained=UNEXPLAINED)
         routes = Routes(unexplained=UNEXPLAINED)
         requests = routes.requests
@@ -158,18 +157,13 @@ class AgentSide:
         if session is not None:
             session.cancel(Cause.SESSION)
 
-    def _speak_v2(self, call: Call) -> None:
-        """The client asks for version 2, or for a version that does not exist."""
-        from acp_server.session.v2.negotiation import Negotiation
-        from acp_server.session.v2.routes import Methods
-
+    def _speak_newest(self, call: Call) -> None:
+        """The client asks for a version beyond 1, or for a version that does not exist."""
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
-        methods = Methods(self._definition, self._profile, self._sessions, self.find)
-        self.lifecycle = methods.lifecycle
-        routes = methods.routes(Notice(self._cancel, inline=True))
-        self._refuse_children(routes)
-        Negotiation(self._definition, self._profile, self._routes, routes).register(call)
+        definition, cancel = self._definition, Notice(self._cancel, inline=True)
+        side = Side(definition, self._profile, self._sessions, self.find, self._routes, cancel, self._refuse_children)
+        self.lifecycle = newest(definition.versions).speak(call, side)
 
     async def _close(self) -> None:
         if self._sessions:

@@ -128,7 +128,7 @@ async def test_an_agent_that_never_answers_is_not_waited_for_for_ever() -> None:
     async with talking(initialize=False) as (agent, peer):
         peer.leave_unanswered("initialize")
         with pytest.raises(RequestTimeout, match="initialize"):
-            await agent.initialize(timeout=0.01)
+            await agent.initialize(timeout=0.5)
         request = await peer.expect_request("initialize")
         assert (await peer.expect("$/cancel_request"))["params"] == {"requestId": request["id"]}
         # It may be asked again.

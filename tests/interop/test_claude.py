@@ -47,7 +47,7 @@ async def test_both_sides_settle_on_the_highest_version_of_both(
     async with driven(tmp_path, asked, CLAUDE_AGENT_ACP_PROTOCOL=has) as agent:
         assert agent.info is not None
         assert agent.info.agent_info is not None
-        assert (agent.info.protocol_version, agent.link.v2 is not None) == (spoken, spoken == 2)
+        assert (agent.info.protocol_version, agent.link.dialect is not None) == (spoken, spoken == 2)
         assert (agent.info.agent_info.version, agent.info.agent_capabilities.load_session) == ("0.101.0", True)
         assert (await agent.list_sessions()).sessions == []
 

@@ -57,7 +57,7 @@ def test_the_package_offers_every_type_that_an_area_makes(area: str) -> None:
 
 def test_every_file_with_public_names_is_offered_to_type_checkers_too() -> None:
     source = (FOLDER / "__init__.py").read_text("utf-8")
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, "export", "shown", "__init__"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*AREAS, "export", "shown", "versions", "__init__"}
     for area in AREAS:
         assert f"    from acp_server.schema.{area} import *" in source
 

@@ -23,7 +23,7 @@ from acp_server.schema import (
     ToolCallLocation,
     ToolCallUpdate,
 )
-from acp_server.session.v2.forms import hunks
+from acp_server.session.hunks import hunks
 from acp_server.wire import codec
 
 HEAD: Final = 12

@@ -1,116 +1,28 @@
 """Version 2 of the protocol for a client whose program speaks version 1: translation at the edge of the connection.
 
-    dialect     Version2: all requests but the first, and their results
-    foreground  Foreground: when the work for a prompt is over
-    updates     Translator: the updates of one session; values that the versions write differently
+    negotiation  how version 2 is agreed on
+    dialect      Version2: all requests but the first, and their results
+    foreground   Foreground: when the work for a prompt is over
+    updates      Translator: the updates of one session; values that the versions write differently
 
-Here: how version 2 is agreed on. The offer of it has both forms: an agent that answers 1 finds in it what version 1
-wants to know, and the same connection goes on (ACP v2, initialization). Loaded only when version 2 is asked for.
+Here: what clients are told of this version. All else is loaded when it is asked for.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from acp_server.errors import ConnectionClosed, RpcError
-from acp_server.schema import InitializeRequest, InitializeResponse, v2
-from acp_server.schema.reading import read_result
+from acp_server.client.versions import Side, Version
+from acp_server.schema import v2
 
 if TYPE_CHECKING:
-    from acp_server.client.link import Link
-
-logger: logging.Logger = logging.getLogger("acp_server.client")
+    from acp_server.schema import InitializeRequest, InitializeResponse
 
 
-def offer(request: InitializeRequest) -> dict[str, Any]:
-    """The parameters of `initialize` that ask for version 2, out of those that ask for version 1."""
-    told = request.to_wire()
-    capabilities: dict[str, Any] = {}
-    if request.client_capabilities.auth.terminal:
-        capabilities["auth"] = {"terminal": {}}
-    if (elicitation := request.client_capabilities.elicitation) is not None:
-        capabilities["elicitation"] = elicitation.to_wire()
-    return {**told, "protocolVersion": 2, "info": told["clientInfo"], "capabilities": capabilities}
+async def _ask(side: Side, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
+    from acp_server.client.v2.negotiation import ask
+
+    return await ask(side, request, timeout)
 
 
-async def ask(
-    link: Link,
-    request: InitializeRequest,
-    timeout: float | None,
-    speak_2: Callable[[v2.InitializeResponse], None],
-    start_over: Callable[[], Awaitable[None]] | None,
-) -> InitializeResponse | None:
-    """Ask for version 2: the answer as version 1 has it, whichever version the agent has chosen.
-
-    `speak_2` is called with what an agent says of itself that has chosen version 2, and `start_over` starts it anew.
-
-    None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
-    number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
-    """
-    try:
-        answer = await link.request("initialize", offer(request), timeout=timeout)
-    except RpcError as error:
-        logger.info("the agent refuses version 2; it is asked for version 1: %s", error)
-        return None
-    except ConnectionClosed as error:
-        if start_over is None:
-            raise
-        logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
-        await start_over()
-        return None
-    told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-    if told.get("protocolVersion") != v2.PROTOCOL_VERSION:
-        return read_result(InitializeResponse, "initialize", answer)
-    if "info" not in told:
-        # Version 2 demands it. Agents that know version 1 alone and say every number back are common.
-        logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
-        return None
-    said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
-    speak_2(said)
-    return _as_v1(said)
-
-
-_SAME: Final = ("systemPrompt", "fork", "title", "archive", "status")
-"""What is announced of sessions in the same form in both versions."""
-
-
-def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
-    plain = {
-        "protocolVersion": told.protocol_version,
-        "agentInfo": told.info.to_wire(),
-        "agentCapabilities": _capabilities(told),
-        # A method has another name for its id, and all the rest alike.
-        "authMethods": [{**method, "id": method["methodId"]} for method in (m.to_wire() for m in told.auth_methods)],
-        "_meta": told.meta,
-    }
-    return InitializeResponse.from_wire(plain)
-
-
-def _capabilities(told: v2.InitializeResponse) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    session = told.capabilities.session
-    if session is not None:
-        prompt, mcp = session.prompt or v2.PromptCapabilities(), session.mcp or v2.McpCapabilities()
-        optional = {"delete": session.delete, "additionalDirectories": session.additional_directories}
-        same = session.to_wire()
-        plain = {
-            "loadSession": True,
-            "promptCapabilities": {
-                "image": prompt.image is not None,
-                "audio": prompt.audio is not None,
-                "embeddedContext": prompt.embedded_context is not None,
-            },
-            "mcpCapabilities": {"http": mcp.http is not None},
-            "sessionCapabilities": {
-                **{name: {} for name in ("list", "resume", "close")},
-                **{name: {} for name, announced in optional.items() if announced is not None},
-                **{key: same[key] for key in _SAME if key in same},
-            },
-        }
-    if told.auth_methods:
-        plain["auth"] = {"logout": {}}
-    if told.capabilities.meta is not None:
-        plain["_meta"] = told.capabilities.meta
-    return plain
+VERSION: Final = Version(v2.NUMBER, _ask)

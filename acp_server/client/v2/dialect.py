@@ -9,7 +9,7 @@ agent are translated before the rest of the client reads them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -19,7 +19,6 @@ from pydantic import ValidationError
 from acp_server.client.v2.foreground import Foreground
 from acp_server.client.v2.updates import MODE, Translator, Wire, config_options, modes, permission
 from acp_server.errors import CapabilityMissing, EncodeError, InternalError, InvalidParams, MalformedResponse, RpcError
-from acp_server.peer.call import Routes
 from acp_server.peer.outbound import OnOver, OnResult
 from acp_server.schema import (
     PromptRequest,
@@ -38,9 +37,8 @@ from acp_server.schema.reading import read, read_result
 from acp_server.schema.v2.methods import MEMBER_CAPABILITIES, METHODS
 
 if TYPE_CHECKING:
-    from acp_server.client.link import Link
-    from acp_server.client.session import LiveSession
-    from acp_server.client.update_router import Hearer
+    from acp_server.client.dialect import Hearer
+    from acp_server.client.versions import Side
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
@@ -49,29 +47,18 @@ _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session
 
 
 class Version2:
-    """One connection. `sessions` are those that are open; `is_cancelling` tells whether a session's turn is ending."""
+    """One connection, whose agent has `told` of itself that it speaks version 2: a `Dialect`."""
 
-    def __init__(
-        self,
-        link: Link,
-        told: v2.InitializeResponse,
-        sessions: Mapping[str, LiveSession],
-        is_cancelling: Callable[[str], bool],
-        on_update: Callable[[Any], Awaitable[None] | None],
-    ) -> None:
-        """`told` is what the agent said of itself. `on_update` takes the parameters of an update that it did not
-        send."""
-        self._link = link
+    def __init__(self, side: Side, told: v2.InitializeResponse) -> None:
+        self._link = side.link
         self._capabilities: Any = told.capabilities
-        self._sessions = sessions
-        self._is_cancelling = is_cancelling
-        self._on_update = on_update
-        self._states: WeakKeyDictionary[Hearer, tuple[Foreground, Translator]] = WeakKeyDictionary()
-
-    def restrict(self, routes: Routes) -> None:
-        """Forget the requests of version 1 that version 2 does not have: files and terminals."""
+        self._sessions = side.sessions
+        self._is_cancelling = side.is_cancelling
+        self._on_update = side.receive
+        # Files and terminals, which version 2 does not have.
         for name in METHODS_V1.keys() - METHODS.keys():
-            routes.requests.pop(name, None)
+            side.routes.requests.pop(name, None)
+        self._states: WeakKeyDictionary[Hearer, tuple[Foreground, Translator]] = WeakKeyDictionary()
 
     # -- what the client asks
 

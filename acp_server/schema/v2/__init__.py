@@ -14,10 +14,12 @@ The draft may change. As in `acp_server.schema`, a name is loaded when it is fir
 input or output. A type that version 1 has with the same meaning is the same class.
 """
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from acp_server.schema import offer
+from acp_server.schema.versions import Version, register
 
 if TYPE_CHECKING:
     from acp_server.schema.v2.content import *  # noqa: F403
@@ -109,3 +111,8 @@ area_of, _load, __dir__ = offer(__name__, _NAMES)
 if not TYPE_CHECKING:  # As in version 1.
     __getattr__ = _load
     __all__ = [name for names in _NAMES.values() for name in names.split()]
+
+NUMBER: Final = 2
+"""The version, for whom `PROTOCOL_VERSION` would load its types."""
+
+register(Version(NUMBER, sys.modules[__name__]))

@@ -7,9 +7,10 @@ in `updates`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from acp_server.session.hunks import hunks
 
 if TYPE_CHECKING:
     from acp_server.session.settings import Settings
@@ -106,12 +107,6 @@ def _group(choice: dict[str, Any]) -> dict[str, Any]:
     return {("groupId" if key == "group" else key): value for key, value in choice.items()}
 
 
-_COMPARED: Final = 1000
-"""Lines that are compared one by one. More of them are shown as taken out and put in: comparing takes by the square."""
-
-_CONTEXT: Final = 3
-
-
 def diff(change: Mapping[str, Any]) -> dict[str, Any]:
     """A diff of version 1, with `path`, `oldText` and `newText`, as one of version 2."""
     path, old, new = change["path"], change.get("oldText"), change["newText"]
@@ -135,68 +130,6 @@ def git_patch(path: str, old: str | None, new: str) -> str:
     if lines:
         head += [f"--- {before}", f"+++ {after}"]
     return "\n".join([*head, *lines, ""])
-
-
-def hunks(old: str, new: str) -> Iterator[str]:
-    """What is different, as the lines of a unified diff, in time that grows with the length of the texts."""
-    yield from _hunks(_lines(old), _lines(new))
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    start, most = 0, min(len(old), len(new))
-    while start < most and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < most - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    # With what is around the change for context: without it, git takes a hunk for the end of the file.
-    first = max(start - _CONTEXT, 0)
-    last = max(end - _CONTEXT, 0)
-    if len(old) + len(new) - 2 * (start + end) <= _COMPARED:
-        # The numbers are counted from there.
-        found = unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
-        for line in list(found)[2:]:
-            yield from (_moved(line, first),) if line.startswith("@@") else _shown(line)
-        return
-    yield f"@@ -{_range(first, len(old) - last - first)} +{_range(first, len(new) - last - first)} @@"
-    for sign, lines in (
-        (" ", old[first:start]),
-        ("-", old[start : len(old) - end]),
-        ("+", new[start : len(new) - end]),
-        (" ", old[len(old) - end : len(old) - last]),
-    ):
-        for line in lines:
-            yield from _shown(f"{sign}{line}")
-
-
-def _lines(text: str) -> list[str]:
-    """With their line breaks. Only a line feed ends a line."""
-    lines = text.split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
-def _shown(line: str) -> Iterator[str]:
-    if line.endswith("\n"):
-        yield line[:-1]
-    else:
-        yield line
-        yield "\\ No newline at end of file"
-
-
-def _moved(header: str, by: int) -> str:
-    """The header of a hunk, whose lines were counted from behind the first `by`."""
-    _, old, new, _ = header.split(" ")
-    return f"@@ -{_later(old[1:], by)} +{_later(new[1:], by)} @@"
-
-
-def _later(place: str, by: int) -> str:
-    first, *count = place.split(",")
-    return ",".join([str(int(first) + by), *count])
-
-
-def _range(start: int, count: int) -> str:
-    """A range that begins behind the first `start` lines."""
-    return f"{start + (count > 0)},{count}"
 
 
 def _quoted(name: str) -> str:

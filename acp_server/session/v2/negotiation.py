@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from acp_server.errors import InvalidRequest, RpcError, UnsupportedProtocolVersion
+from acp_server.errors import InvalidRequest, UnsupportedProtocolVersion
 from acp_server.peer.call import Register, Route, Routes
 from acp_server.schema.reading import problem, read
 from acp_server.session.negotiation import Greeting, as_v1, initialize
+from acp_server.session.versions import uninitialized
 
 if TYPE_CHECKING:
     from acp_server.peer.call import Call
@@ -26,11 +27,6 @@ _ALL_SESSIONS: Final[dict[str, Any]] = {"configOptions": {"boolean": {}}, "notic
 
 _SHARED: Final = ("auth", "elicitation", "_meta")
 """The capabilities of clients that both versions have."""
-
-
-def uninitialized(_method: str) -> RpcError:
-    """What a request is answered with that comes before the answer to `initialize`."""
-    return InvalidRequest("The connection is not initialized; wait for the answer to initialize")
 
 
 def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:

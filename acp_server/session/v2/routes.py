@@ -11,6 +11,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
+from acp_server.session.v2.negotiation import Negotiation
 from acp_server.session.v2.prompting import Prompting
 from acp_server.session.v2.session import Lifecycle
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.v2.session import Session
+    from acp_server.session.versions import Side
+
+
+def speak(call: Call, side: Side) -> Lifecycle:
+    """See `Dialect.speak` of `acp_server.session.versions`."""
+    methods = Methods(side.definition, side.profile, side.sessions, side.find)
+    routes = methods.routes(side.cancel)
+    side.refuse_children(routes)
+    Negotiation(side.definition, side.profile, side.routes, routes).register(call)
+    return methods.lifecycle
 
 
 class Methods:

@@ -15,8 +15,8 @@ from acp_server.client import (
     UnsupportedVersion,
     spawn_agent,
 )
-from acp_server.client.v2 import offer
-from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse
+from acp_server.client.v2.negotiation import offer
+from acp_server.errors import CapabilityMissing, ConnectionClosed, MalformedResponse, UsageError
 from acp_server.schema import ClientCapabilities, Implementation, InitializeRequest, McpServerHttp, McpServerStdio
 from tests.client.processes import PATIENCE
 from tests.client.talking import Scripted, talking
@@ -31,7 +31,7 @@ async def test_version_1_is_asked_for_unless_the_program_wants_2() -> None:
     async with talking() as (agent, peer):
         (request,) = peer.all("initialize")
         assert request["params"].keys() == {"protocolVersion", "clientCapabilities", "clientInfo"}
-        assert agent.link.v2 is None
+        assert agent.link.dialect is None
 
 
 def test_the_offer_has_the_form_of_both_versions() -> None:
@@ -74,7 +74,7 @@ async def test_what_an_agent_of_version_2_says_of_itself_is_told_as_in_version_1
 async def test_an_agent_that_answers_1_goes_on_with_1_on_the_same_connection() -> None:
     async with talking(initialize=False) as (agent, peer):
         info = await agent.initialize(version=2)
-        assert (info.protocol_version, agent.link.v2) == (1, None)
+        assert (info.protocol_version, agent.link.dialect) == (1, None)
         await agent.new_session("/project")
         assert [message["method"] for message in peer.received] == ["initialize", "session/new"]
 
@@ -95,6 +95,13 @@ async def test_an_agent_that_refuses_is_asked_for_1_on_the_same_connection(code:
             assert (await agent.initialize(version=2)).protocol_version == 1
 
 
+async def test_a_version_that_this_package_does_not_speak_is_the_mistake_of_the_program() -> None:
+    async with talking(initialize=False) as (agent, peer):
+        with pytest.raises(UsageError, match="the versions 1, 2 of the protocol, and not for 3"):
+            await agent.initialize(version=3)
+        assert peer.all("initialize") == []
+
+
 @pytest.mark.parametrize("offered", [0, 3])
 async def test_a_version_that_was_not_asked_for_is_refused(offered: int) -> None:
     async with talking(initialize=False) as (agent, peer):
@@ -108,7 +115,7 @@ async def test_an_answer_that_is_not_as_version_2_has_it_is_malformed() -> None:
         peer.answer("initialize", {"protocolVersion": 2, "info": {"name": 7}})
         with pytest.raises(MalformedResponse, match="info"):
             await agent.initialize(version=2)
-        assert agent.link.v2 is None
+        assert agent.link.dialect is None
 
 
 async def test_an_agent_of_version_1_that_says_the_number_back_is_asked_for_1_on_the_same_connection() -> None:
@@ -124,7 +131,7 @@ async def test_an_agent_of_version_1_that_says_the_number_back_is_asked_for_1_on
         async with anyio.create_task_group() as group:
             group.start_soon(say_back)
             info = await agent.initialize(version=2)
-        assert (info.protocol_version, agent.link.v2) == (1, None)
+        assert (info.protocol_version, agent.link.dialect) == (1, None)
         assert info.agent_capabilities.load_session
 
 

@@ -27,9 +27,13 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("code", ["import acp_server", "import acp_server.schema", INITIALIZE])
+@pytest.mark.parametrize("code", ["import acp_server", "import acp_server.schema"])
 def test_version_1_loads_nothing_of_version_2(code: str) -> None:
     assert loaded_after(code) == set()
+
+
+def test_an_agent_loads_of_version_2_what_says_that_there_is_one() -> None:
+    assert loaded_after(INITIALIZE) == {"acp_server.schema.v2"}
 
 
 def test_importing_the_package_or_its_table_of_methods_loads_no_types() -> None:

@@ -12,6 +12,7 @@ from acp_server.errors import (
     REQUEST_CANCELLED,
     UNSUPPORTED_VERSION,
 )
+from acp_server.schema import SessionMode
 from acp_server.wire.codec import encode
 from tests.session import editor as v1
 from tests.session.v2.editor import HELLO, editing
@@ -122,6 +123,16 @@ async def test_what_is_asked_of_version_2_must_fit_it(params: Any) -> None:
         assert (await editor.refusal("initialize", params))["code"] == INVALID_PARAMS
         # The connection has no version yet.
         assert (await editor.client.result("initialize", {"protocolVersion": 1}))["protocolVersion"] == 1
+
+
+async def test_a_client_that_was_refused_version_2_has_its_sessions_in_version_1() -> None:
+    agent, _ = reader(1, 2)
+    agent.modes(SessionMode(id="ask", name="Ask"))
+    async with connected(agent) as editor:
+        assert (await editor.refusal("initialize", {"protocolVersion": 2}))["code"] == INVALID_PARAMS
+        await editor.client.result("initialize", {"protocolVersion": 1})
+        opened = await editor.client.result("session/new", {"cwd": "/p", "mcpServers": []})
+        assert opened["modes"]["currentModeId"] == "ask"
 
 
 @pytest.mark.parametrize("info", [..., 7, {"name": 3}, {"name": "later"}])

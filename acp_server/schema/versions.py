@@ -1,0 +1,63 @@
+"""The versions of the protocol, each with its types and its methods.
+
+Version 1 is here from the start: the rest of the runtime is written in its types. A later version has a package of its
+own, which registers itself here when it is imported. Nothing below that package names it.
+
+How a version is spoken is in `acp_server.session.versions` and `acp_server.client.versions`. The types of a version are
+loaded when they are asked for, so that this costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from acp_server import schema
+
+if TYPE_CHECKING:
+    from acp_server.schema.base import Record
+    from acp_server.schema.methods import Method
+
+
+class Version(NamedTuple):
+    """One version of the protocol."""
+
+    number: int
+    """What `initialize` has as `protocolVersion`."""
+    package: ModuleType
+    """The package of its types, such as `acp_server.schema`."""
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """Its methods, by their names on the wire."""
+        return self.package.METHODS
+
+    def has_type(self, name: str) -> bool:
+        """Whether one of its types has this name. Loads none of them."""
+        return self.package.area_of(name) is not None
+
+
+_VERSIONS: Final = {1: Version(1, schema)}
+
+
+def register(version: Version) -> None:
+    """Make a version known to all that asks here."""
+    _VERSIONS[version.number] = version
+
+
+def versions() -> list[Version]:
+    """Version 1 and those that have been registered, in their order."""
+    return [_VERSIONS[number] for number in sorted(_VERSIONS)]
+
+
+@cache
+def answer_of_none(method: str) -> dict[str, Any] | None:
+    """What a function answers that returns None: an empty object to a method of the protocol whose result may be empty,
+    in whichever version has it; else null."""
+    known = next((version.methods[method] for version in versions() if method in version.methods), None)
+    if known is None or not isinstance(known.result_type, type):
+        return None
+    kind = cast("type[Record]", known.result_type)
+    return None if any(field.is_required() for field in kind.model_fields.values()) else {}
