@@ -120,11 +120,13 @@ def report(what: str, error: BaseException) -> None:
 
 def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
     """Log that `what` failed while it was being cancelled. ConnectionClosed and RequestCancelled are not logged: they
-    follow from the cancel, and the handler has no bug."""
+    follow from the cancel, and the handler has no bug. An error response that has no receiver any more is logged at
+    level INFO: the client that left caused both."""
     if all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures_in(error)):
         return
     if (said := _in_own_words(error)) is not None:
-        log.warning("%s failed while it was being cancelled (%s): %s", what, cause.value, said)
+        level = logging.INFO if cause is Cause.CLOSED else logging.WARNING
+        log.log(level, "%s failed while it was being cancelled (%s): %s", what, cause.value, said)
     else:
         log.warning("%s failed while it was being cancelled (%s)", what, cause.value, exc_info=error)
 

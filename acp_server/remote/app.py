@@ -210,7 +210,7 @@ class _Exchange:
             return
         is_handed_over = False
         try:
-            is_new = connection.router.incoming(message, self._session(), line)
+            is_new = connection.accept(message, self._session(), line, is_numbered=number is not None)
             if is_new:
                 await connection.post(message, reserved.hand_over(line))
             is_handed_over = True

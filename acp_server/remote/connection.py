@@ -27,6 +27,7 @@ from acp_server.remote.routing import (
     renews,
     session_in,
 )
+from acp_server.wire.messages import Response
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
@@ -56,7 +57,7 @@ class HttpConnection(Kept):
         took: Callable[[int], None],
     ) -> None:
         super().__init__(id, principal, limits)
-        self.router: Router = Router()
+        self._router = Router()
         self.greeting: bytes | None = None
         """The answer to `initialize`."""
         self.greeted: anyio.Event = anyio.Event()
@@ -88,6 +89,12 @@ class HttpConnection(Kept):
         """The message of this number was not taken."""
         if number is not None:
             self._numbers.pop(number, None)
+
+    def accept(self, message: Posted, header: Session, line: bytes, *, is_numbered: bool) -> bool:
+        """Note a message for the way of its response, see `Router.incoming`."""
+        session = None if isinstance(message, Response) else session_in(message.params)
+        last = None if session is None else self._last(session)
+        return self._router.incoming(message, header, line, is_numbered=is_numbered, last=last)
 
     async def post(self, message: Posted, line: bytes) -> None:
         """Hand a message to the agent. Waits for room, unless it is a cancel; that takes what it cancels with it.
@@ -193,7 +200,7 @@ class HttpConnection(Kept):
     # -- inside
 
     def _put(self, line: bytes) -> Ring | None:
-        outgoing = self.router.outgoing(line)
+        outgoing = self._router.outgoing(line)
         if outgoing.method == "initialize" and self.greeting is None:
             self.greeting = advertising(outgoing.line, self._limits)
             self.greeted.set()
@@ -204,12 +211,18 @@ class HttpConnection(Kept):
             logger.warning("a client has more sessions than streams: what one of them says is dropped")
             return None
         line = outgoing.line
-        if outgoing.renews is not None and (opened := self._rings.get(outgoing.renews)) and opened.last is not None:
-            line = behind(line, opened.last)
+        if outgoing.renews is not None and (last := self._last(outgoing.renews)) not in (None, outgoing.last):
+            # Only a message that came after the request: the reader of this client may have begun after any other.
+            line = behind(line, last)
         ring.put(line)
         if outgoing.is_state:
             ring.state = outgoing.line
         return ring
+
+    def _last(self, session: str) -> str | None:
+        """The cursor of the last message on the stream of a session."""
+        ring = self._rings.get(session)
+        return None if ring is None else ring.last
 
     def _ring(self, session: Session) -> Ring | None:
         if (ring := self._rings.get(session)) is not None:

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 
 import anyio
@@ -23,6 +24,7 @@ from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, beca
 from acp_server.remote.inbox import Inbox
 from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, failure, is_resumable, labelled
 from acp_server.remote.lanes import Lanes
+from acp_server.remote.routing import has_reached
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
@@ -61,10 +63,11 @@ class _Reader:
         """How many events came."""
         self.is_known = True
         """Whether the server knows the session."""
-        self.seen: set[str | None] | None = None
-        """The cursors since the session was last asked to be opened, until that is answered."""
-        self.held: dict[str, bytes] = {}
-        """Answers on the other stream that come behind the event with this cursor."""
+        self.held: dict[str, list[bytes]] = {}
+        """Responses that arrived on the connection's stream before the event that they follow, by its cursor."""
+        self.is_closing = False
+        """Whether the session was closed. The stream is left once no request of the session is open: the answers to
+        those that were sent before the agent closed it come on this stream, too."""
 
 
 class HttpStream:
@@ -130,8 +133,7 @@ class HttpStream:
     # -- what is sent
 
     async def _send(self, message: Labelled) -> None:
-        if not (message.is_cancel and self._connection is not None):
-            await self._lanes.room()
+        await self._lanes.room(for_cancel=message.is_cancel and self._connection is not None)
         if self._is_over:
             raise anyio.BrokenResourceError(self.problem or "closed")
         key = message.key
@@ -163,7 +165,11 @@ class HttpStream:
             return
         await self._connected.wait()
         if message.session is not None:
-            await self._follow(message.session).ready.wait()
+            # A request alone is answered: for anything else a stream that is not read needs no reader.
+            is_request = message.kind == "request"
+            reader = self._follow(message.session) if is_request else self._readers.get(message.session)
+            if reader is not None:
+                await reader.ready.wait()
         await self._post(message)
 
     async def _initialize(self, message: Labelled) -> None:
@@ -183,7 +189,7 @@ class HttpStream:
             await anyio.sleep(delay)
         if response.status_code != HTTPStatus.OK:
             if labelled(body).key == message.key:
-                self._arrived(Event(_one_line(body), None, b""), None)
+                self._arrived(_one_line(body), None)
             # Without a connection nothing can follow.
             self._end(refusal(response, body, self._exchanges.address))
             return
@@ -196,7 +202,7 @@ class HttpStream:
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
         self._connection = connection
         self._follow(None)
-        self._arrived(Event(_one_line(body), None, b""), None)
+        self._arrived(_one_line(body), None)
         self._connected.set()
 
     async def _post(self, message: Labelled) -> None:
@@ -205,8 +211,6 @@ class HttpStream:
         self._posts += 1
         headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
-        if reader is not None and message.method in TAKES_UP and reader.seen is None:
-            reader.seen = {reader.cursor}
         # A server that does not know the session yet knows no stream for it either.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
             headers[SESSION] = message.session
@@ -240,7 +244,7 @@ class HttpStream:
         if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
             if message.key is not None and said.ids == [None]:
                 self._open.pop(message.key, None)
-            self._arrived(Event(_one_line(body), None, b""), message.session)
+            self._arrived(_one_line(body), message.session)
         elif message.is_cancel and status not in _FATAL:
             logger.info("a cancel was refused: %s", why)
         elif (status in _FATAL and not self._is_of_unknown_session(message)) or 300 <= status < 400:
@@ -263,7 +267,7 @@ class HttpStream:
         elif message.kind == "notification":
             logger.warning("a message did not reach the agent: %s", why)
         for id in message.ids if message.kind == "request" else message.ids or [None] * (message.kind == "other"):
-            self._arrived(Event(failure(id, why, data), None, b""), message.session)
+            self._arrived(failure(id, why, data), message.session)
 
     def _lost(self, message: Labelled, error: Exception) -> None:
         """Whether it has arrived is unknown. Its caller is told so, and if it has, it is withdrawn."""
@@ -387,68 +391,70 @@ class HttpStream:
                 return  # a server that begins with the last one and not behind it
             reader.cursor = event.id if is_header_id(event.id) else None
         reader.heard += 1
-        self._take(event, reader)
-        if reader.seen is not None:
-            reader.seen.add(reader.cursor)
-        if reader.held and (held := reader.held.pop(reader.cursor or "", None)) is not None:
-            self._inbox.put(held)
-
-    def _take(self, event: Event, reader: _Reader) -> None:
         if event.data and event.kind in (b"", b"message"):
-            self._arrived(event, reader.session)
+            self._arrived(event.data, reader.session)
+        if reader.held:
+            for response in reader.held.pop(reader.cursor or "", ()):
+                self._inbox.put(response)
 
-    def _arrived(self, event: Event, session: str | None) -> None:
-        if b'"id"' not in event.data:
-            self._inbox.put(event.data)
+    def _arrived(self, line: bytes, session: str | None) -> None:
+        """Hand a message of the agent to the program, unless the program must not see it, or not yet."""
+        if b'"id"' not in line:
+            self._inbox.put(line)
             return
-        message = labelled(event.data)
-        if self._is_wanted(message, session) and not self._is_early(message):
-            self._inbox.put(event.data)
-
-    def _is_early(self, message: Labelled) -> bool:
-        """Whether it comes behind an event that has not arrived. It is held until then."""
-        reader = self._readers.get(message.opens) if message.behind is not None else None
-        if reader is None or reader.seen is None or message.behind is None:
-            return False
-        seen, reader.seen = reader.seen, None
-        if message.behind in seen or not reader.is_known:
-            return False
-        reader.held[message.behind] = message.line
-        return True
-
-    def _is_wanted(self, message: Labelled, session: str | None) -> bool:
-        """Note what a request or an answer means for the streams. Whether the program is to see it."""
-        key = message.key
-        if key is None:
-            return True
-        if message.kind == "answer" and key in self._answered_here:
+        message = labelled(line)
+        if (key := message.key) is None:
+            self._inbox.put(line)
+        elif message.kind == "request":
+            self._ask(key, session)
+            self._inbox.put(line)
+        elif key in self._answered_here:
             del self._answered_here[key]
+        else:
+            request = self._open.pop(key, None)
+            is_held = request is not None and request.method in TAKES_UP and self._is_held(message)
+            if request is not None:
+                self._follow_as_answered(request, message)
+            if not is_held:
+                self._inbox.put(line)
+
+    def _ask(self, key: Key, session: str | None) -> None:
+        self._asked[key] = session
+        if len(self._asked) > self._limits.asked:
+            self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
+
+    def _is_held(self, response: Labelled) -> bool:
+        """Whether it follows an event that has not arrived. It is held until then."""
+        reader = self._readers.get(response.opens) if response.behind is not None else None
+        if reader is None or response.behind is None or not reader.is_known:
             return False
-        self._note(message, key, session)
+        if has_reached(response.behind, reader.cursor):
+            return False
+        reader.held.setdefault(response.behind, []).append(response.line)
         return True
 
-    def _note(self, message: Labelled, key: Key, session: str | None) -> None:
-        if message.kind == "request":
-            self._asked[key] = session
-            if len(self._asked) > self._limits.asked:
-                self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
-            return
-        request = self._open.pop(key, None)
-        if request is None or message.failed:
-            return
-        if request.method in ENDS and request.session is not None:
-            self._unfollow(request.session)
-        elif request.method in TAKES_UP and request.session is not None:
-            self._follow(request.session)
-        elif message.opens is not None and request.session != message.opens and is_header_id(message.opens):
-            self._follow(message.opens)
+    def _follow_as_answered(self, request: Labelled, response: Labelled) -> None:
+        """Begin or leave streams, as the response to a request has opened or closed sessions."""
+        session = request.session
+        if not response.failed:
+            if session is None or request.method not in ENDS | TAKES_UP:
+                opened = response.opens
+                if opened is not None and opened != session and is_header_id(opened):
+                    self._follow(opened)
+            elif request.method in TAKES_UP:
+                self._follow(session).is_closing = False
+            elif (reader := self._readers.get(session)) is not None:
+                reader.is_closing = True
+        reader = self._readers.get(session)
+        if reader is not None and reader.is_closing and all(each.session != session for each in self._open.values()):
+            self._unfollow(reader)
 
-    def _unfollow(self, session: str) -> None:
-        if (reader := self._readers.pop(session, None)) is not None:
-            reader.scope.cancel()
-            reader.ready.set()
-            for held in reader.held.values():
-                self._inbox.put(held)
+    def _unfollow(self, reader: _Reader) -> None:
+        del self._readers[reader.session]
+        reader.scope.cancel()
+        reader.ready.set()
+        for response in chain.from_iterable(reader.held.values()):
+            self._inbox.put(response)
 
     # -- its end
 

@@ -41,9 +41,10 @@ class Lanes:
         self._sent = anyio.Event()
         self._is_over = False
 
-    async def room(self) -> None:
-        """Wait until one more message may be put."""
-        while self._unsent > self._most and not self._is_over:
+    async def room(self, *, for_cancel: bool = False) -> None:
+        """Wait until one more message may be put. Cancels have as much room again for themselves."""
+        most = 2 * self._most if for_cancel else self._most
+        while self._unsent > most and not self._is_over:
             await self._sent.wait()
 
     async def empty(self) -> None:
@@ -63,10 +64,8 @@ class Lanes:
         lane = self._lanes.get(cancel.session if target is None else target.session)
         if lane is not None and lane.waiting and (target is not None or cancel.session is not None):
             self._queue(cancel, lane)
-        # Those that are not taken pile up, too.
-        if self._unsent <= 2 * self._most:
-            self._unsent += len(cancel.line)
-            self._spawn(self._send, replace(cancel))
+        self._unsent += len(cancel.line)
+        self._spawn(self._send, replace(cancel))
 
     def end(self) -> None:
         """Nothing more is sent: who waits goes on."""

@@ -5,7 +5,7 @@ Pure: no streams, no event loop.
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, cast
 
 from acp_server.remote.limits import RemoteLimits
@@ -37,7 +37,8 @@ SDK), since the client has no stream of it yet."""
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
 BEHIND: Final = "acp_server/behind"
-"""In `_meta` of a result. The draft has nothing of the kind."""
+"""In `_meta` of a result: the cursor of the message that it follows, of the form TAG-NUMBER. The draft has nothing of
+the kind."""
 _USUAL: Final = 1024
 """Bytes of a message, for what is said of how many are kept."""
 _STATE: Final = b'"state_update"'
@@ -49,29 +50,34 @@ class Mismatch(ValueError):
     """A header is missing, or says something else than the message."""
 
 
-class _Asked(NamedTuple):
-    """A request of the client's that is under way."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An in-flight request of the client."""
 
     method: str
     stream: Session
-    """That of the answer."""
+    """The stream of its response."""
     session: Session
     text: int
-    """The hash of what was sent."""
+    """The hash of the message."""
+    last: str | None = field(compare=False)
+    """The cursor of the last message on the session's stream when it arrived."""
 
 
 class Router:
     """The requests of one connection that are under way, by their ids: 1 and "1" are two."""
 
     def __init__(self) -> None:
-        self._pending: dict[_Key, deque[_Asked]] = {}
-        """Several where an id is used twice."""
+        self._pending: dict[_Key, _Asked] = {}
         self._asked: dict[_Key, Session] = {}
         """What the client was asked, and in which session."""
 
-    def incoming(self, message: Posted, header: Session, line: bytes) -> bool:
-        """Note a message of the client's. False for a request that is under way already: it was sent again, since its
-        client did not learn that it had arrived. Raises Mismatch."""
+    def incoming(
+        self, message: Posted, header: Session, line: bytes, *, is_numbered: bool = False, last: str | None = None
+    ) -> bool:
+        """Note a message of the client. Returns False for a copy of an in-flight request, which a client retries if it
+        does not learn that the request arrived. A message with a number (`is_numbered`) is not a retry. `last` is the
+        cursor of the last message on the stream of the session that it names. Raises Mismatch."""
         if isinstance(message, Response):
             self._answered(message.id, header)
             return True
@@ -82,11 +88,11 @@ class Router:
             raise Mismatch("Mismatched Acp-Session-Id")
         if isinstance(message, Request):
             stream = None if message.method in _ON_CONNECTION else header
-            asked = _Asked(message.method, stream, named or header, hash(line))
-            under_way = self._pending.setdefault(_key(message.id), deque())
-            if asked in under_way:
+            asked = _Asked(message.method, stream, named or header, hash(line), last)
+            # The agent refuses another request with the same id, and its error response names no id.
+            first = self._pending.setdefault(_key(message.id), asked)
+            if first is not asked and first == asked and not is_numbered:
                 return False
-            under_way.append(asked)
         return True
 
     def _answered(self, id: Any, header: Session) -> None:
@@ -115,19 +121,17 @@ class Router:
 
     def _answer(self, line: bytes, message: dict[str, Any], id: Any) -> Outgoing:
         key = _key(id)
-        waiting = self._pending.get(key)
-        if not waiting:
+        asked = self._pending.pop(key, None)
+        if asked is None:
             return Outgoing(line, None)
-        method, session, named, _ = waiting.popleft()
-        if not waiting:
-            del self._pending[key]
         result = message.get("result")
-        if session is None and method in _RENEWING and isinstance(result, dict) and session_in(result) is None:
+        is_opened = asked.stream is None and asked.method in _RENEWING and isinstance(result, dict)
+        if is_opened and session_in(result) is None:
             # As the draft has it: a client learns from it which stream to open.
-            result["sessionId"] = named
+            cast("dict[str, Any]", result)["sessionId"] = asked.session
             line = codec.encode(message).rstrip(b"\n")
-            return Outgoing(line, session, method, renews=named)
-        return Outgoing(line, session, method)
+            return Outgoing(line, None, asked.method, renews=asked.session, last=asked.last)
+        return Outgoing(line, asked.stream, asked.method)
 
 
 class Outgoing(NamedTuple):
@@ -142,6 +146,21 @@ class Outgoing(NamedTuple):
     """Whether it says in which state its session is (version 2)."""
     renews: Session = None
     """The session that was opened anew, for an answer on the stream of the connection."""
+    last: str | None = None
+    """The cursor of the last message on that session's stream when the request arrived."""
+
+
+def has_reached(behind: str, cursor: str | None) -> bool:
+    """Whether a reader whose last message had `cursor` needs not wait for the one with the cursor `behind`: it has
+    read that, or is on another stream, where that never comes. Without a cursor it has read nothing yet."""
+    if not cursor:
+        return False
+    (tag, _, number), (wanted_tag, _, wanted) = cursor.rpartition("-"), behind.rpartition("-")
+    return tag != wanted_tag or not (_is_number(number) and _is_number(wanted)) or int(number) >= int(wanted)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def behind(line: bytes, cursor: str) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from acp_server.errors import InvalidParams, TurnEnded
 from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection
-from acp_server.peer.outcome import report
+from acp_server.peer.outcome import report, report_cancelled
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.testing.streams import memory_pair
 from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
@@ -46,6 +46,15 @@ async def test_a_cleanup_that_fails_does_not_lose_the_partial_result() -> None:
             raise ValueError("cleanup")
 
     assert await answer_of(handle, peer_cancels=True) == "part"
+
+
+@pytest.mark.parametrize(("cause", "level"), [(Cause.CLOSED, logging.INFO), (Cause.PEER, logging.WARNING)])
+async def test_a_refusal_that_its_client_has_left_is_not_worth_a_warning(
+    cause: Cause, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        report_cancelled(logging.getLogger("acp_server.peer"), "session/load", cause, InvalidParams("unknown"))
+    assert [(record.levelno, "unknown" in record.getMessage()) for record in caplog.records] == [(level, True)]
 
 
 @pytest.mark.behaviour("B11")

@@ -458,3 +458,38 @@ async def test_the_answer_to_a_load_says_behind_which_message_of_its_session_it_
         while behind not in events.ids:
             await events.next()
         assert "3 1" in str(events.seen)
+
+
+async def test_the_response_to_a_load_follows_no_message_from_before_the_request() -> None:
+    """The client may have left the stream behind that message, and would wait for it for ever."""
+    agent, _ = talker()
+    agent.store = MemoryStore()
+    async with client_of(app_of(agent)) as client:
+        session, connection = await session_of(client)
+        await client.post({"id": 3, "method": "session/close", "params": {"sessionId": session}}, session)
+        assert (await client.open(session).next())["id"] == 3
+        await client.post({"id": 4, "method": "session/load", "params": {"sessionId": session, **NEW}}, session)
+        result = (await connection.next())["result"]
+        assert result["sessionId"] == session
+        assert "acp_server/behind" not in result.get("_meta", {})
+
+
+async def test_a_request_with_a_number_of_its_own_is_not_taken_for_a_copy() -> None:
+    agent, gates = talker()
+    async with client_of(app_of(agent)) as client:
+        session, connection = await session_of(client)
+        events = client.open(session)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "wait 0 0"}]}
+        message = {"id": 3, "method": "session/prompt", "params": prompt}
+        for number in ("1", "2", "2"):
+            await client.post(message, session, acp_message_id=number)
+        await client.post(message, session)
+        assert (await connection.next())["error"]["data"] == {"duplicateId": 3}
+        await turn_around(lambda: gates)
+        gates[0].set()
+        while "result" not in (answered := await events.next()):
+            pass
+        assert answered == {"jsonrpc": "2.0", "id": 3, "result": END_TURN}
+        # The copies were not taken.
+        await client.post({"id": 4, "method": "session/list"})
+        assert (await connection.next())["id"] == 4

@@ -408,3 +408,16 @@ async def test_an_answer_behind_what_has_come_does_not_wait(behind: str) -> None
             await server.until(lambda: [each for each in server.posts if each.message.get("id") == 7])
             result = {"sessionId": "s1", "_meta": {"acp_server/behind": behind}}
             await (await server.stream()).say(answer(asked.message["id"], result))
+
+
+async def test_responses_that_wait_for_the_same_event_all_arrive_behind_it() -> None:
+    async with talking() as (server, agent, _):
+        history = await server.stream("s1")
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(agent.request, "session/load", {"sessionId": "s1", "cwd": "/", "mcpServers": []})
+            result = {"sessionId": "s1", "_meta": {"acp_server/behind": "c-1"}}
+            for number in (1, 2):
+                asked = await server.post("session/load", number)
+                await (await server.stream()).say(answer(asked.message["id"], result))
+            await history.say(chunk("one"), "c-1")

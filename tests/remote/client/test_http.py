@@ -14,6 +14,8 @@ from .talking import answer, chunk, opened, over
 
 pytestmark = pytest.mark.anyio
 
+CLOSING = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
+
 
 async def test_a_turn_goes_out_as_posts_and_comes_in_on_the_stream_of_its_session() -> None:
     async with serving() as server, connect_http(server.url) as agent:
@@ -252,7 +254,7 @@ async def test_more_sessions_than_are_allowed_are_refused_and_the_others_go_on()
 
 async def test_the_stream_of_a_session_ends_with_the_session() -> None:
     async with serving() as server, connect_http(server.url) as agent:
-        server.initialized = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
+        server.initialized = CLOSING
         await agent.initialize()
         await opened(server, agent)
         events = await server.stream("s1")
@@ -262,6 +264,65 @@ async def test_the_stream_of_a_session_ends_with_the_session() -> None:
             await events.say(answer(asked.message["id"]))
         with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await events.request.stream.receive()
+
+
+@pytest.mark.parametrize("error", [None, {"code": -32002, "message": "no such session"}])
+async def test_the_stream_of_a_closed_session_is_read_until_each_request_of_it_is_answered(error: Any) -> None:
+    async with serving() as server, connect_http(server.url) as agent:
+        server.initialized = CLOSING
+        await agent.initialize()
+        await opened(server, agent)
+        events = await server.stream("s1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.close_session, "s1")
+            closing = await server.post("session/close")
+
+            async def late() -> None:
+                if error is None:
+                    await agent.request("_late", {"sessionId": "s1"})
+                else:
+                    with pytest.raises(RpcError, match="no such session"):
+                        await agent.request("_late", {"sessionId": "s1"})
+
+            tasks.start_soon(late)
+            asked = await server.post("_late")
+            await events.say(answer(closing.message["id"]))
+            # The response to the close has arrived before the next event is sent.
+            await events.say({"jsonrpc": "2.0", "id": "ping", "method": "_ping", "params": {"sessionId": "s1"}})
+            await server.until(lambda: [each for each in server.posts if each.message.get("id") == "ping"])
+            said = answer(asked.message["id"])
+            await events.say(said if error is None else {"jsonrpc": "2.0", "id": said["id"], "error": error})
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await events.request.stream.receive()
+
+
+async def test_the_stream_of_a_session_that_is_loaded_while_it_is_closed_stays() -> None:
+    async with serving() as server, connect_http(server.url) as agent:
+        server.initialized = {
+            "protocolVersion": 1,
+            "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"close": {}}},
+        }
+        await agent.initialize()
+        await opened(server, agent)
+        events = await server.stream("s1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.close_session, "s1")
+            closing = await server.post("session/close")
+            tasks.start_soon(agent.load_session, "s1", "/")
+            loading = await server.post("session/load")
+            await events.say(answer(closing.message["id"]))
+            await (await server.stream()).say(answer(loading.message["id"], {"sessionId": "s1"}))
+        await events.say({"jsonrpc": "2.0", "id": "ping", "method": "_ping", "params": {"sessionId": "s1"}})
+        await server.until(lambda: [each for each in server.posts if each.message.get("id") == "ping"])
+        assert sum(get.session == "s1" for get in server.gets) == 1
+
+
+async def test_what_needs_no_response_opens_no_stream_of_its_session() -> None:
+    async with serving() as server, connect_http(server.url) as agent:
+        await agent.initialize()
+        agent.notify("session/cancel", {"sessionId": "unknown"})
+        await server.post("session/cancel")
+        assert [get.session for get in server.gets] == [None]
 
 
 async def test_a_server_that_knows_a_session_only_once_it_is_loaded_is_asked_again() -> None:
