@@ -19,6 +19,7 @@ from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
 from acp_server.remote.connections import AgentOf, Connections, Full, new_id
 from acp_server.remote.guard import AGAIN, Authenticate, Guard, Refused, Scope, header
+from acp_server.remote.labels import as_line
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import Owners
 from acp_server.remote.ring import Gone, Reader, Taken
@@ -245,8 +246,7 @@ class _Exchange:
         if patience.cancelled_caught:
             raise Refused(408, "The message takes too long", ((b"connection", b"close"),))
         reserved.add(1)
-        # It is one message, also if its JSON was written over several lines.
-        return b"".join(pieces).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+        return as_line(b"".join(pieces)) + b"\n"
 
     # -- GET
 

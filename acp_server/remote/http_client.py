@@ -22,7 +22,7 @@ from acp_server.remote.address import CONNECTION, CURSOR, MESSAGE, REPEATABLE, S
 from acp_server.remote.events import Event, EventReader, EventTooLong
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
 from acp_server.remote.inbox import Inbox
-from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, failure, is_resumable, labelled
+from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, as_line, failure, is_resumable, labelled
 from acp_server.remote.lanes import Lanes
 from acp_server.remote.routing import has_reached
 from acp_server.remote.settings import Backoff, ClientLimits
@@ -189,7 +189,7 @@ class HttpStream:
             await anyio.sleep(delay)
         if response.status_code != HTTPStatus.OK:
             if labelled(body).key == message.key:
-                self._arrived(_one_line(body), None)
+                self._arrived(as_line(body), None)
             # Without a connection nothing can follow.
             self._end(refusal(response, body, self._exchanges.address))
             return
@@ -202,7 +202,7 @@ class HttpStream:
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
         self._connection = connection
         self._follow(None)
-        self._arrived(_one_line(body), None)
+        self._arrived(as_line(body), None)
         self._connected.set()
 
     async def _post(self, message: Labelled) -> None:
@@ -244,7 +244,7 @@ class HttpStream:
         if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
             if message.key is not None and said.ids == [None]:
                 self._open.pop(message.key, None)
-            self._arrived(_one_line(body), message.session)
+            self._arrived(as_line(body), message.session)
         elif message.is_cancel and status not in _FATAL:
             logger.info("a cancel was refused: %s", why)
         elif (status in _FATAL and not self._is_of_unknown_session(message)) or 300 <= status < 400:
@@ -498,8 +498,3 @@ class HttpStream:
         if not isinstance(error, anyio.get_cancelled_exc_class()):
             logger.error("a task of a remote connection failed", exc_info=error)
             self._end("an internal error")
-
-
-def _one_line(text: bytes) -> bytes:
-    # Within a text of JSON a line break is escaped.
-    return text.replace(b"\n", b" ").replace(b"\r", b" ")

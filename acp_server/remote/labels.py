@@ -105,6 +105,12 @@ def _text(value: Any) -> str | None:
     return value if type(value) is str else None
 
 
+def as_line(text: bytes) -> bytes:
+    """A JSON text as one line: whitespace between its values may be line breaks, and those in its strings are
+    escaped."""
+    return text.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
 def failure(id: Any, message: str, data: Any = None, code: int = -32603) -> bytes:
     """The answer to a request that could not be delivered, without the end of its line."""
     error: dict[str, Any] = {"code": code, "message": message}
