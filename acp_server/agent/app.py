@@ -1,7 +1,7 @@
-"""`Agent`: what an agent author writes against.
+"""`Agent`: the class that agent authors use.
 
-The decorators fill in `AgentDefinition`. Nothing runs before `run`, `serve` or `connect`. Methods exist only for
-what is registered, and the announced capabilities are derived from that.
+The decorators fill in `AgentDefinition`. Nothing runs before `run`, `serve` or `connect`. A method exists only if its
+handler is registered, and the announced capabilities are derived from that.
 """
 
 from __future__ import annotations
@@ -45,28 +45,33 @@ session_versions.register(v2.DIALECT)
 
 
 class Agent:
-    """An agent for any ACP client.
+    """An agent for any ACP client. Raises UsageError for invalid arguments, and for `mcp=True` without the extra `mcp`.
 
-    `name`, `title`, `version`: told to clients. `accepts`: content beyond text and links that prompts may have:
-    `image`, `audio`, `embedded_context`. `mcp`: True connects each session to the MCP servers that the client names for
-    it, over stdio, HTTP and SSE, and offers their tools in it (`Session.mcp`, extra `mcp`). A turn begins when they are
-    there, or 10 s after the session. Or which transports beyond stdio your own code connects to: `http`, `sse`.
-    `mcp_trusted`: with `mcp=True`, the names of the servers that are believed when a tool says that it only reads.
-    `store`: where sessions are kept; in memory by default. `approvals`: where the user's lasting decisions about
-    tools are kept; by default they hold until the session is closed. `sessions`: what clients can do with sessions
-    beyond new ones, all by default; what is not there is not announced, and refused. On version 2 only `delete` and
-    `additional_directories` can be left out. `versions`: of the protocol, of which each client
-    gets the highest that both know. `second_prompts`: what becomes of a prompt that arrives while a turn runs: `hold`
-    it until the turn is over, `refuse` it, or `steer` the turn with it, on version 2 alone. By default version 1
-    refuses it, and version 2 holds it. `history`: False for an agent that has a log of its own; nothing of its turns is
-    kept, and `replay` shows a session that is loaded. `system_prompt`: whether it takes instructions of the client, see
-    `Session.instructions`: to `append` them to its own, or also to `override` these. `unstable`: features of the
-    protocol that may still change, see `schema.FEATURES`. Raises UsageError for anything else in these, and for
-    `mcp=True` without the extra. `tools` is what it can do for a model.
+    - `name`, `title`, `version`: sent to clients.
+    - `accepts`: content of prompts beyond text and links: `image`, `audio`, `embedded_context`.
+    - `mcp`: True connects each session to the MCP servers that its client names, over stdio, HTTP and SSE, and offers
+      their tools (`Session.mcp`, extra `mcp`). A turn waits for them until 10 s after the session was opened. Or the
+      transports beyond stdio that your own code connects to: `http`, `sse`.
+    - `mcp_trusted`: with `mcp=True`, the names of servers whose read-only hints are trusted.
+    - `store`: where sessions are stored; by default in memory.
+    - `approvals`: where the user's lasting decisions about tools are stored; by default they end with the session.
+    - `sessions`: what clients may do with sessions besides opening new ones; by default everything. A method that is
+      not listed is not announced, and is refused. On version 2 only `delete` and `additional_directories` can be
+      omitted.
+    - `versions`: protocol versions. A client gets the highest that both support.
+    - `second_prompts`: how a prompt is handled that arrives while a turn runs: `hold` it until the turn ends, `refuse`
+      it, or, on version 2 only, `steer` the turn with it. By default version 1 refuses it, and version 2 holds it.
+    - `history`: False for an agent that has its own log. The runtime keeps nothing of its turns, and the `replay`
+      handler shows a loaded session.
+    - `system_prompt`: whether it takes instructions from the client, see `Session.instructions`: `append` them to its
+      own, or also `override` its own.
+    - `unstable`: features of the protocol that may still change, see `schema.FEATURES`.
+
+    `tools` has the tools for a model.
     """
 
     tools: Toolbox
-    """What it can do for a model. `tools.describe()` is what models are told."""
+    """The tools for a model. `tools.describe()` gives their descriptions."""
 
     def __init__(
         self,
@@ -118,7 +123,7 @@ class Agent:
 
     @property
     def store(self) -> SessionStore:
-        """Where sessions are kept. It is set before anything is served."""
+        """Where sessions are stored. Set it before a client is served."""
         return self._definition.store
 
     @store.setter
@@ -129,9 +134,9 @@ class Agent:
 
     @values.bare
     def initialize(self, function: F) -> F:
-        """Register a function of one `Initialization`, called for each client before it is answered (ACP,
-        Initialization). It sees what the client announced, and may change the capabilities, the ways to log in and the
-        `_meta` that the client is told. What it raises is the answer."""
+        """Register a function of one `Initialization`, called for each client before the response to `initialize` (ACP,
+        Initialization). It reads the client's capabilities, and may change the agent's capabilities, login methods and
+        `_meta`. An exception becomes the response."""
         if self._definition.initialize is not None:
             raise UsageError("there is a second @agent.initialize; an agent can have only one")
         self._definition.initialize = handlers.deciding(function, "initialize handler", "initialization")
@@ -139,16 +144,15 @@ class Agent:
 
     @values.bare
     def prompt(self, function: F) -> F:
-        """Register what answers a user's message: an async generator or async function of one `Turn` (ACP, Prompt
-        Turn).
+        """Register the handler of prompts: an async generator or async function of one `Turn` (ACP, Prompt Turn).
 
-        A generator's text is shown as it is yielded; so are content blocks and session updates. When the turn is
-        cancelled, the function ends at its next await; whatever it then raises or returns, the client is told
-        `cancelled`. Cleanup that has to wait goes into a `with grace():` block. What it raises without a cancel is
-        answered -32603 and logged, a `ToolFailed` with its text; a `TimeoutError` -32800, an `RpcError` as it is.
+        Text, content blocks and session updates that a generator yields are sent at once. A cancelled turn ends the
+        function at its next await, and its result is `cancelled`, whatever the function then raises or returns. Cleanup
+        that awaits goes into a `with grace():` block. Without a cancel, an exception is logged and answered with
+        -32603, a `ToolFailed` with its text; a `TimeoutError` with -32800, and an `RpcError` as it is.
 
-        Turns of one session run one at a time: a prompt that arrives while another runs is refused or held, see
-        `second_prompts` of `Agent`. Behind a cancelled turn, which cleans up, it waits within `Limits.grace`.
+        Turns of one session run one at a time: a prompt that arrives during a turn is refused or held, see
+        `second_prompts` of `Agent`. A prompt after a cancelled turn waits for the cleanup, within `Limits.grace`.
         """
         if self._prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")
@@ -165,9 +169,10 @@ class Agent:
 
     @values.bare
     def admit(self, function: F) -> F:
-        """Register a function of the `Turn`, called for each prompt before it is part of its session: for rate limits,
-        budgets, rules for content. What it raises is the answer to the prompt, an `RpcError` as it is; nothing of such
-        a prompt is kept or given to a model. Version 2 answers the request so, and begins no work."""
+        """Register a function of the `Turn`, called for each prompt before it becomes part of its session: for rate
+        limits, budgets, rules for content. An exception becomes the response to the prompt, an `RpcError` as it is. The
+        prompt is then not kept and not given to a model. On version 2 it is the response to the request, and no turn
+        begins."""
         if self._definition.admit is not None:
             raise UsageError("there is a second @agent.admit; an agent can have only one")
         self._definition.admit = handlers.deciding(function, "admission handler", "turn")
@@ -177,14 +182,17 @@ class Agent:
     def command(
         self, name: str, *, hint: str | None = None, description: str | None = None
     ) -> Callable[[CommandFunction], CommandFunction]:
-        """Register a slash command (ACP, Slash Commands): an async function or async generator of the `Turn` and what
-        the user types behind `/name`. It answers the prompts that begin with the command; `prompt` answers all others.
+        """Register a slash command (ACP, Slash Commands): an async function or async generator of the `Turn` and the
+        words after `/name`. It answers the prompts that begin with the command; the `prompt` handler answers all
+        others.
 
-        A single text parameter gets all that is typed. Of several parameters, each gets a word, or a text in quotes,
-        checked against its annotation; the last one, if it is text, gets the rest. What does not fit is said to the
-        user, with the `hint`. `hint`: what to type, by default the parameters' names. `description`: by default the
-        first line of the docstring. Clients are told of the commands when a session opens. Raises UsageError for a
-        name that is there already, or not one word.
+        A single text parameter gets the whole rest of the prompt. Of several parameters, each gets a word or a quoted
+        text, validated against its annotation; the last one, if it is text, gets the rest. The user is shown a
+        validation error together with the `hint`.
+
+        `hint`: what to type, by default the names of the parameters. `description`: by default the first line of the
+        docstring. Clients get the commands when a session opens. Raises UsageError for a name that is registered
+        already, or is not one word.
         """
         from acp_server.agent.commands import Command, Commands
 
@@ -202,48 +210,53 @@ class Agent:
 
     @values.bare
     def steer(self, function: F) -> F:
-        """Register what takes a message of the user's into the turn that runs: a function of the `Turn` and the
-        `Message`, which hands it to whatever works on the turn. When it has returned, the message is part of the
-        conversation. If the turn has ended by then, it is not, and becomes a prompt of its own.
+        """Register the handler of steering: a function of the `Turn` and the `Message`, which passes the message to the
+        code that works on the turn. When it returns, the message is part of the conversation, unless the turn has
+        ended; then the message becomes a prompt.
 
-        Such messages come from clients that know the extension `_session/steering`. With `second_prompts="steer"`, a
-        prompt of version 2 that arrives while a turn runs is one, too. What the function raises is the answer.
+        Such messages come from clients with the extension `_session/steering`. With `second_prompts="steer"`, a prompt
+        of version 2 that arrives during a turn is one too. An exception of the function becomes the response.
         """
         self._definition.steer = handlers.deciding(function, "steering handler", "turn", "message")
         return function
 
     @values.bare
     def session(self, function: F) -> F:
-        """Register a function of one `Session` that prepares each new, loaded or resumed one before the client may use
-        it. There may be several; they are called in order.
+        """Register a function of one `Session` that prepares each new, loaded or resumed session before its client may
+        use it. There may be several; they are called in order.
 
-        An async generator opens things before its one `yield` and closes them behind it, whatever ends the session.
-        Both happen in one task, which lives as long as the session. What it yields becomes `session.data`, unless it is
-        None. A function that returns an async context manager does the same. Others hand what they open to
-        `Session.enter` or `Session.on_close`. If a handler raises, or the client cancels the request meanwhile, the
-        session does not come to be. What it tells the client of the session comes right behind the answer.
+        An async generator opens resources before its one `yield` and closes them after it, whatever ends the session.
+        Both run in one task, which lives as long as the session. The yielded value becomes `session.data`, unless it is
+        None. A function that returns an async context manager does the same. Other functions pass resources to
+        `Session.enter` or `Session.on_close`.
+
+        If a handler raises, or the client cancels the request, the session is not opened. Updates that the handler
+        sends follow right after the response.
         """
         self._definition.open_session.append(handlers.session_handler(function))
-        # It may add tools to its sessions, which is told to clients before there is one.
+        # It may add tools to its sessions, and clients read the capabilities before there is a session.
         handlers.offer_tool_cancel(self._definition, self.find_session)
         return function
 
     @values.bare
     def session_id(self, function: F) -> F:
-        """Register what names new sessions: a function of the `Call` of `session/new`, or of your method that opens
-        one. It returns an id, or None for one of the runtime's. An id that the connection or the store has already is
-        refused: the request fails with an internal error, and the log says why. With `history=False` the store is not
-        asked, since a log of your own may have been begun with the id. What it leaves in `call.data` is in
-        `session.call.data` of the session handlers: an id often comes with the thing that it is the id of."""
+        """Register a function that gives new sessions their ids. It gets the `Call` of `session/new`, or of your method
+        that opens a session, and returns an id, or None for a generated one.
+
+        If the connection or the store has the id already, the request fails with an internal error, and the reason is
+        logged. With `history=False` the store is not checked, since your own log may have begun with the id. Session
+        handlers find in `session.call.data` what the function puts in `call.data`, such as the object that the id
+        belongs to.
+        """
         self._definition.session_id = handlers.as_async(function, "function for ids", "call")
         return function
 
     @values.bare
     def replay(self, function: F) -> F:
-        """Register what shows a loaded session again, from a log of your own: an async generator of the `Session` that
-        yields session updates, as `schema` types or in their wire form. The client gets them before the answer to
-        `session/load`, and on version 2 before the answer to a `session/resume` that asks for them. What the runtime
-        has kept is not shown then."""
+        """Register the replay of a loaded session from your own log: an async generator of the `Session` that yields
+        session updates, as `schema` types or in their wire form. The client gets them before the response to
+        `session/load`; on version 2, before the response to a `session/resume` that requests a replay. The runtime's
+        own history is not shown then."""
         self._definition.replay = handlers.replay_handler(function)
         return function
 
@@ -258,11 +271,12 @@ class Agent:
     ) -> Session:
         """Open a session from code, as `session/new` does: for a method such as `session/fork`, or for a subagent.
 
-        `by`: the call of a method of yours, or a turn. The answer to the call tells the client of the session; what is
-        said in the session waits for that answer. The client of a turn hears of the session at once. `fork_of`: a
-        session whose ended turns, mode and options the new one begins with. Its `Session.origin` is `fork` then. Raises
-        InvalidParams for a directory that is not absolute, InvalidRequest when too many are open, and what session
-        handlers raise.
+        `by`: the call of your method, or a turn. The response to the call gives the client the session's id, and
+        updates in the session wait for it. The client of a turn is notified of the session at once. `fork_of`: the new
+        session begins with this session's ended turns, mode and options, and its `Session.origin` is `fork`.
+
+        Raises InvalidParams for a directory that is not absolute, InvalidRequest if too many sessions are open, and
+        exceptions of session handlers.
         """
         from acp_server.session.setup import PlainSetup
 
@@ -272,22 +286,23 @@ class Agent:
         return await self._side(peer).lifecycle.open(peer if isinstance(by, Turn) else by, setup, source)
 
     async def close_session(self, session: Session, *, delete: bool = False) -> None:
-        """Close a session from code, as `session/close` does, or `session/delete`. Its turns are cancelled. The client
-        is not told: your method's answer does that. A turn cannot close its own session: that would cancel it."""
+        """Close a session from code, as `session/close` or `session/delete` do. Its turns are cancelled. No message is
+        sent: the response of your method tells the client. A turn cannot close its own session, since that would cancel
+        it."""
         await self._side(session.client.connection).lifecycle.end(session.id, keep=not delete)
 
     @values.early
     def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
-        """Register a method of your own (ACP, Extensibility: names begin with `_`). Raises UsageError for the name of
-        one of the protocol's, unless you `replace` that for every client, whose version says which form it expects.
+        """Register your own method (ACP, Extensibility: names begin with `_`). Raises UsageError for a method of the
+        protocol, unless you `replace` it for every client; the client's version determines the form of the result.
 
-        The function takes a `Call` and the method's parameters by name, checked against their annotations. What it
-        returns is the answer; None answers `{}` for a method of the protocol whose result may be empty. It may offer
-        `call.partial(...)` results for the case of a cancel; without one a cancelled request is answered -32800.
+        The function takes a `Call` and the method's parameters by name, validated against their annotations. Its return
+        value becomes the result; None becomes `{}` for a protocol method whose result may be empty. It may offer
+        `call.partial(...)` results for a cancel. Without a partial result a cancelled request is answered with -32800.
 
-        A plain `def` runs in a worker thread, where a cancel cannot interrupt it: it sees `call.is_cancelled`, and what
-        it returns is the answer. If it takes longer than `Limits.grace` the request is answered without it, and what it
-        still returns is dropped. At most 40 such functions run at once in one event loop; more wait their turn.
+        A plain `def` runs in a worker thread, where a cancel cannot interrupt it: it checks `call.is_cancelled`, and
+        its return value becomes the result. After `Limits.grace` the request is answered without it, and its return
+        value is dropped. At most 40 such functions run at once in one event loop; others wait.
         """
         values.check_method(name)
         if name == "initialize":
@@ -305,9 +320,9 @@ class Agent:
     def notification(self, name: str) -> Callable[[F], F]:
         """Register a handler for a notification: a function of the connection and the parameters by name.
 
-        Handlers run one after the other, in the order of arrival, and a plain `def` runs in the event loop: it must be
-        quick. Notifications that the protocol acts on itself are acted on first, in any case. Nothing is ever answered;
-        parameters that do not fit are logged, and so is what the handler raises.
+        Handlers run one after the other, in the order of arrival. A plain `def` runs in the event loop, so it must be
+        quick. A notification that the protocol itself handles is handled first. There is no response; invalid
+        parameters and exceptions of the handler are logged.
         """
         values.check_method(name)
 
@@ -338,15 +353,16 @@ class Agent:
     ) -> Callable[[F], Tool[F]]: ...
 
     def tool(self, function: Any = None, **options: Any) -> Any:
-        """Register a tool, something the agent can do for a model (ACP, Tool Calls). It is an async function, or a
-        plain one, which runs in a thread. Either may be a generator, whose text is shown as it comes.
+        """Register a tool for a model (ACP, Tool Calls): an async function, or a plain one, which runs in a thread.
+        Either may be a generator, whose text is shown as it is yielded.
 
-        The parameters are what the model passes, with their types checked; one annotated `ToolContext`, or
-        named `call` without an annotation, gets the running call. The result is what the model is told: text, or
-        anything that JSON can express; or content to be shown. Anything else fails the call, and is logged.
-        `turn.call` runs it from the program, `turn.run_tool` as a model asks for it, `tools.describe()` is what a model
-        is told of all of them. For the options see `Tool`. Raises UsageError for a function that cannot be a tool, and
-        for a second one of the same name.
+        The parameters are the model's arguments, with their types validated. A parameter annotated `ToolContext`, or
+        named `call` without an annotation, gets the running call. The return value goes to the model: text, anything
+        that JSON can express, or content to show. Any other value fails the call and is logged.
+
+        `turn.call` runs the tool from the program, `turn.run_tool` as a model requests it, and `tools.describe()`
+        describes all tools for a model. For the options see `Tool`. Raises UsageError for a function that cannot be a
+        tool, and for a second tool with the same name.
         """
 
         def register(function: F) -> Tool[F]:
@@ -357,7 +373,7 @@ class Agent:
         return register if function is None else register(function)
 
     def add_tool(self, tool: Tool[Any]) -> None:
-        """Register a tool that was made elsewhere. Raises UsageError if there is one of the same name."""
+        """Register a tool that was made elsewhere. Raises UsageError if there is one with the same name."""
         self.tools.add(tool)
         tool.is_served = lambda: self.is_serving
         self._definition.auto_approve |= bool(tool.approval) and tool.auto_approve
@@ -366,7 +382,7 @@ class Agent:
     @values.early
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`.
-        Raises UsageError for the names of the protocol's methods."""
+        Raises UsageError for names of protocol methods."""
         for name, function in methods.items():
             values.check_own_method(name)
             self._add_method(name, Route(foreign=function))
@@ -375,12 +391,12 @@ class Agent:
 
     @values.early
     def modes(self, *modes: SessionMode, as_option: bool = True) -> None:
-        """Offer modes (ACP, Session Modes); the first is where a session starts. A session handler may offer others in
+        """Offer modes (ACP, Session Modes); a session starts in the first one. A session handler may offer others in
         its session (`Session.set_modes`).
 
-        `as_option`: whether version 1 is also told of them as a config option. Clients that know config options show
-        those and no modes, older ones show modes alone; the two are kept in step. Version 2 has that option alone.
-        An option of your own with the category `mode` takes its place, and is yours to keep in step.
+        `as_option`: whether version 1 also gets them as a config option. Clients that support config options show the
+        option and no modes, older clients show modes alone; the two are kept in sync. Version 2 has only the option. If
+        you offer an option with the category `mode`, it replaces it, and your code keeps it in sync.
         """
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
         self._definition.modes_as_option = values.switch("as_option", as_option)
@@ -388,15 +404,15 @@ class Agent:
     @values.bare
     def set_mode(self, function: F) -> F:
         """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
-        raises, nothing changes. It need not be there: `Session.mode` tells the mode at any time."""
+        raises, nothing changes. It is optional: `Session.mode` always has the current mode."""
         self._definition.set_mode = handlers.deciding(function, "mode handler", "session", "id of the mode")
         return function
 
     @values.early
     def config_options(self, *options: Option) -> None:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
-        `SessionConfigBoolean`. Boolean ones are shown only to clients that support them; for others they have their
-        defaults."""
+        `SessionConfigBoolean`. Boolean options are shown only to clients that support them; for other clients they have
+        their defaults."""
         self._definition.config_options.extend(values.options_of(options, self._definition.config_options))
 
     @overload
@@ -407,12 +423,12 @@ class Agent:
 
     @values.early
     def set_config_option(self, function: Any = None, *, unlisted: bool = False) -> Any:
-        """Register a function of a `Session`, an option's id and its new value, called before it takes effect. If it
-        raises, nothing changes. It need not be there: `Session.config` tells the value at any time.
+        """Register a function of a `Session`, an option's id and its new value, called before the value takes effect.
+        If it raises, nothing changes. It is optional: `Session.config` always has the current value.
 
-        `unlisted`: whether it is also called for an option, or a value, that the session does not offer; otherwise
-        those are refused. It raises InvalidParams for what it does not know, or carries it out. If it has
-        offered it meanwhile (`Session.set_options`), that is a choice as any other, else the runtime keeps nothing.
+        `unlisted`: whether it is also called for an option or a value that the session does not offer; otherwise they
+        are refused. For an unknown one it raises InvalidParams. If it offers the option (`Session.set_options`) before
+        it returns, the choice is kept like any other; else the runtime keeps nothing.
         """
 
         def register(function: F) -> F:
@@ -429,12 +445,12 @@ class Agent:
     def authenticate(
         self, id: str, *, name: str, description: str | None = None, required: bool = False
     ) -> Callable[[F], F]:
-        """Register a way to log in: a function of a `Call` that returns if the client may go on and raises if not, best
-        an `AuthRequired` with a message (ACP, Authentication).
+        """Register a login method: a function of a `Call` that returns if the login succeeded and raises otherwise,
+        preferably an `AuthRequired` with a message (ACP, Authentication).
 
-        `required`: until a client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are refused with
-        -32000. Sessions that are open after a `logout` stay usable. That holds for one connection: if credentials are
-        kept longer than that, raise `AuthRequired` in a session handler while there are none, instead.
+        `required`: until the client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are refused
+        with -32000. Sessions that are open after a `logout` stay usable. A login is valid for one connection. If your
+        credentials are valid for longer, raise `AuthRequired` in a session handler while they are missing, instead.
         """
 
         def register(function: F) -> F:
@@ -455,23 +471,23 @@ class Agent:
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Offer a login that the client runs in an interactive terminal, by starting this program once more with `args`
-        and `env` added (ACP, Terminal authentication); exit status 0 means success. Told only to clients that can."""
+        """Offer a login that the client runs in an interactive terminal, by starting this program again with `args` and
+        `env` added (ACP, Terminal authentication). Exit status 0 means success. Only clients that support it get it."""
         method: dict[str, Any] = {"type": "terminal", "id": id, "name": name}
         method |= ({"args": list(args)} if args else {}) | ({"env": dict(env)} if env else {})
         self._definition.auth_methods.append(values.described(method, description))
 
     @values.bare
     def logout(self, function: F) -> F:
-        """Register what a client's `logout` does: a function of a `Call` (ACP, Authentication)."""
+        """Register the handler of a client's `logout`: a function of a `Call` (ACP, Authentication)."""
         self._definition.logout = handlers.deciding(function, "logout handler", "call")
         return function
 
     # -- serving it
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """A connection to one client, ready to `run`. An agent serves any number of them. Raises UsageError for a tool
-        that has a parameter of an unknown type, and for a handler of modes or options where nothing offers any."""
+        """A connection to one client, ready to `run`. An agent serves any number of connections. Raises UsageError for
+        a tool with a parameter of an unknown type, and for a handler of modes or options where none are offered."""
         self.tools.check_types()
         values.check_choices(self._definition)
         side = AgentSide(self._definition)
@@ -490,7 +506,7 @@ class Agent:
         return bool(self._sides)
 
     def interrupt(self, connection: Connection) -> bool:
-        """Cancel all turns of a connection, as the user's interrupt at a terminal asks for. False if none ran."""
+        """Cancel all turns of a connection, as the user's interrupt at a terminal does. False if no turn ran."""
         side = self._sides.get(connection)
         return side is not None and side.interrupt()
 
@@ -503,20 +519,22 @@ class Agent:
         record: Path | None = None,
         wrap: Callable[[Stream], Stream] | None = None,
     ) -> None:
-        """Serve one client over standard input and output until it is gone, then exit the process.
+        """Serve one client over standard input and output until it disconnects, then exit the process.
 
-        `backend`: asyncio if none is named. `loop`: `"uvloop"` replaces asyncio's own event loop. `record`: a file for
-        both directions of the conversation, one JSON object a line. `wrap`: makes another stream of that of the
-        connection, to observe what passes. Raises SystemExit; UsageError if this process serves by them already. In a
-        file that `acp-server serve` loads, it is that which serves.
+        `backend`: asyncio by default. `loop`: `"uvloop"` replaces asyncio's event loop. `record`: a file for both
+        directions of the conversation, one JSON object a line. `wrap`: wraps the connection's stream, to observe what
+        passes.
+
+        Raises SystemExit, or UsageError if this process serves an agent on them already. In a file that `acp-server
+        serve` loads, the command serves the agent instead.
         """
         from acp_server.agent.serve import run
 
         raise SystemExit(run(self, backend=backend, loop=loop, limits=limits, record=record, wrap=wrap))
 
     def find_session(self, connection: Peer, session_id: str) -> Session:
-        """An open session of a connection, for methods of your own that have to do with one:
-        `agent.find_session(call.connection, sessionId)`. Raises ResourceNotFound, which is a good answer."""
+        """An open session of a connection. A method finds its session by `agent.find_session(call.connection,
+        sessionId)`. Raises ResourceNotFound, which is a suitable response."""
         side = self._sides.get(connection)
         if side is None:
             raise not_found(session_id)
@@ -525,7 +543,7 @@ class Agent:
     def _side(self, connection: Peer) -> AgentSide:
         side = self._sides.get(connection)
         if side is None:
-            raise UsageError("this connection is not one of the agent's")
+            raise UsageError("this connection does not belong to the agent")
         return side
 
     def _add_method(self, name: str, route: Route) -> None:

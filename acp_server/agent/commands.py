@@ -1,7 +1,7 @@
-"""Slash commands of an agent (ACP, Slash Commands): what is typed behind a name becomes the arguments of a function.
+"""Slash commands of an agent (ACP, Slash Commands): the words after the name become the arguments of a function.
 
-A command comes as the text of a prompt. Clients put files and notes around it, so it is looked for in each message that
-the user has typed, the last one first.
+A command comes as the text of a prompt. Clients put files and notes around it, so each message that the user has typed
+is searched, the last one first.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Answering = Awaitable[Any] | AsyncGeneratorType[Any]
 
 
 class Command:
-    """One command. `function` takes the turn and, behind it, what the user types.
+    """One command. `function` takes the turn, followed by the words that the user types.
 
-    A single text parameter gets all that is typed. Of several parameters, each gets a word, or a text in quotes; the
-    last one, if it is text, gets the rest. Words are checked against the annotations. Raises UsageError for
-    a function that cannot be called like that.
+    A single text parameter gets the whole rest of the prompt. Of several parameters, each gets a word or a quoted text;
+    the last one, if it is text, gets the rest. Words are validated against the annotations. Raises UsageError for a
+    function that cannot be called like that.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], hint: str | None, description: str | None) -> None:
@@ -58,14 +58,14 @@ class Command:
         self.description: Final = description or doc or name_of(function)
 
     def listed(self) -> AvailableCommand:
-        """The command as the client is told of it."""
+        """The command as sent to clients."""
         from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
 
         takes = UnstructuredCommandInput(hint=self.hint) if self._takes else None
         return AvailableCommand(name=self.name, description=self.description, input=takes)
 
     def run(self, turn: Turn, typed: str) -> Answering:
-        """Answer a turn. `typed`: what stands behind the name. What cannot be understood is said to the user."""
+        """Answer a turn. `typed`: the text after the name. The user is shown a validation error."""
         try:
             arguments = self._parameters.read(self._arguments(typed))
         except (InvalidParams, ValueError) as error:
@@ -94,17 +94,17 @@ class Commands:
         return bool(self._commands)
 
     def add(self, command: Command) -> None:
-        """Add one. Raises UsageError if there is one of that name."""
+        """Add a command. Raises UsageError if there is one with that name."""
         if command.name.lower() in self._commands:
             raise UsageError(f"there are two commands with the name {command.name!r}")
         self._commands[command.name.lower()] = command
 
     def listed(self) -> list[AvailableCommand]:
-        """All of them, as clients are told."""
+        """All commands as sent to clients."""
         return [command.listed() for command in self._commands.values()]
 
     def before(self, handler: PromptHandler | None) -> PromptHandler:
-        """A prompt handler that answers a command, and leaves all other prompts to `handler`."""
+        """A prompt handler that answers commands, and passes all other prompts to `handler`."""
 
         def prompt(turn: Turn) -> Answering:
             for text in reversed(typed(turn)):
@@ -121,8 +121,8 @@ class Commands:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """A message as the name of the command, in small letters, what stands between, and the rest. The name is empty for
-    a message that is not a command."""
+    """A message as the name of the command in lower case, the separator, and the rest. The name is empty if the message
+    is not a command."""
     text = text.strip()
     if not text.startswith("/"):
         return "", "", text
@@ -131,12 +131,12 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 _WORD: Final = re.compile(r"""\s*(?:"([^"]*)"(?=\s|\Z)|'([^']*)'(?=\s|\Z)|(\S+))""")
-"""A word, or what stands in quotes. An apostrophe within a word is a part of it."""
+"""A word or a quoted text. An apostrophe within a word is a part of it."""
 
 
 def _words(typed: str, most: int | None) -> list[str]:
-    """The words of a text, without the quotes around some of them. `most`: what stands behind so many words less one is
-    one text as it was typed."""
+    """The words of a text, without quotes. `most`: the most words; the last of them is the rest of the text as
+    typed."""
     words: list[str] = []
     place = 0
     while (word := _WORD.match(typed, place)) is not None:

@@ -1,16 +1,17 @@
-"""Ends the process for certain, and its children with it: what may take how long, and what happens when time is up.
+"""Ends the process within a deadline, and its children with it.
 
-Every end has a deadline from the moment in which it begins, whatever began it: a signal, the end of the input, an
-output that the client does not read, a handler. An agent whose client has gone must not live on because of a loop that
-is blocked or a thread that never ends. Ending by force closes nothing and saves nothing.
+Every shutdown has a deadline from its beginning, whatever its reason: a signal, the end of input, an output that the
+client does not read, a handler. An agent whose client is gone must not live on because the event loop is blocked or a
+thread never ends. A forced exit runs no cleanup and saves nothing.
 
-Children are found by reading the tree of processes at the end. A process group of our own would not hold those that
-lead one, as all that this library starts do. It would also take the program out of the group of its client or terminal.
-A subreaper exists on Linux only, and is handed daemons too. The tree costs nothing until the end, changes nothing about
-the process, and holds whatever started them: anyio, asyncio, trio, `subprocess`, `multiprocessing`, a thread. What has
-detached itself goes on: a daemon is known by its parent, which has ended on purpose. A child in a session of its own is
-not a daemon yet, and ends. So does what a shell runs that is killed because the end cancels what waits for it: the tree
-is also read before that.
+Children are found by reading the process tree at the end. A process group would not contain children that lead their
+own group, as all that this library starts do, and would take the program out of the group of its client or terminal. A
+subreaper exists on Linux only, and also adopts daemons. The tree costs nothing until the end, changes nothing about the
+process, and contains every child, whether anyio, asyncio, trio, `subprocess`, `multiprocessing` or a thread started it.
+
+A detached process lives on: a daemon's parent has ended on purpose, so it is no longer in the tree. A child in its own
+session is not a daemon yet, and ends. The tree is also read before tasks are cancelled, so that the children of a shell
+are found although the cancel kills the shell first.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 _EXIT_HOOKS: Final = 2.0
-"""Seconds for what is `before_exit`."""
+"""Seconds for the `before_exit` functions."""
 
 _THREADS_END: Final = 2.0
-"""Seconds that threads have to end once the program is through."""
+"""Seconds that threads have to end after the program has."""
 
 _AT_EXIT: Final = 5.0
-"""Seconds for what the program has registered for its end, after its threads."""
+"""Seconds for the program's exit handlers (`atexit`), after its threads."""
 
 
 def exit_now(code: int, why: str) -> NoReturn:
-    """End the process now, with one line in the log, running no cleanup but what is `before_exit`."""
+    """End the process now, with one entry in the log. Runs only the `before_exit` functions, and no other cleanup."""
 
     def speak() -> None:
         logger.error("ending the process: %s", why)
@@ -56,7 +57,7 @@ def exit_now(code: int, why: str) -> NoReturn:
                 file.flush()
 
     try:
-        # The log may be stuck as well.
+        # The log may be blocked as well.
         _within(LAST_WORDS, speak)
         _within(_EXIT_HOOKS, run_exit_hooks)
     finally:
@@ -64,25 +65,25 @@ def exit_now(code: int, why: str) -> NoReturn:
 
 
 def _within(seconds: float, function: Callable[[], None]) -> None:
-    """Call `function`, and wait for its end for `seconds` at most."""
+    """Call `function` in a thread, and wait for it for at most `seconds`."""
     thread = threading.Thread(target=function, daemon=True)
     try:
         thread.start()
     except RuntimeError:
-        # The interpreter starts no more threads at its end.
+        # The interpreter starts no more threads during its shutdown.
         function()
     else:
         thread.join(seconds)
 
 
 class Deadline:
-    """A time after which the process is ended from outside the event loop."""
+    """A time after which the process is ended from outside of the event loop."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
 
     def arm(self, seconds: float, code: int, why: str) -> None:
-        """Leave in `seconds` with the exit code `code`, unless disarmed. No effect if it is armed already."""
+        """Exit in `seconds` with the exit code `code`, unless disarmed. No effect if it is armed already."""
         if self._timer is not None:
             return
         self._timer = threading.Timer(seconds, exit_now, (code, why))
@@ -90,17 +91,17 @@ class Deadline:
         self._timer.start()
 
     def disarm(self) -> None:
-        """There is no deadline any more. Idempotent."""
+        """Remove the deadline. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def outlast(code: int) -> None:
-    """The program is through, apart from what it does at its end. Have its children end. Exit with `code` if what the
-    program still does, or one of its threads, keeps the process alive."""
+    """The program has ended, apart from its exit handlers: end its children. Exits with `code` if an exit handler or a
+    thread keeps the process alive."""
     through = threading.Event()
-    # Python tells its own thread pools in this way, and waits for them in it, before it lets go of the main thread.
+    # Python's own thread pools use this hook: it is called before the main thread waits for other threads.
     register = getattr(threading, "_register_atexit", None)
     if register is None:
         return
@@ -122,7 +123,7 @@ def _outlast(through: threading.Event, code: int) -> None:
     if names := ", ".join(thread.name for thread in _others()):
         exit_now(code, f"threads that do not end: {names}")
     time.sleep(_AT_EXIT)
-    exit_now(code, "what is done at its end takes too long")
+    exit_now(code, "its exit handlers take too long")
 
 
 def _others() -> list[threading.Thread]:
@@ -131,39 +132,39 @@ def _others() -> list[threading.Thread]:
 
 
 AGAIN: Final = 2.0
-"""Seconds within which a second interrupt means the program, and no longer a turn. Behind a signal that has asked for
-the end, what comes later than that is not an echo of it, and means that the end takes too long."""
+"""Seconds within which a second interrupt ends the program instead of a turn. A signal that comes later than this after
+a first one is not its echo, and means that the shutdown takes too long."""
 
 _LOOP_ENDS: Final = 2.0
-"""Seconds that the event loop has to end after the last answer is out."""
+"""Seconds that the event loop has to end after the last response was written."""
 
 
 class Ending:
-    """The deadlines of one process that serves within `limits`. `on_begin` is called when its end begins, before what
-    runs in it is cancelled.
+    """The deadlines of a process that serves within `limits`. `on_begin` is called when its shutdown begins, before
+    tasks are cancelled.
 
-    `alarm` is called in a thread or in a signal handler, all else by the program. So the lock may be taken twice.
+    `alarm` is called in a thread or in a signal handler, everything else by the program. So the lock is reentrant.
     """
 
     def __init__(self, limits: Limits, on_begin: Callable[[], object] | None = None) -> None:
         self._on_begin = on_begin
         self._to_hear = limits.end_grace + _LOOP_ENDS
-        # What the connection allows itself, twice over: beyond that it is stuck.
+        # Twice the time that the connection allows itself: after that it is stuck.
         self._longest = 2 * limits.closing + 2 * _LOOP_ENDS
         self._hearing = Deadline()
         self._closing = Deadline()
         self._lock = threading.RLock()
         self._unheard = 0
-        """How many signals the loop has not acted on yet."""
+        """Number of signals that the loop has not handled yet."""
         self._interrupted = -math.inf
-        """When the last SIGINT came."""
+        """The time of the last SIGINT."""
         self._signalled: tuple[int, float] | None = None
-        """The code that the first signal which ends the program asks for, and when that came."""
+        """The exit code of the first signal that ends the program, and its time."""
         self._code: int | None = None
         self._ended = 0.0
 
     def alarm(self, number: int) -> None:
-        """A signal has come: if the loop is blocked, or through, this is all that will happen."""
+        """A signal has arrived. If the loop is blocked or has ended, nothing else will handle it."""
         with self._lock:
             if self._code is None:
                 self._alarm(number, time.monotonic())
@@ -171,7 +172,7 @@ class Ending:
                 exit_now(self._code, "signalled again at its end")
 
     def _alarm(self, number: int, now: float) -> None:
-        # The first interrupt ends a turn, and a second one soon behind it the program, even if the loop is blocked.
+        # The first interrupt ends a turn. A second one soon after it ends the program, even if the loop is blocked.
         ends_turn = number == signal.SIGINT and not self._unheard and now - self._interrupted > AGAIN
         if self.is_wanted or not ends_turn:
             code, since = self._first(128 + number, now)
@@ -184,18 +185,18 @@ class Ending:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a signal has asked for the end, and not only for that of a turn."""
+        """Whether a signal has requested the end of the program, and not only of a turn."""
         return self._signalled is not None
 
     def heard(self) -> None:
-        """The loop acts on a signal."""
+        """The loop handles a signal."""
         with self._lock:
             self._unheard -= 1
             if not self._unheard:
                 self._hearing.disarm()
 
     def signalled(self, code: int) -> None:
-        """The connection closes because of a signal that the loop acts on."""
+        """The connection closes because of a signal that the loop handled."""
         with self._lock:
             code, _ = self._first(code, time.monotonic())
         self.begin(code)
@@ -206,54 +207,55 @@ class Ending:
         return self._signalled
 
     def begin(self, code: int) -> None:
-        """The connection closes. Has an effect only once."""
+        """The connection closes. Only the first call has an effect."""
         if self._on_begin is not None:
             on_begin, self._on_begin = self._on_begin, None
             on_begin()
         self._closing.arm(self._longest, code, "closing takes too long")
 
     def outside(self, deadline: Deadline) -> None:
-        """The client is gone, and the loop, which is held, does not know of it. In any thread."""
+        """The client is gone, and the blocked loop has not noticed it. Called in any thread."""
         deadline.arm(self._longest, 0, "the client is gone, and the event loop is blocked")
 
     def served(self, code: int) -> None:
-        """The last answer is out."""
+        """The last response was written."""
         self._closing.disarm()
         self._closing.arm(_LOOP_ENDS, code, "the event loop does not end")
 
     def through(self, code: int) -> None:
-        """The loop has ended, too. What the program still does has no deadline; it is its own."""
+        """The loop has ended too. The rest of the program has no deadline."""
         with self._lock:
             self._code = code
             self._ended = time.monotonic()
         self.stop()
 
     def stop(self) -> None:
-        """There is no deadline any more."""
+        """Remove all deadlines."""
         with self._lock:
             self._hearing.disarm()
             self._closing.disarm()
 
 
 _TERMINATED: Final = 0.5
-"""Seconds that the children have to end by themselves once they are asked to."""
+"""Seconds that children have to end after SIGTERM."""
 _GLANCE: Final = 0.01
 _ROUNDS: Final = 5
 """How often to look again for children that were started meanwhile, as a pool of processes does."""
 
 
 class Children:
-    """What this process has started, and that, and so on."""
+    """The descendants of this process."""
 
     def __init__(self) -> None:
         self._seen: list[Process] = []
 
     def end_with_us(self) -> None:
-        """Have none of them outlive this process, unless it is ended by a signal that cannot be caught."""
+        """Let no descendant outlive this process, unless a signal ends it that cannot be caught."""
         before_exit(self._end)
 
     def look(self) -> None:
-        """What is there now ends with us also if it has lost its parent by then. Never raises."""
+        """Remember the present descendants, so that they end with this process also if they lose their parent. Never
+        raises."""
         try:
             self._seen = _children() if _has_children() else []
         except Exception:
@@ -271,7 +273,8 @@ class Children:
         while time.monotonic() < end and any(map(_lives, found)):
             time.sleep(_GLANCE)
         for _ in range(_ROUNDS):
-            # The first time also those that have ended: the groups that they led may have other members.
+            # In the first round, processes that have ended are signalled too, since their groups may have other
+            # members.
             for process in found:
                 _send(process, kill=True)
             found = [process for process in _children() if _lives(process)]
@@ -280,7 +283,7 @@ class Children:
 
 
 def _has_children() -> bool:
-    """Whether to look at all. Few agents have children, and the table of all processes costs milliseconds."""
+    """Whether to look at all. Few agents have children, and reading the process table costs milliseconds."""
     if not hasattr(os, "waitid"):
         return True
     try:
@@ -291,10 +294,10 @@ def _has_children() -> bool:
 
 
 def _children() -> list[Process]:
-    """Our children, theirs, and so on."""
+    """All descendants of this process."""
     import psutil
 
-    # It ends by itself when we have, and removes then what we have left behind of shared memory.
+    # The tracker ends by itself after this process, and then removes shared memory that was left behind.
     tracker = sys.modules.get("multiprocessing.resource_tracker")
     spared = getattr(getattr(tracker, "_resource_tracker", None), "_pid", None)
     return [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
@@ -310,7 +313,7 @@ def _lives(process: Process) -> bool:
 
 
 def _send(process: Process, *, kill: bool) -> None:
-    """Signal a process, and the group that it leads, if it leads one: members may have lost their parent."""
+    """Signal a process, or its group if it leads one, since members may have lost their parent."""
     import psutil
 
     try:

@@ -1,7 +1,7 @@
-"""Bytes through a pair of file descriptors, whatever they are: pipes, sockets, a terminal, files.
+"""A stream over a pair of file descriptors: pipes, sockets, a terminal, files.
 
-Without threads: it waits until a descriptor is ready. Where that cannot be waited for (Windows),
-`acp_server.agent.threaded_stream` stands in. Whose descriptors they are is decided in `acp_server.agent.process`.
+It needs no threads: it waits until a descriptor is ready. Where the event loop cannot wait for one (Windows),
+`acp_server.agent.threaded_stream` is used. Which descriptors to use is decided in `acp_server.agent.process`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from sniffio import current_async_library_cvar
 
 _READ_SIZE: Final = 64 * 1024
 _LARGEST_READ: Final = 1024 * 1024
-"""A read of this size costs 15 us more than one of 64 KiB, for its memory; it pays only while it is being filled."""
+"""A read of this size costs 15 us more than one of 64 KiB, since it allocates more. It pays only while reads fill
+it."""
 
 _GONE: Final = {errno.EPIPE, errno.ECONNRESET} | ({errno.EINVAL} if sys.platform == "win32" else set[int]())
 
 _TERMINAL_WRITE: Final = 256
-"""Bytes that a terminal takes without blocking once it says that it is ready."""
+"""Bytes that a terminal takes without blocking once it is ready."""
 
 _NESTED: Final = 0.02
-"""Seconds after which to look whether the loop runs within a callback that reads. All that is read meanwhile shares one
-look. A loop with a timer takes 2 us of CPU more for each round in which it waits."""
+"""Seconds after which to check whether the loop runs nested within the reading callback. All reads meanwhile share one
+check. A loop with a timer takes 2 us more of CPU for each round in which it waits."""
 
 
 class FdStream:
-    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which may be one and stay the caller's.
+    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which may be the same, and which the
+    caller owns.
 
-    Reading changes nothing about the descriptor. A pipe or socket is written to with O_NONBLOCK, which belongs to the
-    open file and so to every process that shares it. `aclose` restores what it was. A terminal, which the shell shares,
-    never gets it.
+    Reading changes nothing about the descriptor. A pipe or socket for writing gets O_NONBLOCK, which belongs to the
+    open file and so to every process that shares it; `aclose` restores it. A terminal, which the shell shares, never
+    gets it.
     """
 
     def __init__(self, source: int, sink: int) -> None:
@@ -50,7 +52,7 @@ class FdStream:
         self._hangup = Hangup(sink)
         self._silent: anyio.Event | None = None
         self.problem: OSError | None = None
-        """Why nothing more could be written, if it is not that the client has gone."""
+        """Why writing failed, unless because the client is gone."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -65,10 +67,10 @@ class FdStream:
         await self._input.feed(take)
 
     async def unread(self) -> None:
-        """Wait until the client can read no more of what is sent, although the input is open.
+        """Wait until the client can no longer read what is sent, although the input is open.
 
-        What has arrived, the end of the input included, is for `receive` first. Where the system does not tell (files,
-        terminals, sockets without epoll), it is up to `send` to find out.
+        Data that has arrived, and the end of input, are received first. Where the system cannot tell (files, terminals,
+        sockets without epoll), this does not return, and `send` fails instead.
         """
         await self._hangup.wait()
         if self._input.is_ready:
@@ -91,12 +93,12 @@ class FdStream:
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether a write failed because the reading end is closed, which is how a client ends things."""
+    """Whether a write failed because the reading end is closed, which is a client's usual way to end."""
     return error.errno in _GONE
 
 
 def _can_wait(fd: int) -> bool:
-    """Whether the event loop can tell when it is ready. Files and `/dev/null` always are, and cannot be waited for."""
+    """Whether the event loop can wait for it. Files and `/dev/null` are always ready, and cannot be waited for."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
@@ -119,7 +121,7 @@ class _Input:
         if self._closed:
             raise anyio.ClosedResourceError
         if not self._can_wait:
-            # Else a file would keep the loop to itself.
+            # Without it, a file would keep other tasks from running.
             await anyio.lowlevel.checkpoint()
             return self._read()
         if (watch := self._watched()) is not None:
@@ -129,7 +131,7 @@ class _Input:
             try:
                 return self._read()
             except BlockingIOError:
-                pass  # another process that shares it was quicker
+                pass  # another process that shares it has read the data
 
     async def feed(self, take: Callable[[bytes], bool]) -> None:
         if self._can_wait and not self._closed and (watch := self._watched()) is not None:
@@ -147,7 +149,7 @@ class _Input:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is something to read now, be it the end."""
+        """Whether there is data to read now, or the end of input."""
         return not self._can_wait or self._closed or _is_ready(self._fd)
 
     def close(self) -> None:
@@ -162,9 +164,9 @@ class _Input:
 
 
 class _Watch:
-    """Reads in a callback of an asyncio loop that stays registered from one message to the next.
+    """Reads in a callback of an asyncio loop that stays registered between messages.
 
-    A request at a time costs 43 us of CPU this way and 62 with `anyio.wait_readable`, which registers anew for each
+    One request at a time costs 43 us of CPU this way and 62 with `anyio.wait_readable`, which registers for each read
     (CPython 3.11, an echo through `acp_server.peer.connection`). Trio has no such callback, and needs none.
     """
 
@@ -176,10 +178,10 @@ class _Watch:
         self._take: Callable[[bytes], bool] = self._keep
         self._kept: bytes | None = None
         self._waiting: Any = None
-        """The future of the caller that waits, if one does."""
+        """The future of the waiting caller; None while no caller waits."""
         self._taking = False
         self._look: Any = None
-        """The timer of the next look, if there will be one."""
+        """The timer of the next check for a nested loop, if one is scheduled."""
 
     async def receive(self) -> bytes:
         await self.feed(self._keep)
@@ -188,19 +190,21 @@ class _Watch:
         return data
 
     async def feed(self, take: Callable[[bytes], bool]) -> None:
-        # They came in the moment in which the caller of `receive` was cancelled.
+        # Bytes that arrived when the caller of `receive` was being cancelled.
         if (kept := self._kept) is not None:
             self._kept = None
             if not take(kept):
                 return
         if not self._armed:
             self._armed = True
-            # What is done about the bytes may ask which event loop runs, and in a callback that has to be said.
+            # The bytes are handled in the callback, where code that looks up the running event loop needs this
+            # variable.
             context = copy_context()
             context.run(current_async_library_cvar.set, "asyncio")
             context.run(self._loop.add_reader, self._fd, self._ready)
-            # What came while the program did not ask is read at once: to hear of it from the loop takes three
-            # rounds. After that it is the loop's turn, so that a peer that always sends does not keep it.
+            # Bytes that arrived while the program did not read are read at once: the loop would take three rounds to
+            # report them. Later reads are up to the loop, so that a peer that sends without pause cannot block other
+            # tasks.
             if _is_ready(self._fd):
                 with suppress(BlockingIOError):
                     if not take(self._read()):
@@ -227,14 +231,14 @@ class _Watch:
     def _ready(self) -> None:
         waiting = self._waiting
         if waiting is None or waiting.done():
-            # The program asks for nothing, so nothing is read: the peer is to feel that.
+            # The program does not read, so nothing is read: backpressure for the peer.
             self.close()
             return
         if self._look is None:
             self._look = self._loop.call_later(_NESTED, self._look_for_nesting)
         self._taking = True
         try:
-            # What is done about the bytes may cancel the task that waits.
+            # Handling the bytes may cancel the waiting task.
             if not self._take(self._read()) and not waiting.done():
                 waiting.set_result(None)
         except BlockingIOError:
@@ -247,8 +251,8 @@ class _Watch:
             self._taking = False
 
     def _look_for_nesting(self) -> None:
-        """A handler may run the loop in its first step (`nest_asyncio`), which is within `_ready`. The loop cannot call
-        that a second time meanwhile: its context is entered. So the caller is to feed anew."""
+        """Make the caller feed anew if the loop runs nested within `_ready`. A handler may run the loop in its first
+        step (`nest_asyncio`). The loop cannot call `_ready` again meanwhile, since its context is entered."""
         self._look = None
         if self._taking:
             self.close()
@@ -262,7 +266,7 @@ class _Output:
         self._can_wait = _can_wait(fd)
         self._closed = False
         self._at_once: int | None = None
-        """How much may be written in one go, or None for any amount."""
+        """The most bytes of one write; None for any number."""
         self._restore = False
         if os.isatty(fd):
             self._at_once = _TERMINAL_WRITE
@@ -296,7 +300,7 @@ class _Output:
                 pass
 
     def send_now(self, data: bytes) -> int:
-        # A terminal could block. What is not a pipe or socket must have a chance to fail where that is awaited.
+        # A terminal could block. A file's errors must be raised where they are awaited.
         if self._closed or not self._can_wait or self._at_once is not None:
             return 0
         try:
@@ -312,17 +316,18 @@ class _Output:
 
 
 class Hangup:
-    """Of the pipe or socket `fd`, which stays the caller's. Terminals and files have none; see `wait`."""
+    """Notices the hang-up of the pipe or socket `fd`, which the caller owns. Terminals and files have none; see
+    `wait`."""
 
     def __init__(self, fd: int) -> None:
         mode = os.fstat(fd).st_mode
         self._epoll: Final = _epoll(fd) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
-        # Without epoll, a pipe at least: its writing end becomes readable when its last reader goes. A socket also does
-        # when something arrives, and that would be noticed over and over again.
+        # Without epoll, at least for a pipe: its writing end becomes readable when its last reader is closed. A socket
+        # also becomes readable when data arrives, which would be reported again and again.
         self._fd: Final = fd if self._epoll is None and stat.S_ISFIFO(mode) and not hasattr(select, "epoll") else -1
 
     async def wait(self) -> None:
-        """Return when the other end is closed. Where that cannot be noticed, never."""
+        """Return when the other end is closed. Where that cannot be noticed, never returns."""
         if self._epoll is not None:
             await anyio.wait_readable(self._epoll.fileno())
         elif self._fd >= 0:
@@ -331,7 +336,7 @@ class Hangup:
             await anyio.sleep_forever()
 
     def close(self) -> None:
-        """Let go of what it takes. Idempotent; not while something waits."""
+        """Close the epoll. Idempotent. Must not be called while a task waits."""
         if self._epoll is not None:
             self._epoll.close()
 
@@ -339,9 +344,8 @@ class Hangup:
 def _epoll(fd: int) -> select.epoll | None:
     if not hasattr(select, "epoll"):
         return None
-    # The loops of asyncio and trio wait for bytes or for room, and here is neither to be waited for: an epoll of its
-    # own, which they can wait for, tells of errors and hang-ups alone. A socket whose other end only writes no more
-    # hangs up neither.
+    # The loops of asyncio and trio wait for bytes or for room, and neither is wanted here. Its own epoll, which they
+    # can wait on, reports only errors and hang-ups. A socket whose other end has only stopped writing does not hang up.
     epoll = select.epoll()
     epoll.register(fd, 0)
     return epoll

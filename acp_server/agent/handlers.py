@@ -1,9 +1,9 @@
-"""Turns the functions that agent authors write into what the protocol's side calls.
+"""Adapts the functions that agent authors write to the interfaces that the protocol's side calls.
 
-Those are prompt and session handlers, methods and notifications. It also has what an agent is given beyond what its
-author registers: the method that cancels one tool call, and with `mcp=True` the MCP servers that the client names.
+It adapts prompt and session handlers, methods and notifications. It also adds what an author does not register: the
+method that cancels one tool call, and with `mcp=True` the connection to the MCP servers that the client names.
 
-It inspects a function once, at registration, so that mistakes show when the program starts.
+A function is inspected once, at registration, so that mistakes are reported when the program starts.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ logger: logging.Logger = logging.getLogger("acp_server.agent")
 def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
     """A prompt handler from an async generator or an async function of one turn. Raises UsageError for anything else.
 
-    What a generator yields is shown as it comes: text, content blocks or session updates. What a function returns is
-    shown too, if it is not None.
+    Values that a generator yields are sent at once: text, content blocks or session updates. The return value of a
+    function is sent too, unless it is None.
     """
     if callable(function):
         check_takes(function, "prompt handler", "turn")
@@ -58,15 +58,15 @@ def replay_handler(function: Callable[..., Any]) -> ReplayHandler:
 
 
 def session_handler(function: Callable[..., Any]) -> SessionHandler:
-    """A session handler from a function of one session, async or not. An async generator, or a function that returns
-    an async context manager, gives a handler that holds it open. Raises UsageError for anything else."""
+    """A session handler from a function of one session, async or not. An async generator, or a function that returns an
+    async context manager, gives a handler that keeps it entered. Raises UsageError for anything else."""
     check_takes(function, "session handler", "session")
     if inspect.isgeneratorfunction(function):
         raise UsageError(f"a session handler that yields must be `async def`: {name_of(function)}")
 
     async def prepare(session: Session) -> None:
         made = function(session) if _is_async(function) else await _in_thread(function, session)
-        # Some things can be awaited as well as entered; then it is the latter that says when they end.
+        # Some objects can be awaited and entered; then they are entered, since only that determines when they close.
         if not _can_be_held(made) and inspect.isawaitable(made):
             made = await made
         if _can_be_held(made):
@@ -93,8 +93,8 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
 
 
 def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[Any]]:
-    """An async function from a function that may be a plain one. It is called with `takes`, by their places. Raises
-    UsageError if it cannot be. `what`: what its author calls it."""
+    """An async function from a function that may be synchronous. It is called with the positional arguments `takes`.
+    Raises UsageError if it cannot be. `what`: the author's name for it."""
     check_takes(function, what, *takes)
     _check_returns(function)
     if inspect.iscoroutinefunction(function):
@@ -109,8 +109,9 @@ def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
 
 
 def deciding(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
-    """The same from a function that refuses by raising. What it returns would have no effect: False raises UsageError,
-    for its author means a refusal, and a login that returned it would let all in. Anything else is logged once."""
+    """An async function from a function that refuses by raising; its return value has no effect. False raises
+    UsageError, since its author means a refusal, and a login that returned it would let every client in. Any other
+    value is logged once."""
     handler = as_async(function, what, *takes)
     useless = _Useless(f"the {what} {name_of(function)}", "what it returns is not used")
 
@@ -122,7 +123,7 @@ def deciding(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
 
 
 class _Useless:
-    """Says that a handler has returned what has no effect. `who`: the handler. `instead`: what to do."""
+    """Reports that a handler returned a value that has no effect. `who`: the handler. `instead`: what to do."""
 
     def __init__(self, who: str, instead: str) -> None:
         self._who = who
@@ -142,14 +143,14 @@ _NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> None:
-    """Raise UsageError for what is not a function, and for one, by the name of `what` it is, that cannot be called
-    with these, by their places."""
+    """Raise UsageError unless it is a function that can be called with these positional arguments. `what`: the author's
+    name for it."""
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
     try:
         signature = signature_of(function)
     except ValueError:
-        return  # of some that are not written in Python nothing is known
+        return  # a function that is not written in Python may have no signature
     try:
         signature.bind(*arguments)
         check_first(function, next(iter(signature.parameters.values())), arguments[0])
@@ -167,14 +168,14 @@ _OURS: Final = {
     "connection": "Connection",
     "initialization": "Initialization",
 }
-"""The classes of what handlers are called with, by what an author calls it."""
+"""The classes of handlers' first arguments, by the author's name for them."""
 _RUNTIME: Final = {*_OURS.values(), "ToolContext"}
 _OF_JSON: Final = re.compile(r"(str|int|float|bool|bytes|list|dict|tuple|set)\b")
 
 
 def check_first(function: Callable[..., Any], first: inspect.Parameter, what: str) -> None:
-    """Raise UsageError where the `first` parameter, which is `what`, is declared to be a value that a client sends, or
-    another object of the runtime."""
+    """Raise UsageError if the `first` parameter, which is `what`, is annotated as JSON data or as another object of the
+    runtime."""
     annotation = first.annotation
     declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     named = declared.rpartition(".")[2]
@@ -183,43 +184,44 @@ def check_first(function: Callable[..., Any], first: inspect.Parameter, what: st
 
 
 def _check_returns(function: Callable[..., Any]) -> None:
-    """Raise UsageError for a function that yields. Its body would never run: a login without its check lets all in."""
-    called = getattr(function, "__call__", None)  # noqa: B004 - of an object, where the body may be
+    """Raise UsageError for a function that yields. Its body would never run: a login without its check lets every
+    client in."""
+    called = getattr(function, "__call__", None)  # noqa: B004 - the body of a callable object
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in (function, called)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
 
 
 def _begun(function: Callable[..., Any], *args: Any, **arguments: Any) -> Awaitable[Any] | None:
-    """Call a function; what is left to await of it, if it is async. Raises UsageError as `_checked`."""
+    """Call a function, and return its awaitable if it is async. Raises UsageError like `_checked`."""
     made = _checked(function, function(*args, **arguments))
     return made if inspect.isawaitable(made) else None
 
 
 def _checked(function: Callable[..., Any], made: Any) -> Any:
-    """What a function has made. Raises UsageError for a generator, as a wrapped one may give, for no part of that has
-    run."""
+    """The function's result. Raises UsageError for a generator, which a wrapped function may return, since its body has
+    not run."""
     if isinstance(made, (GeneratorType, AsyncGeneratorType)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
     return made
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call of it only makes what is to be awaited or entered."""
+    """Whether calling it only makes an object to await or enter."""
     body = inspect.unwrap(function)
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, body))
 
 
 _THREADS: Final = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server handler threads")
-"""Our own, for a function that hangs must not take a thread from the rest of the program."""
+"""Its own limiter, since a function that hangs must not take a thread from the rest of the program."""
 
 
 def method_handler(function: Callable[..., Any], name: str) -> Handler:
     """The method `name` from a function of a `Call` and typed, named parameters.
 
-    The parameters are checked against their annotations, `_meta` never among them (see `Call.meta`). The result may be
-    anything that JSON can express, pydantic models and dataclasses included. A plain `def` runs in a worker thread,
-    which keeps its place until the function ends, also when the request is answered without it.
+    The parameters are validated against their annotations, without `_meta` (see `Call.meta`). The result may be
+    anything that JSON can express, including pydantic models and dataclasses. A plain `def` runs in a worker thread,
+    which stays occupied until the function ends, also after the request was answered without it.
     """
     _check_returns(function)
     read = _reader(function, "call")
@@ -239,7 +241,7 @@ def method_handler(function: Callable[..., Any], name: str) -> Handler:
 
 
 def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
-    """A notification's handler from a function of a connection and typed, named parameters. What does not fit is
+    """A notification handler from a function of a connection and typed, named parameters. Invalid parameters are
     logged."""
     _check_returns(function)
     read = _reader(function, "connection")
@@ -248,8 +250,8 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
         try:
             arguments = read(cast("dict[str, Any]", params) if isinstance(params, dict) else {})
         except InvalidParams as error:
-            # The peer's mistake and not the handler's; a notification has no answer.
-            logger.warning("parameters that do not fit %s: %s", name_of(function), error.data)
+            # The peer's mistake and not the handler's; a notification has no response.
+            logger.warning("invalid parameters for %s: %s", name_of(function), error.data)
             return None
         return _begun(function, connection, **arguments)
 
@@ -257,8 +259,8 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
-    """Call a plain function that answers a request: whatever it waits for, cancels and other sessions go on."""
-    # In a tuple, for a thread may not hand over a coroutine as its result.
+    """Call a plain function that answers a request: while it blocks, cancels and other sessions are handled."""
+    # In a tuple, since anyio does not let a thread return a coroutine.
     (made,) = await anyio.to_thread.run_sync(lambda: (function(*args, **arguments),), limiter=_limiter())
     return made
 
@@ -273,8 +275,9 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Checks received parameters against the annotations of all of a function's parameters but the first, and returns
-    what to call it with. Raises UsageError if the function cannot be called like that. `what`: the first argument."""
+    """A function that validates received parameters against the annotations of a function's parameters after the first,
+    and returns its arguments. Raises UsageError if the function cannot be called like that. `what`: the first
+    argument."""
     try:
         signature = signature_of(function)
     except (TypeError, ValueError) as error:
@@ -289,17 +292,17 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
 
 
 CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
-"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. What `tool_call/cancel` is in the next
-version of the protocol: the answer says that the call is being cancelled, -32602 that no such call is running; a final
-status follows."""
+"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. It is `tool_call/cancel` of the next
+version of the protocol. The response means that the call is being cancelled; -32602 means that no such call is running.
+A final status of the tool call follows."""
 
 
 def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], Session]) -> None:
-    """Have the agent answer `CANCEL_TOOL_CALL`, unless its author does, and tell clients of it. `find` finds an open
-    session of a connection."""
+    """Make the agent answer `CANCEL_TOOL_CALL`, unless its author does, and announce it. `find` finds an open session
+    of a connection."""
 
     def cancel(call: Call) -> None:
-        # In the reader, so that it is never queued behind what it is to cancel.
+        # In the reader, so that it is never queued after the call that it cancels.
         session_id, id = call.params.get("sessionId"), call.params.get("toolCallId")
         if not isinstance(session_id, str) or not isinstance(id, str):
             raise InvalidParams("sessionId and toolCallId must be strings")
@@ -316,15 +319,15 @@ async def _nothing(_call: Call) -> dict[str, Any]:
 
 
 def mcp_host(session: Session) -> McpHost:
-    """What connects to the MCP servers of a session."""
+    """The object that connects to the MCP servers of a session."""
     from acp_server.mcp.servers import Servers
 
     return Servers(session)
 
 
 def connecting(trusted: Collection[str]) -> SessionHandler:
-    """A session handler that begins to connect to them. `trusted`: see `McpHost.connect`. Raises UsageError without the
-    extra."""
+    """A session handler that begins to connect to the session's MCP servers. `trusted`: see `McpHost.connect`. Raises
+    UsageError without the extra."""
     from acp_server.mcp.servers import need_extra
 
     need_extra()
@@ -337,7 +340,7 @@ def connecting(trusted: Collection[str]) -> SessionHandler:
 
 
 def behind_servers(handler: PromptHandler) -> PromptHandler:
-    """A prompt handler that begins when they are there, or their time is over."""
+    """A prompt handler that begins when the MCP servers are connected, or their time-out is over."""
 
     async def prompt(turn: Turn) -> Any:
         if turn.session.mcp_servers:

@@ -1,8 +1,8 @@
-"""The log of a program that serves an agent: nothing that logs waits for it, and no peer can forge an entry.
+"""The log of a program that serves an agent: logging never blocks, and no peer can forge an entry.
 
-A log is written in the event loop, and some clients open a pipe for it and never read. So a thread does the writing;
-what finds no room is lost and counted. What is logged at all is decided by the author,
-or on the command line (`acp_server.apps.cli`).
+Logging happens in the event loop, and some clients open a pipe for it and never read. So a thread writes; entries that
+exceed the buffer are lost and counted. Which entries are logged is decided by the author, or on the command line
+(`acp_server.apps.cli`).
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from weakref import WeakSet
 from acp_server.safe_text import indented
 
 MOST_WAITING: Final = 1 << 20
-"""Bytes that may wait to be written. An entry that does not fit any more is lost."""
+"""Bytes of buffered entries. An entry that does not fit is lost."""
 
 LONGEST_ENTRY: Final = 16_000
-"""Characters of an entry; of a longer one the beginning and the end are written."""
+"""Characters of an entry; the middle of a longer one is omitted."""
 
 LAST_WORDS: Final = 1.0
 """Seconds that the end of the program waits for a log that is not read."""
 
 _AT_ONCE: Final = 512
-"""Bytes that a pipe takes without blocking once it says that it is ready (POSIX, PIPE_BUF)."""
+"""Bytes that a pipe takes without blocking once it is ready (POSIX, PIPE_BUF)."""
 
 
 def entry(text: str) -> str:
-    """One entry of the log as it is written: not too long, escaped, and each of its lines but the first indented, so
-    that only what was logged can look like an entry."""
+    """One entry of the log as it is written: bounded, escaped, and indented after its first line, so that no text
+    within it can look like an entry."""
     text = text.removesuffix("\n")
     if (missing := len(text) - LONGEST_ENTRY) > 0:
         half = LONGEST_ENTRY // 2
-        text = f"{text[:half]}\n... {missing:,} characters are left out ...\n{text[-half:]}"
+        text = f"{text[:half]}\n... {missing:,} characters omitted ...\n{text[-half:]}"
     return indented(text) + "\n"
 
 
 class LogStream:
-    """Writes to a file descriptor, which stays the caller's, without making the caller wait: a stream for
+    """Writes to a file descriptor, which the caller owns, without blocking the caller: a stream for
     `logging.StreamHandler`.
 
-    Entries that could not be written are lost, and their number is written as soon as something can be again. In a
-    process that was forked off there is no thread: what finds no room at once is lost there.
+    Entries that could not be written are lost, and their number is written as soon as writing works again. A forked
+    process has no such thread: there, an entry that cannot be written at once is lost.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._torn = False
-        """Whether the last entry was written in part only."""
+        """Whether the last entry was written only in part."""
         self._begin(direct=False)
         _streams.add(self)
 
@@ -69,10 +69,10 @@ class LogStream:
         self._direct = direct
         self._accepted = self._written = 0
         self._lost = 0
-        """Entries that were lost since an entry was accepted last."""
+        """Entries that were lost since the last accepted entry."""
 
     def write(self, text: str) -> int:
-        """Write one entry, sooner or later or never. It never waits and never fails."""
+        """Accept one entry for the thread to write, or drop it. Never blocks and never fails."""
         data = entry(text).encode("utf-8", "backslashreplace")
         with self._lock:
             if not self._direct and self._thread is None:
@@ -88,10 +88,10 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: `logging.StreamHandler` calls it after each entry. See `drain`."""
+        """Does nothing, since `logging.StreamHandler` calls it after each entry. See `drain`."""
 
     def drain(self, seconds: float) -> bool:
-        """Wait until everything is written, for `seconds` at most; whether it is."""
+        """Wait at most `seconds` until everything is written. Returns whether it is."""
         if self._thread is None:
             return True
         reached = threading.Event()
@@ -99,7 +99,7 @@ class LogStream:
         return reached.wait(seconds)
 
     def close(self) -> None:
-        """Drain it, and let its thread end. What is written later is written by the caller if there is room."""
+        """Drain the stream and end its thread. Later entries are written by the caller if they do not block."""
         self.drain(LAST_WORDS)
         with self._lock:
             self._direct = True
@@ -112,7 +112,7 @@ class LogStream:
         try:
             thread.start()
         except RuntimeError:
-            # The interpreter is about to end, or the system has no more threads.
+            # The interpreter is shutting down, or the system has no more threads.
             self._direct = True
         else:
             self._thread = thread
@@ -132,10 +132,10 @@ class LogStream:
                 lost = self._try(lost, b"", wait=True)
 
     def _try(self, lost: int, data: bytes, *, wait: bool) -> int:
-        """Write how many entries were lost before, if any, and an entry; how many are lost now."""
+        """Write the number of lost entries, if any, and an entry. Returns how many are lost now."""
         text = data
         if lost:
-            text = b"(%d log entries were lost, for they could not be written)\n%b" % (lost, data)
+            text = b"(%d log entries were lost: they could not be written)\n%b" % (lost, data)
         if self._torn:
             text = b"\n" + text
         if not lost and not data:
@@ -145,7 +145,7 @@ class LogStream:
             while rest and (wait or self._has_room()):
                 rest = self._put(rest, wait=wait)
         except OSError:
-            pass  # the log is where it would be told
+            pass  # the log itself failed, so it cannot be logged
         self._torn = bool(rest) and len(rest) < len(text)
         return lost + bool(data) if rest else 0
 
@@ -153,14 +153,15 @@ class LogStream:
         try:
             return rest[os.write(self._fd, rest if wait else rest[:_AT_ONCE]) :]
         except BlockingIOError:
-            # Another process that shares the descriptor has made it so.
+            # Another process that shares the descriptor made it non-blocking.
             if not wait:
                 raise
             self._has_room(None)
             return rest
 
     def _has_room(self, milliseconds: int | None = 0) -> bool:
-        """Wait for room so long, None for as long as it takes. Always True where that cannot be found out (Windows)."""
+        """Wait for room for at most this long, None for no limit. Always True where that cannot be determined
+        (Windows)."""
         if not hasattr(select, "poll"):
             return True
         poll = select.poll()
@@ -168,7 +169,7 @@ class LogStream:
         return bool(poll.poll(milliseconds))
 
     def forked(self) -> None:
-        """Begin anew in a process that was forked off: the thread, and what it had to write, are the parent's."""
+        """Start afresh in a forked process: the thread and the buffered entries belong to the parent."""
         self._begin(direct=True)
 
 
@@ -182,7 +183,7 @@ def standard_error() -> LogStream:
 
 
 def drain(seconds: float = LAST_WORDS) -> None:
-    """Wait until all streams have written everything, for `seconds` at most."""
+    """Wait at most `seconds` until all streams have written everything."""
     end = time.monotonic() + seconds
     for stream in list(_streams):
         stream.drain(max(0.0, end - time.monotonic()))
@@ -201,13 +202,13 @@ if hasattr(os, "register_at_fork"):
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 _LONGEST_ROUND: Final = 8
-"""Frames; a recursion through more functions than that is not folded."""
+"""Frames of a repeated group; a recursion through more functions is not folded."""
 
 _Raised: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 
 class LogFormatter(logging.Formatter):
-    """An entry is one line, whatever a peer has put into it; a traceback follows it, with its recursion folded.
+    """Formats an entry as one line, whatever text of a peer is in it, followed by a traceback with folded recursion.
 
     Control characters are escaped by the stream.
     """
@@ -231,7 +232,7 @@ class LogFormatter(logging.Formatter):
 
 
 class LogHandler(logging.StreamHandler[LogStream]):
-    """Writes to a stream that never waits, what is worth at least `level`."""
+    """Writes entries of at least `level` to a stream that never blocks."""
 
     def __init__(self, stream: LogStream, level: int = logging.NOTSET) -> None:
         super().__init__(stream)
@@ -239,16 +240,16 @@ class LogHandler(logging.StreamHandler[LogStream]):
         self.setFormatter(LogFormatter())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Log that an entry cannot be formatted. `logging` itself writes a traceback, and waits for room for it."""
+        """Log that an entry cannot be formatted. `logging` itself would write a traceback, and block."""
         where = f"{record.pathname}:{record.lineno}"
         self.stream.write(f"ERROR {record.name}: the log entry of {where} cannot be formatted: {sys.exc_info()[1]!r}")
 
 
 class UnblockedLog:
-    """Has nothing that is logged to standard error wait for a client to read it. That holds also where no handler was
-    set up; then entries look as on the command line.
+    """Redirects everything that is logged to standard error, so that logging does not wait for the client to read it.
+    That includes a program without handlers; its entries are formatted as on the command line.
 
-    It takes hold of each `logging.StreamHandler` that is there already. As a context manager it gives them back.
+    It redirects each existing `logging.StreamHandler`. As a context manager it restores them.
     """
 
     def __init__(self) -> None:
@@ -268,7 +269,7 @@ class UnblockedLog:
         self.restore()
 
     def restore(self) -> None:
-        """Give the handlers back, once what they have logged is written or has had its time. Idempotent."""
+        """Restore the handlers after their entries are written or timed out. Idempotent."""
         drain()
         while self._before:
             handler, stream = self._before.pop()
@@ -277,7 +278,7 @@ class UnblockedLog:
 
 
 class _Stack(traceback.StackSummary):
-    """Writes frames that come again and again once."""
+    """Formats repeated frames once."""
 
     def format(self, **options: Any) -> list[str]:
         lines: list[str] = []
@@ -290,7 +291,7 @@ class _Stack(traceback.StackSummary):
 
 
 def _rounds(frames: Sequence[traceback.FrameSummary]) -> Iterator[tuple[list[traceback.FrameSummary], int]]:
-    """The frames in order, and how often those of a recursion follow themselves."""
+    """The frames in order, each repeated group of a recursion with the number of its repetitions."""
     places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
     at = 0
     while at < len(places):
@@ -308,7 +309,7 @@ def _rounds(frames: Sequence[traceback.FrameSummary]) -> Iterator[tuple[list[tra
 
 
 def _all(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An exception, and those that it tells of: its cause, its context, the members of a group."""
+    """An exception, with its causes, contexts and the members of its groups."""
     waiting = [told]
     while waiting:
         each = waiting.pop()
@@ -324,5 +325,5 @@ def _stream_handlers() -> list[logging.StreamHandler[Any]]:
 
 
 def _is_standard(stream: Any) -> bool:
-    """Whether it leads to standard error, as standard output does while an agent is served."""
+    """Whether it writes to standard error, as standard output does while an agent is served."""
     return stream is not None and stream in (sys.stderr, sys.__stderr__, sys.stdout, sys.__stdout__)

@@ -1,8 +1,8 @@
-"""Watches an event loop from a thread of its own: says in the log what holds it, and notices that the client is gone
-while the loop cannot.
+"""Watches an event loop from a thread: logs code that blocks the loop, and notices that the client is gone while the
+loop cannot.
 
-It changes nothing about what runs: it asks a loop that is busy to call it back, and sees at its next look whether that
-has happened, and whether the same work still runs. How long a process may outlive its client is decided in
+It does not interfere with the loop's work: it asks a busy loop to call back, and checks later whether it has called
+back, and whether the same function still runs. How long a process may outlive its client is decided in
 `acp_server.agent.ending`.
 """
 
@@ -25,27 +25,27 @@ import anyio.lowlevel
 logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 HELD: Final = 1.0
-"""Seconds that work may hold the loop before the log is told. A user notices less than that as a hitch at most, and to
-load a model or to read a large file takes less as a rule: more is a mistake."""
+"""Seconds that a function may block the loop before it is logged. A user hardly notices less, and loading a model or
+reading a large file usually takes less; more is a mistake."""
 
 _LATE: Final = 2 * HELD
-"""Seconds from one look to the next that are more than the wait between them."""
+"""Seconds between two looks that mean that the watch itself was delayed."""
 
 _NAMES: Final = 100
-"""Functions that are told of, each once."""
+"""The most functions that are logged, each once."""
 
 _LIBRARIES: Final = sys.stdlib_module_names | {"acp_server", "anyio", "jsonrpcserver", "trio"}
 
 
 _CALLERS: Final = frozenset({"asyncio.events", "asyncio.runners", "trio._core._run"})
-"""Modules in which a loop calls what it runs, or in which it was started."""
+"""Modules in which a loop calls its callbacks, or in which it was started."""
 
 _WAITERS: Final = frozenset({"asyncio.base_events", "asyncio.runners", "asyncio.windows_events", "trio._core._run"})
-"""Modules in which a loop is while it waits for something to do, or which call what waits."""
+"""Modules in which a loop waits for events, or which call the wait."""
 
 
 class _Look(NamedTuple):
-    """What one look has seen. Seconds are those of clocks that only go forward."""
+    """One look at the loop's thread. Seconds are of monotonic clocks."""
 
     at: float
     waited: float
@@ -55,10 +55,10 @@ class _Look(NamedTuple):
 
 
 class _Question:
-    """The loop was asked to call back, and runs what it ran before, or one after the other.
+    """A request to the loop to call back, and the functions that were seen running until then.
 
-    What ran is known by its outermost frame that is the program's. A frame is kept until the loop calls back: no other
-    can be taken for it by its place in memory, and what its end releases is released in the loop's thread.
+    A function is identified by its outermost frame in the program. Frames are kept until the loop calls back: so no
+    other frame can reuse the memory address, and objects are released in the loop's thread.
     """
 
     __slots__ = ("_frames", "_since", "is_answered")
@@ -69,8 +69,8 @@ class _Question:
         self.is_answered = False
 
     def see(self, work: FrameType | None, now: _Look) -> _Look | None:
-        """What runs now, as far as it is known. Returns the look since which it has run, if it ran at the last one as
-        well. Called in the thread of the watch."""
+        """Record the running function, if known. Returns the look since which it has run, if it also ran at the last
+        look. Called in the watch's thread."""
         if work is not None and self._frames and self._frames[-1] is work:
             return self._since
         self._frames.append(work)
@@ -84,8 +84,8 @@ class _Question:
 
 
 class LoopWatch:
-    """Of the loop that it is made in. `is_gone`: whether the client is; `on_gone` is called, once, if that is so while
-    the loop is held. Both are called in the thread of the watch."""
+    """Watches the loop in which it is made. `is_gone`: whether the client is gone. `on_gone`: called once if the client
+    is gone while the loop is blocked. Both are called in the watch's thread."""
 
     def __init__(self, is_gone: Callable[[], bool], on_gone: Callable[[], None]) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
@@ -104,12 +104,12 @@ class LoopWatch:
         self._thread = threading.Thread(target=self._run, name="acp_server watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch. To be called by the loop."""
+        """Begin to watch. Must be called in the loop."""
         self._last = _Look(perf_counter(), self._waited(), self._computed())
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more. Idempotent."""
+        """Stop watching. Idempotent."""
         self._over.set()
         self._thread.join(HELD)
 
@@ -118,7 +118,7 @@ class LoopWatch:
             self.look()
 
     def look(self) -> None:
-        """See whether the loop has been held since the last look."""
+        """Check whether the loop has been blocked since the last look."""
         innermost = sys._current_frames().get(self._home)  # pyright: ignore[reportPrivateUsage]
         if innermost is None:
             return
@@ -127,16 +127,16 @@ class LoopWatch:
         last, question = self._last, self._question
         now = self._last = _Look(perf_counter(), self._waited(), self._computed())
         if last is not None and now.at - last.at >= _LATE:
-            # This thread was kept from looking: by a call of C code that computes and lets no other thread run, or by
-            # a process that was stopped. What was seen before it tells nothing.
+            # The watch's thread was delayed: by C code that computes and holds the GIL, or because the process was
+            # stopped. Earlier looks mean nothing then.
             question = None
             if (computed := now.computed - last.computed) >= HELD:
                 self._held(frames, computed)
         if question is None or question.is_answered:
-            # A loop that waits is left to sleep.
+            # An idle loop is not woken up.
             self._question = None if _is_waiting(innermost) else self._ask(work, now)
         elif (since := question.see(work, now)) is not None and now.at - since.at >= HELD:
-            # Short work takes long where other processes have the processors, and it is not to blame for that.
+            # Short work takes long where other processes occupy the processors. That time is not counted.
             self._held(frames, now.at - since.at - (now.waited - since.waited))
 
     def _ask(self, work: FrameType | None, now: _Look) -> _Question | None:
@@ -149,7 +149,8 @@ class LoopWatch:
         return question
 
     def _held(self, frames: list[FrameType], seconds: float) -> None:
-        """The loop is held. `seconds`: how long by what runs in it, and not by other processes."""
+        """The loop is blocked. `seconds`: how long by the code that runs in it, without time lost to other
+        processes."""
         if frames and seconds >= HELD:
             self._tell(frames, seconds)
         if not self._has_gone and self._is_gone():
@@ -164,7 +165,7 @@ class LoopWatch:
             return 0.0
 
     def _computed(self) -> float:
-        """Seconds that the loop's thread has computed so far; 0 where the system does not tell."""
+        """Seconds of CPU that the loop's thread has used so far; 0 where the system does not tell."""
         return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
 
     def _tell(self, frames: list[FrameType], held: float) -> None:
@@ -175,8 +176,8 @@ class LoopWatch:
         stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))
         text = "Stack (most recent call last):\n" + "".join(stack.format()).removesuffix("\n")
         message = (
-            "%s has held the event loop for at least %.1f s: no message is heeded meanwhile, and no cancel; "
-            "what computes or blocks belongs in a thread (a plain def tool, anyio.to_thread.run_sync)"
+            "%s has blocked the event loop for at least %.1f s: messages and cancels wait meanwhile; "
+            "run code that computes or blocks in a thread (a plain def tool, anyio.to_thread.run_sync)"
         )
         name = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
         place = (code.co_filename, code.co_firstlineno)
@@ -185,7 +186,7 @@ class LoopWatch:
 
 
 def _own_frames(innermost: FrameType) -> list[FrameType]:
-    """The frames up to the program's own function that the runtime has called."""
+    """The frames up to the outermost function of the program, which the runtime has called."""
     frames: list[FrameType] = []
     for frame, _ in traceback.walk_stack(innermost):
         if _module(frame) in _CALLERS:
@@ -200,13 +201,13 @@ def _module(frame: FrameType) -> str:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether the frame is the runtime's or the standard library's, and not the program's."""
+    """Whether the frame belongs to the runtime or the standard library, and not to the program."""
     return _module(frame).partition(".")[0] in _LIBRARIES
 
 
 def _is_waiting(innermost: FrameType) -> bool:
-    """Whether a loop waits for something to do, or has just begun to, or just stopped. A program may wait for a
-    selector, too, for example until a subprocess ends, and then it holds the loop."""
+    """Whether a loop waits for events, or is about to, or has just stopped. A program may also wait in a selector, for
+    example for a subprocess; then it blocks the loop."""
     module = _module(innermost)
     if module == "selectors" or module.startswith("trio._core._io_"):
         return innermost.f_back is not None and _module(innermost.f_back) in _WAITERS
@@ -214,8 +215,8 @@ def _is_waiting(innermost: FrameType) -> bool:
 
 
 def is_hung_up(fd: int) -> bool:
-    """Whether the other end of the pipe or socket `fd` is closed, whatever is still to be read there. False where
-    the system does not tell."""
+    """Whether the other end of the pipe or socket `fd` is closed, also if there is data left to read. False where the
+    system does not tell."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()

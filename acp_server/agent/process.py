@@ -1,9 +1,9 @@
-"""Takes from the process what belongs to the protocol while it serves, and gives it back: standard input and output.
+"""Takes standard input and output for the protocol while the process serves an agent, and restores them.
 
-A process that is forked off must not share them: it is not an agent, and we end it. Only forks without a new program
-are meant, as `multiprocessing` makes them. Signals are in `acp_server.agent.signals`.
+A forked process must not share them: it is not an agent, and the runtime ends it. That concerns only forks without a
+new program, as `multiprocessing` makes them. Signals are in `acp_server.agent.signals`.
 
-No event loop is loaded here, for the output is taken before anything is loaded that could print.
+This module imports no event loop, since the output must be taken before any import that could print.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ if TYPE_CHECKING:
     from acp_server.agent.threaded_stream import ThreadedStream
 
 _FIRST_PRIVATE: Final = 3
-"""Below it are the descriptors that programs expect to have a fixed meaning."""
+"""Lower descriptors have a fixed meaning for programs."""
 
 
 class StandardIO:
-    """Standard input and output, taken for the protocol: `input` and `output` are descriptors that are private to this
-    process. Its children do not inherit them, forked ones included.
+    """Standard input and output, taken for the protocol: `input` and `output` are descriptors private to this process.
+    Its children do not inherit them, not even forked ones.
 
-    As a context manager it gives back at its end what it took. Without that (`close` alone), the program's standard
-    output stays where it is: on standard error.
+    As a context manager it restores everything at its end. After `close` alone, the program's standard output stays
+    redirected to standard error.
 
-    Raises UsageError if standard input or output is closed, or claimed already.
+    Raises UsageError if standard input or output is closed, or taken already.
     """
 
     _taken: ClassVar[bool] = False
 
     def __init__(self) -> None:
         if StandardIO._taken:
-            # What is there now is empty, or standard error: it would be served for nothing, and the log be lost.
+            # The descriptors now lead to /dev/null and standard error: a second agent would serve no client, and the
+            # log would be lost.
             raise UsageError("standard input and output serve an agent already")
         if sys.__stdin__ is None or not _is_open(0):
             raise UsageError("standard input is closed, so there is no client to serve")
@@ -54,7 +55,7 @@ class StandardIO:
         self._line_buffering = False
         self._redirect()
         StandardIO._taken = True
-        # A child would keep the peer from seeing the end.
+        # With a copy of it in a child, the peer would not see the end of output.
         undo_in_forks(self.close)
 
     def __enter__(self) -> StandardIO:
@@ -66,7 +67,7 @@ class StandardIO:
         self.release()
 
     def stream(self) -> FdStream | ThreadedStream:
-        """The stream over both. They stay ours, and are not closed with it."""
+        """The stream over both descriptors. Closing the stream does not close them."""
         if sys.platform == "win32":
             from acp_server.agent.threaded_stream import ThreadedStream
 
@@ -77,10 +78,10 @@ class StandardIO:
             return FdStream(self.input, self.output)
 
     def release(self) -> None:
-        """Give standard input and output back. Idempotent; no effect once closed."""
+        """Restore standard input and output. Idempotent; no effect once closed."""
         if self.input < 0:
             return
-        # What the program still holds back of its stray output must not follow it to the real one.
+        # Stray output that is still buffered must not go to the real output.
         if self._stdout is not None:
             _flush(self._stdout, line_buffering=self._line_buffering)
             sys.stdout = self._stdout
@@ -92,13 +93,13 @@ class StandardIO:
         StandardIO._taken = False
 
     def restore_stderr(self) -> None:
-        """Let standard error be what it was, also if it is one pipe with the output: nothing is sent any more, and what
-        has gone wrong is to be seen. No effect once closed."""
+        """Restore standard error, also if it is the same pipe as the output: no more messages are sent, and errors must
+        be visible. No effect once closed."""
         if self._stderr is not None:
             os.dup2(self._stderr, 2)
 
     def close(self) -> None:
-        """Let go of the private descriptors, so that the peer sees the end. Idempotent."""
+        """Close the private descriptors, so that the peer sees the end of output. Idempotent."""
         if self.input < 0:
             return
         keep_in_forks(self.close)
@@ -116,12 +117,12 @@ class StandardIO:
         try:
             os.dup2(nowhere, 0)
             if not _is_open(2):
-                # Otherwise the next thing opened gets the number, and with it what is meant for standard error.
+                # Otherwise the next opened file gets the number, and with it the text for standard error.
                 os.dup2(nowhere, 2)
             if sys.__stderr__ is None:
                 os.dup2(nowhere, 1)
             elif _same_pipe(self.output, 2):
-                # The log would land between the frames.
+                # Log entries would get between the frames.
                 self._stderr = _duplicate(2)
                 os.dup2(nowhere, 1)
                 os.dup2(nowhere, 2)
@@ -130,8 +131,8 @@ class StandardIO:
         finally:
             os.close(nowhere)
         if sys.stdout is sys.__stdout__:
-            # What was printed earlier and is still in its buffer goes the new way too. What is printed from now on does
-            # so at once, also by code that took hold of this object earlier.
+            # Earlier prints that are still buffered go to standard error too. Later prints are written at once, also by
+            # code that has a reference to this object.
             self._stdout = sys.stdout
             self._line_buffering = bool(sys.stdout.line_buffering)
             _flush(sys.stdout, line_buffering=True)
@@ -154,14 +155,14 @@ def _duplicate(fd: int) -> int:
 
 
 def _flush(file: TextIO, *, line_buffering: bool) -> None:
-    """Write what it holds back, and from now on hold back only parts of lines, or again as much as it likes."""
+    """Write the buffer, and set whether later prints are buffered by line or by block."""
     try:
         file.flush()
         reconfigure: Any = getattr(file, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=line_buffering)
     except OSError:
-        # Standard error is gone, or full. The agent serves without what strayed there.
+        # Standard error is closed or full. The agent is served without that stray output.
         pass
 
 
@@ -174,10 +175,10 @@ def _is_open(fd: int) -> bool:
 
 
 def _same_pipe(one: int, other: int) -> bool:
-    """Whether both lead to one pipe or socket. A terminal or a file has a reader who can tell the lines apart."""
+    """Whether both are the same pipe or socket. The reader of a terminal or a file can tell the lines apart."""
     first, second = os.fstat(one), os.fstat(other)
     kind = stat.S_IFMT(first.st_mode)
-    # On Windows pipes have no numbers to tell them apart.
+    # On Windows pipes have no inode numbers.
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) and first.st_ino != 0 and os.path.samestat(first, second)
 
 
@@ -187,27 +188,27 @@ _installed = False
 
 
 def undo_in_forks(function: Callable[[], None]) -> None:
-    """Call `function` in each process that is forked off from now on, until `keep_in_forks`.
+    """Call `function` in each process that is forked until `keep_in_forks`.
 
-    A signal to that process comes when it is done, so what it undoes may be a handler.
+    Signals to the forked process are blocked until it returns, so it may undo a signal handler.
     """
     global _installed
     if not _installed and sys.platform != "win32":
-        # Nothing takes this back, so it is there once, and empty as a rule.
+        # A hook cannot be unregistered, so it is registered once; it does nothing while `_undo` is empty.
         os.register_at_fork(before=_before, after_in_parent=_unblock, after_in_child=_forked)
         _installed = True
     _undo[function] = None
 
 
 def keep_in_forks(function: Callable[[], None]) -> None:
-    """Do not call it any more. No effect if it was not to be called."""
+    """Stop calling `function` in forked processes. No effect if it is not registered."""
     _undo.pop(function, None)
 
 
 if sys.platform != "win32":
 
     def _before() -> None:
-        # Python forgets what a child gets before it is ready.
+        # Python drops signals that arrive in a child before the child is ready.
         signals: Iterable[int] = signal.valid_signals() if _undo else ()
         _blocked.before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
@@ -221,6 +222,6 @@ if sys.platform != "win32":
         try:
             _unblock()
         except KeyboardInterrupt:
-            # It would be lost here, for nothing can be raised from here.
+            # A hook cannot raise, so the interrupt would be lost: end the process by it instead.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.raise_signal(signal.SIGINT)

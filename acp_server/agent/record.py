@@ -1,4 +1,4 @@
-"""Records of conversations: both directions, line by line, each with its time; written, and read again."""
+"""Recordings of conversations: both directions, line by line, each with its time; written and read."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ Direction = Literal["in", "out"]
 _BOM: Final = b"\xef\xbb\xbf"
 
 LONGEST_LINE: Final = 4 * DEFAULT_LINE_LIMIT
-"""Bytes beyond which a line is only mentioned."""
+"""Bytes above which only the length limit of a line is recorded."""
 
 
 class Recorder:
-    """A file that gets one JSON object a line: `t`, seconds since 1970; `dir`, `in` from the client or `out` to it; and
-    one of `msg`, `raw` and `skipped`. `msg` is the message. `raw` is a line that is not JSON, with undecodable bytes as
+    """A file with one JSON object a line: `t`, seconds since 1970; `dir`, `in` from the client or `out` to it; and one
+    of `msg`, `raw` and `skipped`. `msg` is the message. `raw` is a line that is not JSON, with undecodable bytes as
     lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
 
-    A new file can be read by its owner only; an existing one is continued, and it is logged if others may read it.
-    `redact` leaves out what was said, see `acp_server.agent.redaction`. `most`: bytes, beyond which a new file begins;
-    `keep` older ones stay beside it, `path.1` being the last of them. Raises UsageError if it cannot be opened, or is a
-    symbolic link or a named pipe.
+    A new file is readable only for its owner. An existing file is appended to, and if other users may read it, that is
+    logged.
+
+    `redact` omits the texts of the conversation, see `acp_server.agent.redaction`. `most`: bytes above which a new file
+    begins; `keep` older files stay beside it, of which `path.1` is the newest. Raises UsageError if the file cannot be
+    opened, or is a symbolic link or a named pipe.
     """
 
     def __init__(self, path: Path, *, redact: bool = False, most: int | None = None, keep: int = 0) -> None:
@@ -52,16 +54,16 @@ class Recorder:
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
         if (mode := lax_rights(self._fd)) is not None:
-            logger.warning("others may read the recording: %s has the rights %s", path, mode)
+            logger.warning("other users may read the recording: %s has the permissions %s", path, mode)
         self._framers = {"in": LineFramer(LONGEST_LINE), "out": LineFramer(LONGEST_LINE)}
 
     def add(self, direction: Direction, data: bytes) -> None:
-        """Record bytes as they pass; what is not yet a whole line is kept for later."""
+        """Record bytes as they pass. An incomplete line is buffered."""
         if self._fd >= 0:
             self._write(direction, self._framers[direction].feed(data))
 
     def close(self) -> None:
-        """Record what is left without a newline, and close the file. Idempotent."""
+        """Record the last line without a newline, if there is one, and close the file. Idempotent."""
         for direction, framer in self._framers.items():
             if self._fd >= 0 and (rest := framer.finish()):
                 self._write(direction, [rest])
@@ -74,7 +76,7 @@ class Recorder:
         found = os.fstat(self._fd)
         self._size = found.st_size
         if not stat.S_ISREG(found.st_mode):
-            self._most = None  # a device has one file
+            self._most = None  # a device is not rotated
 
     def _turn_over(self) -> None:
         """Begin a new file. Raises OSError."""
@@ -104,9 +106,9 @@ class Recorder:
 
 
 class RecordedStream:
-    """A stream whose traffic goes to a recorder as well. Both are closed with it.
+    """A stream whose traffic is also recorded. `aclose` closes both.
 
-    `received`: the direction of what is received; at the agent's end `in`, at the client's `out`.
+    `received`: the direction of received data: `in` at the agent's end, `out` at the client's.
     """
 
     def __init__(self, stream: Stream, recorder: Recorder, received: Direction = "in") -> None:
@@ -123,7 +125,7 @@ class RecordedStream:
 
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
-        # Before it is sent, for the answer may be read before this function goes on.
+        # Before it is sent, since the response may arrive before `send` returns.
         self._recorder.add(self._sent, data)
         await self._stream.send(data)
 
@@ -144,8 +146,8 @@ def _entry(now: float, direction: str, line: Line, redact: bool) -> bytes:
     except (codec.DecodeError, RecursionError):
         text = line.decode("utf-8", "surrogateescape")
         return b'%s"raw":%s}\n' % (head, codec.encode_fragment(length_of(text) if redact else text))
-    # As it was written: numbers, repeated names and the order of members stay what they are. Only what does not count
-    # in JSON goes: a byte-order mark, and the carriage returns, at which others would end a line.
+    # As received, so that numbers, repeated names and the order of members are unchanged. Only insignificant bytes are
+    # removed: a byte-order mark, and carriage returns, which other readers take for the end of a line.
     return b'%s"msg":%s}\n' % (head, line.removeprefix(_BOM).replace(b"\r", b" ").strip())
 
 
@@ -154,8 +156,7 @@ _ARROW: dict[Direction, str] = {"in": "->", "out": "<-"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the wire. `msg` is the message; it is None if the line was not JSON (`raw`) or too long
-    (`skipped`)."""
+    """One recorded line. `msg` is the message; None if the line was not JSON (`raw`) or too long (`skipped`)."""
 
     t: float
     dir: Direction
@@ -165,15 +166,16 @@ class Entry:
 
 
 class Transcript:
-    """Lines of the wire, in order. As a string: one line each, with the time since the first, in seconds."""
+    """Recorded lines, in order. As a string: one line each, with the seconds since the first."""
 
     def __init__(self, entries: Iterable[Entry] = (), left_out: int | None = None) -> None:
         self.entries: list[Entry] = list(entries)
         self.left_out = left_out
-        """The number of the recording's last line, if that was cut off and is not among the entries."""
+        """The line number of a last line that was cut off and is not among the entries; None if there is no such
+        line."""
 
     def add(self, direction: Direction, line: bytes) -> Any:
-        """Add a line as it passes: its value, or None if it is not JSON."""
+        """Add a line as it passes. Returns its value, or None if it is not JSON."""
         now = time.time()
         try:
             value = codec.decode(line)
@@ -184,7 +186,7 @@ class Transcript:
         return value
 
     def lines(self, width: int = 160) -> Iterator[str]:
-        """The text of each entry: arrow, id, method or kind of answer, and the rest cut at `width` characters."""
+        """The text of each entry: arrow, id, method or kind of response, and the rest, cut at `width` characters."""
         start = self.entries[0].t if self.entries else 0.0
         for entry in self.entries:
             line = f"{entry.t - start:8.3f} {_ARROW[entry.dir]} {_what(entry)}"
@@ -197,7 +199,7 @@ class Transcript:
 def read_recording(path: str | os.PathLike[str]) -> Transcript:
     """The conversation in a recording. Raises UsageError, which names the line, for any other file.
 
-    What wrote it may have been killed, or have had no room: a last line that is not JSON is left out.
+    The recording program may have been killed, or the disk full: a last line that is not JSON is omitted.
     """
     entries: list[Entry] = []
     try:
@@ -208,7 +210,7 @@ def read_recording(path: str | os.PathLike[str]) -> Transcript:
         if line.strip():
             entry = _read_entry(line)
             if entry is None:
-                # Of a file that is just one such line, the beginning tells.
+                # If the file has only one such line, it must begin like an entry.
                 if number == len(lines) and not _is_json(line) and (entries or line.startswith(b"{")):
                     return Transcript(entries, left_out=number)
                 raise UsageError(f"{os.fspath(path)}, line {number}: not an entry of a recording")

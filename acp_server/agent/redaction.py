@@ -1,7 +1,7 @@
-"""What stays of a message in a recording that is passed on: who said what kind of thing when, and not what was said.
+"""Redacts a message for a recording that is passed on: structure and kinds stay, texts do not.
 
 Kept are the structure, the numbers, the methods, the ids and the fixed words of the protocol. Every other text becomes
-its length. What authors and users fill in freely, such as the input of a tool, is emptied.
+its length. Values that authors and users fill in freely, such as the input of a tool, are emptied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEPT: Final = {
 """The members whose text is an id or a word of the protocol."""
 
 _FREE: Final = {"_meta", "rawInput", "rawOutput", "data", "arguments"}
-"""The members that hold what they like."""
+"""The members with free content."""
 
 _IDENTITY: Final = {"agentInfo", "clientInfo"}
 _LONGEST: Final = 80
@@ -27,12 +27,12 @@ _NAME: Final = re.compile(r"[A-Za-z_$][\w$-]{0,40}", re.ASCII)
 
 
 def redacted(message: Any) -> Any:
-    """A JSON value without what was said in it."""
+    """A JSON value without the texts of the conversation."""
     if isinstance(message, list):
         return [redacted(each) for each in cast("list[Any]", message)]
     if isinstance(message, dict):
         method = cast("dict[str, Any]", message).get("method")
-        # The parameters of an extension are the author's, whatever their names are.
+        # The parameters of an extension are defined by its author, whatever their names are.
         if isinstance(method, str) and method.startswith("_"):
             return {
                 _named(key): _bare(each) if key == "params" else _value(key, each) for key, each in _members(message)
@@ -41,12 +41,12 @@ def redacted(message: Any) -> Any:
 
 
 def length_of(text: str) -> str:
-    """What stands in the place of a text."""
+    """The replacement of a text."""
     return f"[{len(text)} characters]"
 
 
 def _value(key: str, value: Any) -> Any:
-    """`value`, which is the member `key` of its object, or stands in the array that is."""
+    """`value`, which is the member `key` of its object, or an item of that member's array."""
     if key in _FREE:
         return _bare(value)
     if isinstance(value, str):
@@ -65,7 +65,7 @@ def _short(value: Any) -> Any:
 
 
 def _bare(value: Any) -> Any:
-    """Nothing but the kind of value that it is."""
+    """Only the kind of value that it is."""
     if isinstance(value, str):
         return length_of(value)
     if isinstance(value, dict | list):

@@ -1,7 +1,7 @@
 """Serves an agent to one client: embedded over any stream, or as a program over standard input and output.
 
-As a program it owns what a process has: descriptors, signals, the exit code and the certainty that it ends. What the
-client can ask for is the agent's matter.
+As a program it manages the process: descriptors, signals, the exit code and an end within a deadline. The methods for
+the client are the agent's.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ Wrap: TypeAlias = "Callable[[Stream], Stream]"
 
 @runtime_checkable
 class Servable(Protocol):
-    """What can be served; `acp_server.Agent` is one."""
+    """An agent that can be served, such as `acp_server.Agent`."""
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """A connection to one client, ready to `run`."""
         ...
 
     def interrupt(self, connection: Connection) -> bool:
-        """Cancel the turns of the connection with `Cause.INTERRUPT`. False if none ran."""
+        """Cancel the turns of the connection with `Cause.INTERRUPT`. False if no turn ran."""
         ...
 
 
 async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None) -> Connection:
-    """Serve one client over `stream` until it is gone or the connection is closed; the closed connection.
+    """Serve one client over `stream` until it disconnects or the connection is closed. Returns the closed connection.
 
-    For programs that embed an agent: no signal, descriptor or other part of the process is touched. Cancelling it
-    closes the connection within its `limits` and then propagates. Raises what `Connection.run` raises.
+    For programs that embed an agent: it touches no signal, descriptor or other part of the process. A cancel closes the
+    connection within its `limits` and then propagates. Raises the exceptions of `Connection.run`.
     """
     connection = agent.connect(stream, limits)
     await connection.run()
@@ -74,16 +74,18 @@ async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None
 async def serve_stdio(
     agent: Servable, *, limits: Limits | None = None, record: Path | None = None, wrap: Wrap | None = None
 ) -> int:
-    """Serve one client over standard input and output, in an event loop of yours; the exit code that is due.
+    """Serve one client over standard input and output, in your event loop. Returns the exit code for the program.
 
-    Meanwhile nothing else reaches standard output (see `acp_server.agent.process`), and signals mean: an interrupt
-    cancels the running turns; without any, or a second time within 2 s, it closes the connection, as do termination and
-    hang-up. All is given back at the end. `record`: a file for both directions, see `acp_server.agent.record`. `wrap`
-    makes another stream of that which the connection would use, to observe or change what passes.
+    Meanwhile nothing else is written to standard output (see `acp_server.agent.process`), and signals are handled. An
+    interrupt cancels the running turns. Without running turns, or a second time within 2 s, it closes the connection,
+    as do termination and hang-up. Everything is restored at the end.
 
-    0: the client is gone. 1: reading or writing failed. 128 + the signal's number. A handler's SystemExit has its own.
-    Raises UsageError if standard input or output is closed, or `record` cannot be written. In a program that is only
-    loaded (see `capture_run`) nothing is served, and it raises SystemExit.
+    `record`: a file for both directions, see `acp_server.agent.record`. `wrap`: wraps the connection's stream, to
+    observe or change what passes.
+
+    Exit codes: 0 if the client disconnected, 1 if reading or writing failed, 128 + the signal's number, or the code of
+    a handler's SystemExit. Raises UsageError if standard input or output is closed, or `record` cannot be written. In a
+    program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
     """
     limits = limits_of(limits)
     if (load := _captured.get()) is not None:
@@ -111,16 +113,16 @@ def run(
     wrap: Wrap | None = None,
     standard_io: StandardIO | None = None,
 ) -> int:
-    """Serve one client over standard input and output as this program's only purpose; the code to exit with.
+    """Serve one client over standard input and output as this program's only purpose. Returns the exit code.
 
-    As `serve_stdio`, but with an event loop of its own (`backend`: `asyncio` or `trio`; None is asyncio; `loop`:
-    `uvloop` instead of asyncio's own), and standard output and the signals are not given back. If handlers, the loop
-    or threads do not end, the process is ended here, for it may not outlive its client. The processes that it has
-    started end with it (see `acp_server.agent.ending`).
+    Like `serve_stdio`, but in its own event loop (`backend`: `asyncio` or `trio`; None is asyncio; `loop`: `uvloop`
+    instead of asyncio's), and standard output and signals are not restored. If handlers, the loop or threads do not
+    end, the process is ended here, since it may not outlive its client. Its child processes end with it (see
+    `acp_server.agent.ending`).
 
-    An end by signal is an exit code (128 + its number, as a shell reports it), and the process does not die by that
-    signal. So what the program runs at its end still runs. In a container, where the first process is not killed by a
-    signal, it is the same.
+    A shutdown by a signal gives an exit code (128 + its number, as a shell reports it); the process does not die by the
+    signal. So the program's exit handlers still run. In a container, where the first process is not killed by a signal,
+    it is the same.
 
     In a program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
     """
@@ -132,7 +134,7 @@ def run(
     _check_no_loop()
     standard_io = standard_io or StandardIO()
     say_if_terminal(standard_io.input)
-    # For good: what is logged at the very end does not wait either.
+    # Not restored, so that entries at the very end do not block either.
     log = UnblockedLog()
     limits = limits or Limits()
     children = Children()
@@ -148,14 +150,14 @@ def run(
             exit_now(code, f"{leaked} handlers did not end")
         ending.served(code)
 
-    # What is loaded by now stays for the life of the program, and a request leaves no circles behind. To look for
-    # garbage among all that as often as the interpreter does of its own accord is a sixth of the cost of a prompt. The
-    # look at what is neither young nor old comes often: it holds the loop for 10 ms then, and not for 70.
+    # Modules stay loaded for the life of the program, and a request leaves no reference cycles. Garbage collection
+    # among all these objects at the interpreter's default rate is a sixth of the cost of a prompt. The middle
+    # generation is collected often: each collection then blocks the loop for 10 ms, and not for 70.
     gc.freeze()
     gc.set_threshold(10_000, 4, 250)
     children.end_with_us()
     own_signals()
-    # Before the loop is there, so that it does not take the interrupt for itself, and has nothing to give back.
+    # Before the loop exists, so that the loop does not take the interrupt, and has no handler to restore.
     signals.take()
     atexit.register(signals.ignore)
     try:
@@ -164,7 +166,8 @@ def run(
         code = 128 + signal.SIGINT
     except BaseException as error:
         signals.release()
-        # No client is served any more, so standard error, which may be one pipe with the output, is for saying why.
+        # No client is served any more, so standard error, which may be the same pipe as the output, is free for the
+        # error.
         if isinstance(error, UsageError):
             log.restore()
             standard_io.release()
@@ -179,7 +182,7 @@ def run(
 
 
 def say_if_terminal(descriptor: int) -> None:
-    """Say what is going on to a user who has started the agent in a shell, where nothing else would be seen."""
+    """Tell a user who started the agent in a shell what is going on, since nothing else would be printed."""
     if os.isatty(descriptor):
         sys.stderr.write("Serving on this terminal: type JSON-RPC, or leave with Ctrl-D and try `acp-server chat`.\n")
 
@@ -188,9 +191,9 @@ def _check_loop(backend: str, loop: str | None) -> None:
     if backend not in ("asyncio", "trio"):
         raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
     if loop not in (None, "uvloop"):
-        raise UsageError(f"there is no loop {loop!r}: uvloop, or none for that of the backend")
+        raise UsageError(f"there is no loop {loop!r}: uvloop, or none for the default")
     if loop is not None and backend == "trio":
-        raise UsageError("uvloop is a loop for the backend asyncio, and not for trio")
+        raise UsageError("uvloop works with the backend asyncio, and not with trio")
     for name in (backend, loop):
         if name in ("trio", "uvloop") and importlib.util.find_spec(name) is None:
             raise UsageError(f"{name} is not installed: pip install 'acp-server[{name}]'")
@@ -202,7 +205,7 @@ def _check_no_loop() -> None:
     except sniffio.AsyncLibraryNotFoundError:
         return
     instead = "await serve_stdio(agent), or serve(agent, stream)"
-    raise UsageError(f"agent.run() makes an event loop of its own, and one runs here: {instead} instead")
+    raise UsageError(f"agent.run() starts an event loop, and one is running here: {instead} instead")
 
 
 class _Program:
@@ -227,11 +230,11 @@ class _Program:
         self._signal: int | None = None
 
     async def serve(self, signals: Signals) -> tuple[int, int]:
-        """The exit code, and how many handlers were left behind."""
+        """The exit code, and the number of leaked handlers."""
         connection = self._connection
         code = 0
         deadline = Deadline()
-        # The deadline of an end that the loop does not get to know of, since it is held.
+        # The deadline of a shutdown that the blocked loop does not know of.
         watch = LoopWatch(lambda: is_hung_up(self._input), lambda: self._ending.outside(deadline))
         try:
             watch.start()
@@ -256,9 +259,9 @@ class _Program:
 
     @asynccontextmanager
     async def _watching(self, signals: Signals) -> AsyncGenerator[None]:
-        """Meanwhile, notice signals and that the client reads no more."""
+        """Meanwhile, handle signals, and notice that the client no longer reads."""
         scope = anyio.CancelScope()
-        watchers = Spawner(lambda error: logger.error("watching over the process failed", exc_info=error))
+        watchers = Spawner(lambda error: logger.error("watching the process failed", exc_info=error))
 
         async def watch() -> None:
             with scope:
@@ -311,24 +314,25 @@ def _exit_code(request: SystemExit) -> int:
 
 @dataclass(slots=True)
 class CapturedRun:
-    """What a program that is only loaded would have had served, and how: the program that loads it serves the agent."""
+    """The agent that a program would have served, and its options. `acp-server serve` and other programs that load it
+    serve the agent themselves."""
 
     agent: Servable | None = None
-    """The first agent that it called `run` for, if it did."""
+    """The first agent that it called `run` for; None if it called it for none."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """`backend`, `loop`, `limits`, `record` and `wrap`, as far as it named them."""
+    """`backend`, `loop`, `limits`, `record` and `wrap`, as far as it passed them."""
 
     def stop(self, agent: Servable, **options: Any) -> NoReturn:
-        """Note it, and end the program here: where it serves, nothing that stands behind `run` is executed either."""
+        """Record the agent, and end the program here: when it serves, nothing after `run` is executed either."""
         if self.agent is None:
             self.agent = agent
             self.options = {name: value for name, value in options.items() if value is not None}
         raise _Stop(0)
 
     def is_stop(self, error: BaseException) -> bool:
-        """Whether the program was ended by `stop`, whatever it made of that."""
+        """Whether the program was ended by `stop`, also if it wrapped or replaced the exception."""
         if isinstance(error, BaseExceptionGroup):
-            # A task group that it served in.
+            # A task group in which it served.
             return any(map(self.is_stop, cast("BaseExceptionGroup[BaseException]", error).exceptions))
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, _Stop):

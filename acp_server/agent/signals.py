@@ -1,12 +1,11 @@
-"""The signals that end a program: taken while it serves, told to its event loop, and given back.
+"""The signals that end a program: taken while it serves, delivered to its event loop, and restored.
 
-What a signal means is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not exist
-on Windows with asyncio, forgets the handlers that were there before, and says nothing while the loop is blocked.
+The meaning of a signal is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not
+exist on Windows with asyncio, forgets earlier handlers, and reports nothing while the loop is blocked.
 
-Python calls a handler between two instructions of the main thread, those that have come meanwhile by their numbers. A
-query of a database that runs for a minute in the loop's thread is one instruction. So a thread reads the bytes that the
-handler in C writes at once. Code in C that keeps the interpreter's lock stops that thread, too
-(docs/decisions/signals.md).
+Python calls handlers between two instructions of the main thread, pending ones in the order of their numbers. A
+database query that runs for a minute in the loop's thread is one instruction. So a thread reads the bytes that the
+handler in C writes at once. C code that holds the GIL stops that thread too (docs/decisions/signals.md).
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ ENDING: Final = tuple(
 
 
 class Signals:
-    """Has the `ENDING` signals between `take` and `release`, and tells the event loop of them.
+    """Handles the `ENDING` signals between `take` and `release`, and delivers them to the event loop.
 
-    `at_once` is called for each even if the loop is blocked or does not run: in a thread while `deliver` runs, else in
-    the signal handler. A signal that the process was started to ignore (as `nohup` does) stays ignored. Outside the
-    main thread, where Python does not deliver them, nothing is taken. A process that is forked off has the handlers
-    from before.
+    `at_once` is called for each signal even if the loop is blocked or not running: in a thread while `deliver` runs,
+    else in the signal handler. A signal that the process was started to ignore (as `nohup` does) stays ignored. Outside
+    of the main thread, where Python does not deliver signals, nothing is taken. A forked process has the earlier
+    handlers.
     """
 
     def __init__(self, at_once: Callable[[int], None]) -> None:
@@ -55,7 +54,7 @@ class Signals:
         self._wakeups: _Wakeups | None = None
 
     def take(self) -> None:
-        """They are ours from now on. Those that arrive before `deliver` are kept for it."""
+        """Install the handlers. Signals that arrive before `deliver` are kept for it."""
         if _in_main_thread():
             undo_in_forks(self.release)
             for number in ENDING:
@@ -63,33 +62,33 @@ class Signals:
                     self._before[number] = signal.signal(number, self._handle)
 
     def release(self) -> None:
-        """Give them back. Idempotent."""
+        """Restore the earlier handlers. Idempotent."""
         keep_in_forks(self.release)
         if self._wakeups is not None:
             self._wakeups.give_back()
         while self._before:
             number, handler = self._before.popitem()
-            # None is a handler that was not set from Python, and cannot be.
+            # None is a handler that was not set from Python, and cannot be restored from it.
             if handler is not None:
                 signal.signal(number, handler)
 
     def ignore(self) -> None:
-        """They mean nothing any more, not even while the interpreter is taken down, when no handler of ours can run."""
+        """Ignore the signals for good, also during the interpreter's shutdown, when no Python handler can run."""
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
 
     async def deliver(self, act: Callable[[int], None]) -> None:
-        """Call `act` in this task for each signal, soon after it has come. Runs until it is cancelled."""
+        """Call `act` in this task for each signal, soon after it arrived. Runs until cancelled."""
         import anyio
         import anyio.lowlevel
 
         loop: Any = anyio.lowlevel.current_token().native_token
-        # asyncio's name, or trio's. Both may be called in a signal handler, and in a thread.
+        # asyncio's name, or trio's. Both may be called in a signal handler and in a thread.
         self._soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
         try:
             with self._listening():
                 while True:
-                    # In this order: what arrives between two of these lines is seen by the next one.
+                    # The order matters: a signal that arrives between two of these lines is seen by the next line.
                     self._arrived = anyio.Event()
                     while self._received:
                         act(self._received.popleft())
@@ -119,11 +118,11 @@ class Signals:
             self._wakeups.confirm(number)
 
     def _told(self, number: int) -> None:
-        """In the thread: any signal has come. The program may have put another handler in the place of ours."""
+        """In the thread: a signal arrived. The program may have replaced the handler."""
         if signal.getsignal(number) == self._handle:
             self._come(number)
         elif self._soon is not None:
-            # Python may have looked for signals already, and the loop be about to wait.
+            # Python may have looked for signals already, and the loop may be about to wait.
             self._soon(self._wake)
 
     def _come(self, number: int) -> None:
@@ -138,15 +137,15 @@ class Signals:
 
 
 _CONFIRMED: Final = 0x80
-"""In the byte of a signal whose handler in Python has been called."""
+"""Set in the byte of a signal whose Python handler was called."""
 
 
 class _Wakeups:
     """Calls `told` in a thread for each signal, in the order of arrival.
 
-    Two bytes come for a signal: at once that of the handler in C, and then that of the handler in Python (`confirm`).
-    The second one counts only where the first is missing: it went to a descriptor that the program, or its loop, has
-    set later than we did. What was set earlier gets all of these bytes as well.
+    Each signal writes two bytes: first the handler in C, then the handler in Python (`confirm`). The second counts only
+    if the first is missing, since it went to a descriptor that the program or its loop has set later than this class. A
+    descriptor that was set earlier gets all of these bytes too.
     """
 
     def __init__(self, told: Callable[[int], None]) -> None:
@@ -162,21 +161,21 @@ class _Wakeups:
         self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def give_back(self) -> None:
-        """Let the descriptor be what it was. Idempotent, and has no effect if it is not ours any more."""
+        """Restore the descriptor. Idempotent. No effect if another one was set meanwhile."""
         found = signal.set_wakeup_fd(self._before)
         if found != self._writer.fileno():
             signal.set_wakeup_fd(found)
 
     def close(self) -> None:
-        # The end, also if a process that was forked off has the socket as well.
+        # It ends the thread, also if a forked process has the socket as well.
         self._writer.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._writer.close()
         self._reader.close()
 
     def confirm(self, number: int) -> None:
-        """In the handler in Python."""
-        with suppress(BlockingIOError):  # it is full of signals
+        """Called in the Python handler."""
+        with suppress(BlockingIOError):  # the socket is full of signals
             self._writer.send(bytes([number | _CONFIRMED]))
 
     def _read(self) -> None:
@@ -199,7 +198,7 @@ class _Wakeups:
             self._told(number)
 
     def _pass_on(self, byte: int) -> None:
-        # On Windows the descriptor is a socket. The only need of a loop there is to be woken, and `told` does that.
+        # On Windows the descriptor is a socket. A loop needs it only to be woken, which `told` does.
         if self._before != -1 and sys.platform != "win32":
             with suppress(OSError):  # it is full, or closed
                 os.write(self._before, bytes([byte]))
@@ -210,9 +209,9 @@ def _in_main_thread() -> bool:
 
 
 def own_signals() -> None:
-    """Undo what a parent's choice for itself would do to this process and its children. Where SIGCHLD is ignored, no
-    child has an exit status of its own, and a signal that is blocked ends nothing. That a program is to outlive its
-    terminal (SIGHUP is ignored), or does not hear an interrupt, is left as it is."""
+    """Undo the signal settings of a parent that would break this process and its children. If SIGCHLD is ignored,
+    children have no exit status, and a blocked signal ends nothing. Ignored signals stay ignored: SIGHUP of a program
+    that outlives its terminal, or SIGINT."""
     if sys.platform == "win32" or not _in_main_thread():
         return
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:

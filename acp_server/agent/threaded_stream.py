@@ -1,6 +1,7 @@
-"""The same as `acp_server.agent.fd_stream` where the loop cannot wait for a pipe, as on Windows: a thread for each way.
+"""The stream of `acp_server.agent.fd_stream` where the loop cannot wait for a pipe, as on Windows: one thread for each
+direction.
 
-The threads are daemons, so that one which hangs in a read that never returns holds up neither the loop nor the process.
+The threads are daemons, so that a read that never returns blocks neither the loop nor the end of the process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _READ_SIZE: Final = 64 * 1024
 
 
 class ThreadedStream:
-    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which stay the caller's."""
+    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which the caller owns."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
@@ -43,11 +44,11 @@ class ThreadedStream:
             raise
 
     async def unread(self) -> None:
-        """See `acp_server.agent.fd_stream.FdStream`. Here `send` alone finds out, so this does not return."""
+        """See `acp_server.agent.fd_stream.FdStream`. Here only `send` notices it, so this does not return."""
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:
-        """See `acp_server.peer.stream.Stream`. A read or write that hangs is left to its thread."""
+        """See `acp_server.peer.stream.Stream`. A read or write that hangs keeps its thread."""
         self._reader.stop()
         self._writer.stop()
 
@@ -58,7 +59,7 @@ class ThreadedStream:
 
 
 class _Call:
-    """One blocking call: its result or its exception once `done` is set."""
+    """One blocking call. It has its result or exception when `done` is set."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -68,9 +69,9 @@ class _Call:
 
 
 class _Worker:
-    """A daemon thread, started when it is first needed, that makes the blocking calls of one task.
+    """A daemon thread, started at the first call, that makes the blocking calls of one task.
 
-    If its caller is cancelled, the call goes on, and the next caller gets what comes of it.
+    If the caller is cancelled, the call goes on, and the next caller gets its result.
     """
 
     def __init__(self, name: str) -> None:
@@ -86,8 +87,8 @@ class _Worker:
         if not self._started:
             self._started = True
             loop: Any = anyio.lowlevel.current_token().native_token
-            # asyncio's and trio's way to have something called in the loop without waiting for it: a loop that does not
-            # run any more would hold the thread for ever.
+            # asyncio's and trio's functions to schedule a callback without waiting for it: waiting for a loop that no
+            # longer runs would block the thread for ever.
             soon = loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
             threading.Thread(target=self._run, args=(soon,), name=self._name, daemon=True).start()
         if self._pending is None:

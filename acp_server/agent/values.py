@@ -1,6 +1,6 @@
-"""What an author says of an agent, looked at when the agent is made, so that mistakes show when the program starts.
+"""Validates the arguments of an agent when it is made, so that mistakes are reported when the program starts.
 
-Nothing is imported for it that an author's program has not imported by then. What an agent can announce is known in
+It imports nothing that an author's program has not imported by then. The possible capabilities of an agent are in
 `acp_server.session.definition`.
 """
 
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def check_texts(name: Any, version: Any, title: Any) -> None:
-    """Raise UsageError unless these can be told to clients, which want strings."""
+    """Raise UsageError unless these are strings, as clients require."""
     for what, value in {"name": name, "version": version, "title": "" if title is None else title}.items():
         if not isinstance(value, str):
             raise UsageError(f"the {what} of an agent is a string, and not {value!r}")
@@ -43,15 +43,15 @@ def check_method(name: Any) -> None:
 
 
 def check_command(name: Any) -> None:
-    """Raise UsageError for a decorator that was written without the name of its command."""
+    """Raise UsageError for a decorator without the name of its command."""
     if callable(name):
         raise UsageError('expected the name of a command, as in @agent.command("notes"), got a function')
 
 
 def check_own_method(name: str) -> None:
-    """Raise UsageError if the name is that of a stable method of the protocol, in any version of it."""
+    """Raise UsageError for the name of a stable method in any version of the protocol."""
     if name.startswith("_"):
-        return  # the protocol has none of those, nor ever will
+        return  # the protocol reserves these names for extensions
     from acp_server.schema.features import FEATURES
     from acp_server.schema.versions import versions
 
@@ -63,33 +63,33 @@ def check_own_method(name: str) -> None:
             "is to answer it for every client, in the protocol's form"
         )
     if not any(method.partition("/")[0] == name.partition("/")[0] for method in known):
-        # What begins as methods of the protocol do may be one of a draft.
-        logger.warning("no client sends %r: names of your own begin with _, as in %r", name, f"_{name}")
+        # A name with the prefix of protocol methods may be of a draft.
+        logger.warning("no client sends %r: your own names begin with _, as in %r", name, f"_{name}")
 
 
 def bare(register: M) -> M:
-    """A decorator that takes nothing but the function, and is `early`. Raises UsageError where it is called without a
+    """A decorator that takes only the function, and is `early`. Raises UsageError if it is called without a
     function."""
 
     @wraps(register)
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
         if not args:
             name = register.__name__
-            raise UsageError(f"@agent.{name} takes nothing but its function: write it without parentheses")
+            raise UsageError(f"@agent.{name} takes only its function: write it without parentheses")
         return early(register)(agent, *args, **options)
 
     return cast("M", checked)
 
 
 def early(register: M) -> M:
-    """A method of an agent that is called before a client is served, for it learns of the agent when it connects.
-    Raises UsageError while one is."""
+    """A method of an agent that must be called before a client is served, since each connection reads the definition
+    when it is made. Raises UsageError while a client is served."""
 
     @wraps(register)
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
         name = register.__name__
         if agent.is_serving:
-            raise UsageError(f"agent.{name} is for the time before clients are served{_IN_SESSIONS.get(name, '')}")
+            raise UsageError(f"agent.{name} must be called before a client is served{_IN_SESSIONS.get(name, '')}")
         return register(agent, *args, **options)
 
     return cast("M", checked)
@@ -103,21 +103,21 @@ _IN_SESSIONS: Final = {
 
 
 def check_choices(definition: AgentDefinition) -> None:
-    """Raise UsageError for a handler of modes or options that is never called. Where there are session handlers, which
-    may offer some, the log says so once that they have not."""
+    """Raise UsageError for a handler of modes or options that can never be called. If there are session handlers, which
+    may offer some, the first session without any logs it instead."""
     if not definition.open_session and (why := definition.uncalled(definition.modes, definition.config_options)):
         raise UsageError(why)
 
 
 def limits_of(limits: Limits | None) -> Limits:
-    """`limits`, or the default ones. Raises UsageError for anything else."""
+    """`limits`, or the defaults. Raises UsageError for anything else."""
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"limits are Limits(...), and not {limits!r}")
     return limits or Limits()
 
 
 def having(what: str, value: T, *methods: str) -> T:
-    """`value`. Raises UsageError unless it is None, or an object that has these methods."""
+    """`value`. Raises UsageError unless it is None, or an object with these methods."""
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if value is None or not (missing or isinstance(value, type)):
         return value
@@ -137,24 +137,24 @@ def store_of(value: T) -> T:
 
 
 def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Raise UsageError for a method of a store that cannot be called with these."""
+    """Raise UsageError for a store's method that cannot be called with these arguments."""
     try:
         signature_of(method).bind(*args, **options)
     except TypeError as error:
         raise UsageError(f"store.{name} is not called as SessionStore.{name} is ({error})") from None
     except ValueError:
-        pass  # of some that are not written in Python nothing is known
+        pass  # a function that is not written in Python may have no signature
 
 
 def switch(what: str, on: bool) -> bool:
-    """`on`. Raises UsageError for what is neither True nor False: the text "no" would be true."""
+    """`on`. Raises UsageError unless it is True or False: the text "no" would be true."""
     if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"{what} is True or False, and not {on!r}")
     return on
 
 
 def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
-    """All of `values`. Raises UsageError unless they are several of this kind; one string is not."""
+    """All of `values`. Raises UsageError unless it is an iterable of this kind; a single string is refused."""
     given: Any = values
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         listed = tuple(cast("Iterable[T]", given))
@@ -174,8 +174,7 @@ def versions_of(values: Iterable[int]) -> tuple[int, ...]:
 
 
 def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tuple[SessionMode, ...]:
-    """`values`. Raises UsageError for anything that is not a mode, and for one whose id another has, here or among
-    those of `before`."""
+    """`values`. Raises UsageError for anything but modes, and for an id that occurs twice, here or in `before`."""
     from acp_server.session.settings import check_modes
 
     _check_some("modes", values)
@@ -184,7 +183,8 @@ def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tupl
 
 
 def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option, ...]:
-    """The same for config options, whose default has to be one of their values."""
+    """`values`. Raises UsageError for anything but config options, for an option whose default is not among its values,
+    and for an id that occurs twice, here or in `before`."""
     from acp_server.session.settings import check_options
 
     _check_some("config_options", values)
@@ -198,5 +198,5 @@ def _check_some(what: str, values: tuple[Any, ...]) -> None:
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
-    """A way to log in, with its description if there is one."""
+    """A login method, with its description if there is one."""
     return method if description is None else {**method, "description": description}

@@ -12,7 +12,7 @@ import pytest
 from acp_server.agent import log as log_stream
 from acp_server.agent.log import LONGEST_ENTRY, MOST_WAITING, LogStream, entry
 
-LOST = re.compile(rb"\((\d+) log entries were lost, for they could not be written\)\n")
+LOST = re.compile(rb"\((\d+) log entries were lost: they could not be written\)\n")
 BOUND = 20.0
 
 
@@ -189,6 +189,6 @@ def test_of_a_long_entry_the_beginning_and_the_end_are_written() -> None:
     said = entry("a" * LONGEST_ENTRY + "b" * LONGEST_ENTRY)
     assert said.startswith("aaa")
     assert said.endswith("bbb\n")
-    assert "\n    ... 16,000 characters are left out ...\n    " in said
+    assert "\n    ... 16,000 characters omitted ...\n    " in said
     assert len(said) < LONGEST_ENTRY + 100
     assert entry("a" * LONGEST_ENTRY) == "a" * LONGEST_ENTRY + "\n"

@@ -64,7 +64,7 @@ async def test_work_that_holds_the_loop_is_told_of_once_with_its_stack(caplog: p
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith(f"held_by ({__file__}:")
-    assert re.search(r"has held the event loop for at least \d+\.\d s", record.getMessage())
+    assert re.search(r"has blocked the event loop for at least \d+\.\d s", record.getMessage())
     assert record.stack_info is not None
     # From the program's function on, and not from the one that started the loop.
     first = record.stack_info.splitlines()[1]

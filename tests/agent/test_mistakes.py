@@ -14,7 +14,7 @@ from tests.session.editor import END_TURN, editing
 @pytest.mark.parametrize("name", ["prompt", "steer", "session", "set_mode", "logout"])
 def test_a_decorator_with_parentheses_that_takes_none_says_so(name: str) -> None:
     register: Any = getattr(Agent("a"), name)
-    with pytest.raises(UsageError, match=f"@agent.{name} takes nothing but its function: write it without parentheses"):
+    with pytest.raises(UsageError, match=f"@agent.{name} takes only its function: write it without parentheses"):
         register()
 
 
@@ -37,7 +37,7 @@ def test_limits_that_are_none_are_refused_before_anything_is_served() -> None:
 
 @pytest.mark.anyio
 async def test_run_in_an_event_loop_says_what_to_await_instead() -> None:
-    with pytest.raises(UsageError, match=r"an event loop of its own, and one runs here: await serve_stdio\(agent\)"):
+    with pytest.raises(UsageError, match=r"starts an event loop, and one is running here: await serve_stdio\(agent\)"):
         Agent("a").run()
 
 

@@ -359,7 +359,7 @@ def test_an_unknown_or_missing_backend_is_a_usage_error_before_anything_is_touch
 
 
 @pytest.mark.parametrize(
-    ("options", "why"), [({"loop": "rloop"}, "'rloop'"), ({"loop": "uvloop", "backend": "trio"}, "not for trio")]
+    ("options", "why"), [({"loop": "rloop"}, "'rloop'"), ({"loop": "uvloop", "backend": "trio"}, "not with trio")]
 )
 def test_an_unknown_loop_or_one_of_another_backend_is_a_usage_error(options: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):

@@ -93,7 +93,7 @@ def configure_log(level: str, file: Path | None) -> None:
         root.addHandler(LogHandler(LogStream(fd)))
         if (mode := lax_rights(fd)) is not None:
             # They may be meant so: it is the user who has named this file.
-            logger.warning("others may read the log: %s has the rights %s", file, mode)
+            logger.warning("other users may read the log: %s has the permissions %s", file, mode)
 
 
 def _opened(file: Path) -> int:

@@ -149,7 +149,7 @@ def _token(path: Path | None) -> str | None:
         with path.open(encoding="utf-8") as file:
             token = file.read(_LONGEST_TOKEN).strip()
         if (mode := lax_rights(path)) is not None:
-            logger.warning("others may read the token: %s has the rights %s", path, mode)
+            logger.warning("other users may read the token: %s has the permissions %s", path, mode)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
     return token
