@@ -1,4 +1,4 @@
-"""The client's side of the protocol: start an agent, or reach one over a stream, and drive it.
+"""The client's side of the protocol: start an agent, or connect to one over a stream, and send it prompts.
 
     async with spawn_agent(["acp-server"], Handlers(permission=ask)) as agent:
         await agent.initialize()
@@ -8,22 +8,22 @@
                 ...
         print(turn.stop_reason)
 
-    remote         RemoteAgent: what can be asked of an agent
-    source         where an agent is: a process of its own, or a stream
-    streams        streams for programs that have one of asyncio already
-    link           the connection under it
+    remote         RemoteAgent: the requests to an agent
+    source         where an agent is: in a process that is started, or behind a stream
+    streams        adapts the streams of programs that use asyncio
+    link           the connection below it
     session        RemoteSession: its state, prompts, settings
-    turn           RemoteTurn: updates, cancel, result; Backlog, the updates that wait for the program
+    turn           RemoteTurn: updates, cancel, result; Backlog, the updates that the program has not read yet
     subagents      RemoteSubagent: a child session that the agent has announced
-    handlers       Handlers: what the agent may ask of the program
-    routes         which handler answers which request, and how many there may be at once
+    handlers       Handlers: the answers to the agent's requests
+    routes         which handler answers which request, and how many run at once
     local          LocalFiles, LocalTerminals: ready-made handlers for fs/* and terminal/*
-    update_router  which session an id means, and what an update of it belongs to
-    dialect        what a connection has of a version beyond version 1
-    versions       how a client asks for such a version
+    update_router  delivers updates to their sessions
+    dialect        the interface of later versions on a connection
+    versions       the later versions that a client can request
     v2             version 2 of the protocol
 
-Here: the two ways to get an agent, a process of its own or a stream. The client never imports the agent's side.
+This module has the two ways to get an agent: a new process or a stream. The client never imports the agent's side.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def connect_agent(
     limits: Limits | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """The agent at the other end of `stream`, in an `async with` block or from `start` to `aclose`; then connection and
-    stream are closed. For `cancel_timeout` see `RemoteAgent`."""
+    """The agent at the other end of `stream`, for an `async with` block, or from `start` to `aclose`, which closes the
+    connection and the stream. For `cancel_timeout` see `RemoteAgent`."""
     return RemoteAgent(Reached(stream), handlers or Handlers(), limits, cancel_timeout)
 
 
@@ -102,17 +102,17 @@ def spawn_agent(
     wrap: Callable[[Stream], Stream] | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """An agent that is started and talked to over its standard streams, in an `async with` block or from `start` to
+    """An agent in a new process, connected by its standard streams, for an `async with` block, or from `start` to
     `aclose` (ACP, Transports).
 
-    Its end closes its standard input and gives it time to end; whatever is then left of its process group is
-    terminated, and killed if that does not help (`patience`). A cancel does not interrupt that.
+    At the end its standard input is closed, and it has time to exit. Processes of its group that are left are then
+    terminated, and killed if that does not help (`patience`). A cancel does not interrupt this.
 
-    `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to our own
-    environment. With `user` it is that user's and that group's, by their id, which only root may do (POSIX).
-    `on_stderr` gets each line that it writes to standard error; without it they go to the log, at level info. `wrap`
-    may put a stream of its own around the one to the process, to look at what passes. For `cancel_timeout` see
-    `RemoteAgent`. Starting it raises OSError if that cannot be done.
+    `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to this
+    process's environment. With `user` it runs with that user id and group id, which only root may request (POSIX).
+    `on_stderr` gets each line of its standard error; by default they are logged at level info. `wrap` may wrap the
+    stream to the process, to observe what passes. For `cancel_timeout` see `RemoteAgent`. Entering raises OSError if
+    the process cannot be started.
     """
     program = Program(command, cwd=cwd, env=env, user=user, on_stderr=on_stderr, patience=patience, wrap=wrap)
     return RemoteAgent(program, handlers or Handlers(), limits, cancel_timeout)

@@ -1,7 +1,7 @@
-"""What a connection has of a version of the protocol beyond version 1, for a program that knows version 1 alone.
+"""The interface of a connection with a later version of the protocol, for a program that uses the types of version 1.
 
 The link sends its requests through a `Dialect`, and the update router and the questions read through it. There is none
-where version 1 is spoken. How a connection gets one is in `acp_server.client.versions`.
+on a connection with version 1. How a connection gets a dialect is in `acp_server.client.versions`.
 """
 
 from __future__ import annotations
@@ -16,42 +16,43 @@ if TYPE_CHECKING:
 
 
 class Hearer(Protocol):
-    """What has updates: a session, or a child of one."""
+    """A receiver of updates: a session, or a child of one."""
 
     id: str
 
     def receive(self, update: SessionUpdate, params: Any, /) -> Awaitable[None] | None:
-        """An update for it has arrived, with these parameters of its notification."""
+        """An update for it has arrived. `params`: the parameters of its notification."""
         ...
 
 
 class Dialect(Protocol):
-    """Requests go out in the words of its version, and results, updates and questions come back in those of version
+    """Sends requests in the form of its version, and returns results, updates and questions in the form of version
     1."""
 
     async def call(self, method: str, params: Record, timeout: float | None, on_late: OnResult | None) -> Any:
-        """A request of version 1: its result. Raises CapabilityMissing for a method that the version does not have."""
+        """Send a request of version 1. Returns its result. Raises CapabilityMissing for a method that the version does
+        not have."""
         ...
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
-        """`session/prompt`, and the work for it. Raises RpcError, too, if the work fails."""
+        """`session/prompt`, and the work for it. Also raises RpcError if the work fails."""
         ...
 
     async def open(self, method: str, wire: dict[str, Any], on_late: OnResult | None) -> dict[str, Any]:
-        """Any request whose answer opens a session, in words of the caller's own: the answer."""
+        """Send any request whose result opens a session; `wire` is sent unchanged. Returns the result."""
         ...
 
     async def request(self, name: str, wire: dict[str, Any]) -> dict[str, Any]:
-        """A request in the words of the version: its result in these words."""
+        """Send a request in the form of the version. Returns its result in that form."""
         ...
 
     def updates(self, session: Hearer, params: Any) -> Iterable[Any]:
-        """From the parameters of one `session/update` to those of the updates that say the same."""
+        """The parameters of updates of version 1 with the same content as the update in `params`."""
         ...
 
     def question(self, params: Any, name: str) -> Any:
-        """From the parameters of a permission request to those of version 1; it is about a tool call `name` if it is
-        about no other. Raises InvalidParams."""
+        """The parameters of a permission request of version 1. `name`: the id of its tool call if it has none. Raises
+        InvalidParams."""
         ...
 
     def lost(self) -> None:

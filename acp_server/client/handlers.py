@@ -1,7 +1,7 @@
-"""What a program offers the agent: the answers to its questions, files, terminals. All of it is optional.
+"""Handlers that a program offers the agent: permission requests and elicitations, files, terminals. All are optional.
 
-Only the shapes. `acp_server.client.local` has ready-made ones, and `acp_server.client.routes` connects them to the
-wire.
+This module has only the interfaces. Ready-made handlers are in `acp_server.client.local`; `acp_server.client.routes`
+calls them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from acp_server.schema import (
 )
 
 PermissionAnswer: TypeAlias = PermissionOption | RequestPermissionResponse | None
-"""The option that was chosen, or None if the question was dismissed, or a whole response."""
+"""The chosen option, None if the request was dismissed, or a whole response."""
 
 AskPermission: TypeAlias = Callable[[RequestPermissionRequest], Awaitable[PermissionAnswer]]
 
@@ -58,7 +58,7 @@ class WritesFiles(Protocol):
     """Answers `fs/write_text_file`."""
 
     async def write_text_file(self, request: WriteTextFileRequest, /) -> WriteTextFileResponse | None:
-        """Make or replace a file."""
+        """Create or replace a file."""
         ...
 
 
@@ -66,23 +66,23 @@ class Terminals(Protocol):
     """Answers `terminal/*`. The object belongs to one connection, and is closed at its end."""
 
     async def create(self, request: CreateTerminalRequest, /) -> CreateTerminalResponse:
-        """Start a command; do not wait for it."""
+        """Start a command without waiting for its end."""
         ...
 
     async def output(self, request: TerminalOutputRequest, /) -> TerminalOutputResponse:
-        """What it has written so far."""
+        """The output so far."""
         ...
 
     async def wait_for_exit(self, request: WaitForTerminalExitRequest, /) -> WaitForTerminalExitResponse:
-        """Wait until it has ended."""
+        """Wait until the command has ended."""
         ...
 
     async def kill(self, request: KillTerminalRequest, /) -> KillTerminalResponse | None:
-        """End it and keep the terminal."""
+        """Kill the command and keep the terminal."""
         ...
 
     async def release(self, request: ReleaseTerminalRequest, /) -> ReleaseTerminalResponse | None:
-        """End it and forget the terminal."""
+        """Kill the command and release the terminal."""
         ...
 
     async def aclose(self) -> None:
@@ -91,13 +91,14 @@ class Terminals(Protocol):
 
 
 async def allow_once(request: RequestPermissionRequest) -> PermissionAnswer:
-    """Yes, this time: the first option of kind `allow_once`; dismissed if there is none. What would allow more than
-    this call is not chosen."""
+    """Allow this call only: choose the first option of kind `allow_once`, or dismiss the request if there is none. It
+    never allows more than this call."""
     return _first(request, "allow_once")
 
 
 async def reject_once(request: RequestPermissionRequest) -> PermissionAnswer:
-    """No, this time: the first option of kind `reject_once`, or else `reject_always`; dismissed if there is neither."""
+    """Reject this call: choose the first option of kind `reject_once`, else `reject_always`; dismiss the request if
+    there is neither."""
     return _first(request, "reject_once", "reject_always")
 
 
@@ -118,34 +119,38 @@ def _check_methods(name: str, given: Any, methods: tuple[str, ...], enough: Call
 
 @dataclass(frozen=True, kw_only=True)
 class Handlers:
-    """What the agent may ask of this program. What is not given is not announced, and refused if it is asked for.
+    """Handlers for the agent's requests. A handler that is None is not announced, and its requests are refused.
 
-    Each function runs in a scope of its own, which is cancelled when the agent withdraws its request or the connection
-    ends. A function that raises an `RpcError` answers with it; any other exception answers -32603, a `TimeoutError`
-    -32800, and is logged.
+    Each function runs in its own cancel scope, which is cancelled when the agent withdraws its request or the
+    connection ends. If it raises an `RpcError`, that is the response. Any other exception is logged and answered with
+    -32603, a `TimeoutError` with -32800.
     """
 
     permission: AskPermission = reject_once
-    """May this tool run? Without it nothing may. It is cancelled, and answered for, when the turn is cancelled."""
+    """Decides whether a tool may run; by default it may not. Cancelled, and answered `cancelled`, when the turn is
+    cancelled."""
     files: ReadsFiles | WritesFiles | None = None
-    """Files: reading, writing, or both, whichever methods the object has."""
+    """Files: reading, writing, or both, depending on the object's methods."""
     terminals: Terminals | None = None
-    """Commands to run."""
+    """Runs commands."""
     form: Callable[[ElicitationFormMode], Awaitable[CreateElicitationResponse]] | None = None
-    """Ask the user for something, with a form."""
+    """Shows the user a form."""
     url: Callable[[ElicitationUrlMode], Awaitable[CreateElicitationResponse]] | None = None
-    """Send the user to a URL."""
+    """Sends the user to a URL."""
     url_done: Callable[[CompleteElicitationNotification], Awaitable[None] | None] | None = None
-    """What happened at a URL is over. The id may be unknown; then it has to be ignored."""
+    """Called when an elicitation by URL is complete. An unknown id must be ignored."""
     methods: Mapping[str, Callable[[dict[str, Any]], Awaitable[Any]]] = field(default_factory=dict[str, Any])
-    """Requests of one's own, by name: named parameters in, a JSON value or a model out (ACP, Extensibility)."""
+    """Handlers of extension requests by method: named parameters in, a JSON value or a model out (ACP,
+    Extensibility)."""
     notifications: Mapping[str, Callable[[dict[str, Any]], Awaitable[None] | None]] = field(
         default_factory=dict[str, Any]
     )
-    """Notifications by name, in the order of arrival. Also those of the protocol, for programs that want them raw."""
+    """Handlers of notifications by method, called in the order of arrival. They may include notifications of the
+    protocol, whose parameters they get unparsed."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what cannot answer: the agent would be refused, and the program never learn why."""
+        """Raises UsageError for a value that cannot answer. Otherwise the agent's requests would fail, and the program
+        would never learn why."""
         for name in ("permission", "form", "url", "url_done"):
             _check_function(name, getattr(self, name), may_be_none=name != "permission")
         for name in ("methods", "notifications"):
@@ -159,7 +164,8 @@ class Handlers:
         _check_methods("terminals", self.terminals, calls, all)
 
     def capabilities(self, base: ClientCapabilities | None = None) -> ClientCapabilities:
-        """What to announce in `initialize`: `base`, with everything in it that follows from what is here."""
+        """The capabilities to announce in `initialize`: `base`, updated with everything that follows from these
+        handlers."""
         derived: dict[str, Any] = {
             "fs": FileSystemCapabilities(
                 read_text_file=hasattr(self.files, "read_text_file"),

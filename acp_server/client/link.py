@@ -32,13 +32,13 @@ _SESSION: Final = re.compile(rb'"sessionId"\s*:\s*"([^"\\]*)"')
 
 
 class MeasuredStream:
-    """`stream`, in which a line may have `limit` bytes. `on_loss` is called with the beginning of each longer one."""
+    """Wraps `stream` and calls `on_loss` with the beginning of each line of more than `limit` bytes."""
 
     def __init__(self, stream: Stream, limit: int, on_loss: Callable[[bytes], None]) -> None:
         self.error: Exception | None = None
-        """Why reading failed. Callers that wait for an answer are told of the end before the reader is."""
+        """Why reading failed. Callers of requests get the end of the connection before the reader raises this."""
         self.heard: int = 0
-        """How many bytes came."""
+        """Number of received bytes."""
         self._stream = stream
         self._limit = limit
         self._on_loss = on_loss
@@ -66,7 +66,7 @@ class MeasuredStream:
 
     def _measure(self, data: bytes) -> None:
         if self._length + len(data) <= self._limit:
-            # No line can end too long in here, so only the last one matters.
+            # No line can exceed the limit within these bytes, so only the last line is measured.
             start = data.rfind(b"\n") + 1
             if start:
                 self._begin()
@@ -90,18 +90,18 @@ class MeasuredStream:
 
 
 def lost_update(head: bytes) -> tuple[bool, str | None]:
-    """Whether the line that begins so is an update, and its session, if that comes early enough to be seen."""
+    """Whether the line with this beginning is an update; and its session's id, if the beginning has it."""
     session = _SESSION.search(head)
     return _UPDATE.search(head) is not None, None if session is None else session[1].decode(errors="replace")
 
 
 Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
-"""From the loss of a connection to a more telling error."""
+"""Converts the loss of a connection to an error with more details."""
 
 
 class Link:
-    """A connection that is served in a task of its own. `on_lost` is called once, when it has ended; `on_loss` with the
-    beginning of each line that was too long to be read."""
+    """A connection that runs in its own task. `on_lost` is called once, when it has ended; `on_loss` with the beginning
+    of each line that was too long to be read."""
 
     def __init__(
         self,
@@ -116,16 +116,16 @@ class Link:
         self._stream = MeasuredStream(stream, limits.line, on_loss)
         self.connection: Connection = Connection(self._stream, routes, limits)
         self.capabilities: AgentCapabilities | None = None
-        """What the agent has announced; None before `initialize`."""
+        """The agent's capabilities; None before `initialize`."""
         self.dialect: Dialect | None = None
-        """What translates the requests of version 1, if a later one is spoken here."""
+        """Translates requests of version 1 if the connection uses a later version."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
         self._ending: BaseException | None = None
         self._closing = False
         self._is_lost = False
-        """Whether it has ended and was not closed here before."""
+        """Whether the connection ended before it was closed here."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -133,17 +133,17 @@ class Link:
 
     @property
     def heard(self) -> int:
-        """How many bytes the agent has sent."""
+        """Number of bytes that the agent has sent."""
         return self._stream.heard
 
     def time(self) -> float:
-        """The time by the event loop's clock, in seconds; also in a plain callback."""
+        """The event loop's time in seconds; may be called in a plain callback."""
         return self._tasks.time()
 
     async def aclose(self) -> None:
-        """Close the connection: what runs for the agent is cancelled, what waits for it fails. Idempotent.
+        """Close the connection: running handlers are cancelled, and pending requests fail. Idempotent.
 
-        A cancel does not interrupt this, since its time is bounded by the limits of the connection.
+        A cancel does not interrupt this, since its time is bounded by the connection's limits.
         """
         self._closing = True
         self.connection.close()
@@ -155,7 +155,7 @@ class Link:
             raise self._ending
 
     def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start a task that waits for the agent; closing waits for it in turn."""
+        """Start a task that `aclose` waits for."""
         self._tasks.spawn(function, *args)
 
     async def request(
@@ -177,9 +177,9 @@ class Link:
             raise await self.loss(method) from self._stream.error
 
     async def loss(self, method: str) -> ConnectionClosed:
-        """What to raise in the place of an answer to `method`, now that the connection is lost."""
+        """The exception for a request `method` whose response was lost with the connection."""
         error = ConnectionClosed(method)
-        # A caller may learn of a loss only after the connection was closed for it.
+        # A caller may notice the loss only after the connection was closed because of it.
         by_us = self._closing and not self._is_lost
         return error if by_us else await self._explain(error)
 
@@ -192,7 +192,7 @@ class Link:
         on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Any:
-        """Send a request of the protocol, given as a model: its result as a model."""
+        """Send a request of the protocol, given as a model. Returns its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
         if self.dialect is not None:
@@ -203,8 +203,8 @@ class Link:
         return read_result(known.result_type, method, result)
 
     async def open(self, method: str, params: dict[str, Any], on_late: OnResult) -> Any:
-        """Send any request whose answer opens a session: the answer, in which its settings are as version 1 has
-        them."""
+        """Send any request whose result opens a session. Returns the result, with its settings in the form of version
+        1."""
         if self.dialect is not None:
             return await self.dialect.open(method, params, on_late)
         return await self.request(method, params, on_late=on_late)
@@ -214,7 +214,7 @@ class Link:
         return is_announced(capability, agent=self.capabilities, client=None)
 
     def need(self, method: str, capability: str | None) -> None:
-        """Raise CapabilityMissing unless the agent has announced what a call of `method` needs."""
+        """Raise CapabilityMissing unless the agent has announced the `capability` that `method` needs."""
         if not self.announced(capability):
             raise CapabilityMissing(method, str(capability))
 
@@ -224,7 +224,7 @@ class Link:
         except Exception as error:
             logger.info("the connection to the agent broke: %r", error)
         except (KeyboardInterrupt, SystemExit) as error:
-            # A handler wants to end the program; the one who leaves the block does it.
+            # A handler wants to end the program; `aclose` raises it in the program's task.
             self._ending = error
         finally:
             self._is_lost = not self._closing

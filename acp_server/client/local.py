@@ -1,8 +1,8 @@
-"""Ready-made handlers for the requests of an agent: `fs/*` with the files below some folders, as they are on disk, and
-`terminal/*` with commands as processes of this machine, without a terminal device.
+"""Ready-made handlers for the agent's requests: `fs/*` with the files on disk below some folders, and `terminal/*` with
+local processes without a terminal device.
 
-They keep an agent that follows the protocol inside of what the user chose. They are not a sandbox: an agent that does
-not follow it runs with the user's rights anyway. Unsaved changes of an editor are unknown to them.
+They keep an agent that follows the protocol within the user's choice. They are not a sandbox: an agent that does not
+follow the protocol has the user's permissions anyway. They do not know unsaved changes in an editor.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ from acp_server.tasks.spawn import Spawner
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""The most that is read at once by default: an agent may refuse a message of twice that."""
+"""The most bytes of one read by default: an agent may refuse a message of twice that size."""
 
 _LONGEST_PATH: Final = 32_768
-"""Characters of a path. To follow it takes a time that grows with their square, in a thread that no cancel ends."""
+"""Characters of a path. Resolving takes a time that grows with their square, in a thread that no cancel interrupts."""
 
 
 class LocalReader:
-    """Reads the text files below `roots`, at most `most_bytes` of one at once.
+    """Reads text files below `roots`, at most `most_bytes` of one file at once.
 
-    Answers -32602 for a path that is relative or outside of the roots (symbolic links are followed first), for what is
-    not a regular file of UTF-8 text, and for too much text. Answers -32002 for what does not exist. Raises UsageError
-    for `roots` that are one path.
+    Answers -32602 for a path that is relative or outside of the roots (after symbolic links are resolved), for anything
+    but a regular file with UTF-8 text, and for too much text. Answers -32002 for a missing file. Raises UsageError if
+    `roots` is a single path.
     """
 
     def __init__(self, roots: Iterable[str | os.PathLike[str]], *, most_bytes: int = MOST_BYTES) -> None:
         if isinstance(roots, (str, os.PathLike)):
-            # Each character would be a folder, and the first one of a path is the whole disk.
+            # Each character would become a folder, and the first one of an absolute path is the whole disk.
             raise UsageError(f"the folders are a list, as in [{os.fspath(roots)!r}], and not one path")
         self._roots = [Path(root).resolve() for root in roots]
         self._most_bytes = most_bytes
 
     async def read_text_file(self, request: ReadTextFileRequest, /) -> ReadTextFileResponse:
-        """The whole text, or `limit` lines from `line` on, as they are (ACP, File System, Reading Files)."""
+        """The whole text, or `limit` lines beginning with `line`, unchanged (ACP, File System, Reading Files)."""
         return await anyio.to_thread.run_sync(self._read, request)
 
     def _read(self, request: ReadTextFileRequest) -> ReadTextFileResponse:
@@ -91,13 +91,13 @@ class LocalReader:
 
     def _lines(self, file: BinaryIO, first: int, limit: int | None) -> bytes | bytearray:
         if first == 1 and limit is None:
-            # In one go: it takes a tenth of the time.
+            # In one read, which takes a tenth of the time.
             whole = file.read(self._most_bytes + 1)
             self._check_size(whole)
             return whole
         text = bytearray()
         number = 1
-        # A line may be longer than what may be read, so it is looked at in pieces.
+        # A line may exceed the limit, so it is read in pieces.
         while (limit is None or number < first + limit) and (piece := file.readline(self._most_bytes + 1)):
             if number >= first:
                 text += piece
@@ -110,29 +110,30 @@ class LocalReader:
             raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
 
     def _place(self, path: str) -> Place:
-        """Where the path leads, below one of the roots. A folder on the way can be swapped for a link from here on, so
-        the way is walked without any."""
+        """The path's place below one of the roots. A folder on the way may be replaced by a link after this check, so
+        the way is then walked without following links."""
         if len(path) > _LONGEST_PATH:
             raise problem("path", f"is longer than {_LONGEST_PATH} characters")
         if "\0" in path or not os.path.isabs(path):
             raise problem("path", "must be an absolute path")
         try:
             resolved = Path(path).resolve()
-        except (OSError, RuntimeError):  # Links in a circle.
+        except (OSError, RuntimeError):  # a cycle of links
             raise ResourceNotFound(data={"path": path}) from None
         for root in self._roots:
             if resolved == root:
                 return Place(str(root.parent), root.name)
             if resolved.is_relative_to(root):
                 return Place(str(root), str(resolved.relative_to(root)))
-        raise problem("path", "is outside of the folders that were opened")
+        raise problem("path", "is outside of the opened folders")
 
 
 class LocalFiles(LocalReader):
     """Reads like `LocalReader`, and writes below the same roots."""
 
     async def write_text_file(self, request: WriteTextFileRequest, /) -> WriteTextFileResponse:
-        """Make or replace a file, with the folders it is in (ACP, File System, Writing Files); UTF-8, nothing added."""
+        """Create or replace a file, with missing parent folders (ACP, File System, Writing Files), as UTF-8,
+        unchanged."""
         return await anyio.to_thread.run_sync(self._write, request)
 
     def _write(self, request: WriteTextFileRequest) -> WriteTextFileResponse:
@@ -140,7 +141,7 @@ class LocalFiles(LocalReader):
         try:
             data = request.content.encode()
         except UnicodeEncodeError:
-            raise problem("content", "has half of a surrogate pair, which no file in UTF-8 can hold") from None
+            raise problem("content", "has half of a surrogate pair, which UTF-8 cannot encode") from None
         try:
             with way_to(place) as way:
                 _check_regular(way)
@@ -156,7 +157,7 @@ class LocalFiles(LocalReader):
 
 
 def _check_regular(way: Way) -> None:
-    # What is missing is made, or says so when it is opened.
+    # A missing file is created, or fails when it is opened.
     if (found := way.stat()) is not None:
         _check_regular_file(found)
 
@@ -173,22 +174,24 @@ def _refusal(done: str, error: OSError) -> InvalidParams | ResourceNotFound | In
 
 
 OUTPUT_BYTES: Final = 1024 * 1024
-"""How much output is kept of a command, by default."""
+"""Bytes of a command's output that are kept by default."""
 COMMANDS: Final = 100
-"""How many terminals there are at once, by default."""
+"""Number of terminals at once by default."""
 
 _OnText: TypeAlias = "Callable[[str], object] | None"
 
 
 class LocalTerminals:
-    """The commands of one agent. All of them are ended when the connection to it is.
+    """The commands of one agent. They are ended when the connection to it ends.
 
-    `env` is added to our own environment, and what the agent asks for to that. `output_bytes` of a command's output are
-    kept, or fewer if the agent asks for fewer (ACP, Terminals, `outputByteLimit`). There are `commands` terminals at
-    once: for one more, the first whose command has ended is released; if all of them run, the command is refused.
-    `shell` reads a command that comes without arguments and is not a program, since some agents send a whole command
-    line; None: such a command is refused. `on_output` is called with the id of a terminal and a piece of what its
-    command writes, as it comes.
+    - `env`: added to this process's environment; the agent's variables are added to both.
+    - `output_bytes`: bytes of a command's output that are kept, or fewer if the agent requests fewer (ACP, Terminals,
+      `outputByteLimit`).
+    - `commands`: the most terminals at once. For another one, the first terminal whose command has ended is released;
+      if all commands run, the request is refused.
+    - `shell`: runs a command without arguments that is not a program, since some agents send a whole command line.
+      None: such a command is refused.
+    - `on_output`: called with a terminal's id and each piece of its output.
     """
 
     def __init__(
@@ -210,7 +213,8 @@ class LocalTerminals:
         self._made = 0
 
     async def create(self, request: CreateTerminalRequest, /) -> CreateTerminalResponse:
-        """Start the command. Answers -32602 if there is no such program or folder, and -32603 if too many run."""
+        """Start the command. Answers -32602 if there is no such program or folder, and -32603 if too many commands
+        run."""
         await self._make_place()
         env = {**os.environ, **self._env, **{variable.name: variable.value for variable in request.env}}
         cwd = None if request.cwd is None else absolute(request.cwd, "cwd")
@@ -234,7 +238,7 @@ class LocalTerminals:
         return CreateTerminalResponse(terminal_id=id)
 
     async def output(self, request: TerminalOutputRequest, /) -> TerminalOutputResponse:
-        """What the command has written so far, both of its outputs in one."""
+        """The command's output so far, standard output and error in one."""
         terminal = self._find(request.terminal_id)
         return TerminalOutputResponse(
             output=terminal.output.text,
@@ -249,12 +253,12 @@ class LocalTerminals:
         return WaitForTerminalExitResponse(exit_code=terminal.status.exit_code, signal=terminal.status.signal)
 
     async def kill(self, request: KillTerminalRequest, /) -> KillTerminalResponse:
-        """End the command and what it started; answered when they have ended."""
+        """Kill the command and its children. Returns when they have ended."""
         await self._find(request.terminal_id).kill()
         return KillTerminalResponse()
 
     async def release(self, request: ReleaseTerminalRequest, /) -> ReleaseTerminalResponse:
-        """End the command and forget the terminal: its id is unknown from now on."""
+        """Kill the command and release the terminal: its id becomes unknown."""
         terminal = self._find(request.terminal_id)
         del self._terminals[request.terminal_id]
         await terminal.end()
@@ -269,7 +273,7 @@ class LocalTerminals:
         try:
             await tasks.wait_idle()
         finally:
-            # Each has its own time to end.
+            # After a native cancel; each terminal's end has its own deadline.
             with grace(ENDING):
                 await tasks.wait_idle()
 

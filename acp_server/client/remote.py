@@ -1,6 +1,6 @@
-"""An agent at the other end of a connection: everything that a client can ask of it, and the sessions it has.
+"""An agent at the other end of a connection: every request that a client can send to it, and its sessions.
 
-How the connection came about is in `acp_server.client`.
+How the connection is made is in `acp_server.client`.
 """
 
 from __future__ import annotations
@@ -76,23 +76,23 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 INITIALIZE_SECONDS: Final = 60.0
-"""How long an agent may take to answer `initialize`, downloads at its first start included."""
+"""Seconds that an agent may take to answer `initialize`, including downloads at its first start."""
 
 CLOSE_SECONDS: Final = 60.0
-"""How long an agent may take to close a session that is not wanted, before the request is withdrawn."""
+"""Seconds that an agent may take to close an unwanted session before the request is withdrawn."""
 
 _CLOSE: Final = METHODS["session/close"].capability
 
 _TAKES_PROMPTS: Final = "agentCapabilities.sessionCapabilities.systemPrompt"
 _SYSTEM_PROMPT: Final = (_TAKES_PROMPTS, f"{_TAKES_PROMPTS}.mode.override")
-"""What an agent announces that adds a system prompt to its own, and that takes it in the place of its own."""
+"""The capability for a system prompt that is appended to the agent's, and the capability for a replacement."""
 
 
 class _NotStarted:
-    """In the place of a connection until there is one."""
+    """The placeholder until there is a connection."""
 
     async def aclose(self) -> None:
-        """Nothing is there to be closed."""
+        """Does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         raise UsageError("start the agent first: `async with spawn_agent(...) as agent`, or `await agent.start()`")
@@ -101,20 +101,21 @@ class _NotStarted:
 class RemoteAgent:
     """An agent. Made by `spawn_agent` and `connect_agent`.
 
-    Its methods raise RpcError for an error answer, ConnectionClosed if the agent is gone (AgentExited for a process),
-    MalformedResponse for an answer that cannot be read, CapabilityMissing for what the agent has not announced. Those
-    that open a session raise SessionTaken if its id means another one. `info` is what it said of itself, `process` what
-    it runs as, `sessions` those that are open here.
+    Its methods raise RpcError for an error response, ConnectionClosed if the agent is gone (AgentExited for a process),
+    MalformedResponse for an invalid result, and CapabilityMissing for a feature that the agent has not announced.
+    Methods that open a session raise SessionTaken if its id belongs to another open session.
+
+    `info` is the agent's response to `initialize`, `process` its process, `sessions` its sessions that are open here.
     """
 
     info: InitializeResponse | None
-    """What the agent said of itself; None before `initialize`."""
+    """The agent's response to `initialize`; None before it."""
     sessions: dict[str, RemoteSession]
     """The sessions that were opened here and not closed, by id."""
 
     cancel_timeout: float | None
-    """How long, in seconds, the agent may take to answer a cancelled prompt before the prompt is withdrawn; None to
-    wait as long as it takes. It may be changed at any time, for the cancels that follow."""
+    """Seconds that the agent may take to answer a cancelled prompt before the prompt is withdrawn; None for no limit. A
+    new value applies to later cancels."""
 
     def __init__(
         self,
@@ -134,18 +135,19 @@ class RemoteAgent:
             handlers.permission, lambda id: self._is_cancelling(id) or self._router.has_ended(id)
         )
         self.subagents: Subagents = Subagents(self._live, self._send_cancel)
-        """The child sessions of all of them."""
+        """The child sessions of all sessions."""
         self._router = UpdateRouter(self._live, self.subagents)
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
         self.link = cast("Link", _NotStarted())
-        """The connection under it."""
+        """The connection below it."""
         self._is_used = self._is_closed = False
 
     # -- its life
 
     async def start(self) -> None:
-        """Start the agent, or begin to talk to it. `aclose` has to follow, from any task; `async with` does both.
+        """Start the agent's process, or begin to use its stream. `aclose` must follow, from any task; `async with` does
+        both.
 
         Raises OSError if its process cannot be started, and UsageError the second time.
         """
@@ -160,9 +162,8 @@ class RemoteAgent:
         self.link.start()
 
     async def aclose(self) -> None:
-        """End the connection, and then the agent's process if it was started here. What waits for the agent fails with
-        ConnectionClosed. A cancel does not interrupt this. Idempotent; without effect on an agent that was not
-        started."""
+        """Close the connection, and then end the agent's process if it was started here. Pending requests fail with
+        ConnectionClosed. A cancel does not interrupt this. Idempotent; no effect on an agent that was not started."""
         self._is_used = self._is_closed = True
         try:
             await self.link.aclose()
@@ -180,7 +181,7 @@ class RemoteAgent:
 
     @property
     def process(self) -> ChildProcess | None:
-        """What it runs as; None if it was not started here."""
+        """Its process; None if it was not started here."""
         return self._source.process
 
     # -- the connection
@@ -194,17 +195,16 @@ class RemoteAgent:
         meta: dict[str, Any] | None = None,
         version: int = 1,
     ) -> InitializeResponse:
-        """Agree on the version and tell each other what one can do (ACP, Initialization).
+        """Negotiate the version and exchange capabilities (ACP, Initialization).
 
-        `client_info` names your program; without it this package is named. The capabilities follow from the handlers;
-        `capabilities` adds those that have none, such as `session`. Raises
-        UnsupportedVersion if the agent speaks no version up to `version`, and RequestTimeout when an answer takes more
-        than `timeout` seconds.
+        `client_info`: your program's name and version; by default this package's. The capabilities follow from the
+        handlers; `capabilities` adds those without a handler, such as `session`. Raises UnsupportedVersion if the agent
+        supports no version up to `version`, and RequestTimeout after `timeout` seconds without a response.
 
-        `version` 2 asks for version 2 of the protocol, a draft. Where the agent does not speak it, this goes on with
-        version 1, on the same connection or with the agent started anew if it has ended. The result is as in version 1;
-        its `protocol_version` says which one is spoken. An agent that speaks 2 uses no files and no terminals of the
-        client's.
+        `version` 2 requests version 2 of the protocol, a draft. If the agent does not support it, version 1 is used, on
+        the same connection, or with the agent restarted if it has exited. The result has the form of version 1, and its
+        `protocol_version` is the negotiated version. An agent with version 2 uses no files and no terminals of the
+        client.
         """
         if client_info is None:
             from importlib.metadata import version as version_of
@@ -228,11 +228,11 @@ class RemoteAgent:
         return info
 
     async def authenticate(self, method_id: str, *, meta: dict[str, Any] | None = None) -> AuthenticateResponse:
-        """Authenticate by one of the methods in `info.auth_methods`: the agent's answer (ACP, Authentication)."""
+        """Authenticate by one of the methods in `info.auth_methods` (ACP, Authentication)."""
         return await self.link.call("authenticate", AuthenticateRequest(method_id=method_id, meta=meta))
 
     async def logout(self, *, meta: dict[str, Any] | None = None) -> LogoutResponse:
-        """Make the agent forget who the user is."""
+        """Make the agent forget the user's login."""
         return await self.link.call("logout", LogoutRequest(meta=meta))
 
     # -- sessions
@@ -247,8 +247,8 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session in the folder `cwd` (ACP, Session Setup). `system_prompt`: your instructions, for agents that
-        announce that they take any, in the same way when a session is taken up or forked."""
+        """Open a session in the folder `cwd` (ACP, Session Setup). `system_prompt`: your instructions, if the agent
+        announces system prompts; loading, resuming and forking take it too."""
         folder = absolute(cwd)
         setup = self._setup("session/new", mcp_servers, additional_directories, system_prompt)
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
@@ -270,7 +270,7 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Take up a session again; `on_update` gets its history before this returns (ACP, Session Setup)."""
+        """Open a stored session with its history, which `on_update` gets before this returns (ACP, Session Setup)."""
         setup = self._setup("session/load", mcp_servers, additional_directories, system_prompt)
         request = LoadSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/load", request, on_update)
@@ -286,7 +286,7 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Take up a session again without its history (ACP, Session Setup)."""
+        """Open a stored session without its history (ACP, Session Setup)."""
         setup = self._setup("session/resume", mcp_servers, additional_directories, system_prompt)
         request = ResumeSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/resume", request, on_update)
@@ -302,8 +302,8 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session that begins with what another one has said, which goes on as it was (unstable: session
-        fork)."""
+        """Open a session that begins with a copy of another one's conversation; the other session is unchanged
+        (unstable: session fork)."""
         setup = self._setup("session/fork", mcp_servers, additional_directories, system_prompt)
         self.link.need("session/fork", METHODS["session/fork"].capability)
         request = ForkSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
@@ -318,12 +318,12 @@ class RemoteAgent:
         session_id: str | None = None,
         on_update: OnUpdate | None = None,
     ) -> RemoteSession:
-        """Send any request whose answer opens a session: a draft of the protocol such as `session/fork`, an extension,
+        """Send any request whose result opens a session: a draft of the protocol such as `session/fork`, an extension,
         or `session/new` with members that this package does not know.
 
-        `params` go out as they are; `RemoteSession.response` has the answer as it came. The answer names the session in
-        `sessionId`; or else `session_id` does, of a session whose history the request brings back. `cwd` is the folder
-        of the session, which `params` name as a rule. Raises MalformedResponse for an answer that opens none.
+        `params` are sent unchanged; `RemoteSession.response` has the result as received. The session's id is the
+        result's `sessionId`; or else `session_id`, for a session whose history the request replays. `cwd` is the
+        session's folder, by default `params["cwd"]`. Raises MalformedResponse for a result that opens no session.
         """
         folder = os.fspath(cwd) if cwd is not None else str(params.get("cwd", ""))
 
@@ -357,8 +357,8 @@ class RemoteAgent:
         archived: Literal["exclude", "include", "only"] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> ListSessionsResponse:
-        """One page of the sessions that the agent knows, of all folders or of one (ACP, Session List). `archived`: for
-        agents that announce `archive` (unstable)."""
+        """One page of the list of sessions, of all folders or of one (ACP, Session List). `archived`: only if the agent
+        announces `archive` (unstable)."""
         folder = None if cwd is None else absolute(cwd)
         if archived is not None:
             self.link.need("session/list", METHODS["session/archive"].capability)
@@ -366,40 +366,40 @@ class RemoteAgent:
         return await self.link.call("session/list", request)
 
     async def set_title(self, session_id: str, title: str) -> str:
-        """Name a session of the agent's list: the title as it is stored (unstable: session title)."""
+        """Set the title of a session in the agent's list. Returns the title as stored (unstable: session title)."""
         request = SetSessionTitleRequest(session_id=session_id, title=title)
         response: SetSessionTitleResponse = await self.link.call("session/set_title", request)
         return response.title
 
     async def archive_session(self, session_id: str) -> None:
-        """Put a session away; an open one is closed, as by `close_session` (unstable: session archive)."""
+        """Archive a session; an open one is closed, as by `close_session` (unstable: session archive)."""
         if (session := self.sessions.get(session_id)) is not None:
             session.cancel()
         await self._end("session/archive", ArchiveSessionRequest(session_id=session_id))
 
     async def unarchive_session(self, session_id: str) -> None:
-        """List a session again that was put away (unstable: session archive)."""
+        """Move an archived session back into the list (unstable: session archive)."""
         await self.link.call("session/unarchive", UnarchiveSessionRequest(session_id=session_id))
 
     async def session_status(self, session_id: str) -> str:
-        """`open` if some client of the agent has the session open, else `saved` (unstable: session status)."""
+        """`open` if any client of the agent has the session open, else `saved` (unstable: session status)."""
         response: SessionStatusResponse = await self.link.call(
             "session/status", SessionStatusRequest(session_id=session_id)
         )
         return response.status
 
     async def close_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
-        """Make the agent cancel what the session does and free what it holds (ACP, Session Setup)."""
+        """Make the agent cancel the session's work and release its resources (ACP, Session Setup)."""
         if (session := self.sessions.get(session_id)) is not None:
             session.cancel()
         return await self._end("session/close", CloseSessionRequest(session_id=session_id, meta=meta))
 
     async def delete_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> DeleteSessionResponse:
-        """Make the agent remove the session from its list (ACP, Session Delete)."""
+        """Make the agent delete the session from its list (ACP, Session Delete)."""
         return await self._end("session/delete", DeleteSessionRequest(session_id=session_id, meta=meta))
 
     def knows(self, session_id: str) -> bool:
-        """Whether a session of this id is open here, or is being taken up."""
+        """Whether a session with this id is open here, or is being loaded or resumed."""
         return self._router.knows(session_id)
 
     # -- anything else
@@ -407,7 +407,8 @@ class RemoteAgent:
     async def request(
         self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnResult | None = None
     ) -> Any:
-        """Send any request: the result as it came, parsed. See `Connection.request`; raises AgentExited as well."""
+        """Send any request. Returns the parsed result as received. See `Connection.request`; also raises
+        AgentExited."""
         return await self.link.request(method, params, timeout=timeout, on_late=on_late)
 
     def notify(self, method: str, params: Any = None) -> None:
@@ -507,19 +508,19 @@ class RemoteAgent:
             session.ending = False
             raise
         self._router.end(session)
-        # What the agent still says in it is not heard, so that it must not look complete.
+        # Later updates of the agent in it are not read, so its turn must not look complete.
         session.miss("the end of the session")
         return response
 
     def _close_unwanted(self, response: Any) -> None:
-        """A session has been made for a caller who is gone."""
+        """A session was opened for a caller that no longer waits: close it."""
         session_id = cast("dict[str, Any]", response).get("sessionId") if isinstance(response, dict) else None
         if not isinstance(session_id, str):
             return
         try:
             self._router.give(session_id)
         except SessionTaken as error:
-            logger.warning("a session that is not wanted stays open: %s", error)
+            logger.warning("an unwanted session stays open: %s", error)
             return
         if self.link.announced(_CLOSE):
             self.link.spawn(self._close_quietly, session_id)
@@ -528,4 +529,4 @@ class RemoteAgent:
         try:
             await self.request("session/close", {"sessionId": session_id}, timeout=CLOSE_SECONDS)
         except AcpError as error:
-            logger.info("a session that is not wanted could not be closed: %s", error)
+            logger.info("an unwanted session could not be closed: %s", error)

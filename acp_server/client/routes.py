@@ -1,6 +1,6 @@
-"""From the agent's requests and notifications to the program's handlers, with typed parameters and results.
+"""Routes the agent's requests and notifications to the program's handlers, with typed parameters and results.
 
-It also counts what an agent may have under way here at once, and knows the permission requests that wait for an answer.
+It also bounds the agent's requests that are in flight here, and knows its open permission requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Answer = Callable[[Any], Awaitable[Any]]
 
 
 def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHandler) -> Routes:
-    """The routes for what `handlers` has. Raises UsageError for a method of its own that the protocol has already."""
+    """The routes for `handlers`. Raises UsageError for an extension method that the protocol has already."""
     large = _LargeAnswers()
     routes = Routes()
     routes.on_notice("session/update", Notice(on_update))
@@ -57,7 +57,7 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
             requests[name] = _typed(name, answer)
     for name, answer in handlers.methods.items():
         if name in METHODS:
-            raise UsageError(f"{name} is a method of the protocol; it has a handler of its own")
+            raise UsageError(f"{name} is a method of the protocol; use its handler in Handlers")
         requests[name] = _raw(answer)
     registers: dict[str, Register] = {
         "session/request_permission": questions.register_permission,
@@ -73,8 +73,8 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
 
 
 async def _sent_back(_call: Call) -> None:
-    # A program like `cat` sends this back as well, and so it is what `initialize` raises.
-    raise MethodNotFound("The program sends back what it is sent, so it is not an agent")
+    # A program like `cat` sends `initialize` back, and then this error as its response, which the client's call raises.
+    raise MethodNotFound("The program echoes its input, so it is not an agent")
 
 
 def _typed(name: str, answer: _Answer) -> Handler:
@@ -135,41 +135,42 @@ _CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 
 
 QUESTIONS: Final = 100
-"""Permission requests and elicitations that may be open at once: each is a user's work."""
+"""Permission requests and elicitations that may be open at once: each needs the user's attention."""
 LARGE_ANSWERS: Final = 2
-"""Answers with the content of a file or the output of a command that are made at once."""
+"""Responses with the content of a file or the output of a command that are produced at once."""
 
 
 class Questions:
-    """The open questions of one connection to the user. `is_cancelling` tells whether a session's turn is ending."""
+    """The open questions of one connection to the user. `is_cancelling` tells whether a session's turn is being
+    cancelled."""
 
     def __init__(self, ask: AskPermission, is_cancelling: Callable[[str], bool]) -> None:
         self._ask = ask
         self._is_cancelling = is_cancelling
         self._permissions: dict[str, dict[Call, None]] = {}
-        """The permission requests among them, by session."""
+        """The open permission requests by session."""
         self.count: int = 0
         self._has_told = False
         self.translate: Callable[[Any, str], Any] | None = None
-        """From the parameters of a request to those that version 1 has, with a name for what has none; None where they
-        are of version 1 already."""
+        """Converts the parameters of a request to version 1, with a given id for a missing tool call. None if they are
+        of version 1."""
 
     def register(self, call: Call) -> None:
-        """Take in a question to the user, until it is through; see `acp_server.peer.call.Register`.
+        """Count a question to the user as open until its call ends; see `acp_server.peer.call.Register`.
 
         Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
         """
         if self.count >= QUESTIONS:
             if not self._has_told:
                 self._has_told = True
-                logger.warning("the agent asks more questions than may be open at once; more are refused")
+                logger.warning("the agent has too many open questions to the user; further ones are refused")
             raise InternalError("Too many questions at once", data={"limit": "questions"})
         self.count += 1
         call.follower = _Question(self)
 
     def register_permission(self, call: Call) -> None:
-        """A permission request has arrived. It belongs to the turn that is under way now, which may be over when it
-        begins."""
+        """A permission request has arrived. It belongs to the turn that runs now, which may have ended when the
+        request's handler begins."""
         self.register(call)
         session_id = call.params.get("sessionId")
         if not isinstance(session_id, str):
@@ -186,25 +187,27 @@ class Questions:
             del self._permissions[session_id]
 
     async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
-        """Ask the program. Once the turn is being cancelled the answer is `cancelled`, whatever the program says."""
+        """Call the program's handler. If the turn was cancelled meanwhile, the result is `cancelled`, whatever the
+        handler returns."""
         answer = await _awaited(call.method, self._ask(request))
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
-        """The turn of this session is cancelled: dismiss its permission requests (ACP, Prompt Turn, Cancellation)."""
+        """The turn of this session is cancelled: answer its permission requests `cancelled` (ACP, Prompt Turn,
+        Cancellation)."""
         for call in list(self._permissions.get(session_id, ())):
             _dismiss(call)
 
 
 class _Question(Follower):
-    """A question that is open."""
+    """An open question."""
 
     __slots__ = ("_questions", "over")
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self.over: Callable[[], None] = lambda: None
-        """Called when it is through."""
+        """Called when its call ends."""
 
     def left(self) -> None:
         """See `Follower`."""
@@ -231,21 +234,23 @@ def _wire(answer: Any) -> Any:
 
 
 class _LargeAnswers:
-    """Answers that may be large: few at once, and each is made when the agent has taken the answers before it."""
+    """Backpressure for large responses: few at once, and each is produced when the agent has read the responses before
+    it."""
 
     def __init__(self) -> None:
         self._places = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
         self._encoding = anyio.Lock(fast_acquire=True)
 
     def bounded(self, handler: Handler) -> Handler:
-        """`handler`, whose answers wait for their turn."""
+        """`handler`, whose responses wait for their turn."""
 
         async def in_turn(call: Call) -> Any:
             async with self._places:
                 await call.connection.send_room()
                 made = await handler(call)
-                # It is encoded behind this, each in a round of the event loop of its own: two together hold it twice
-                # as long. It is queued in the same step in which the next one gets its turn, so that one counts it.
+                # The response is encoded after this returns, which blocks the event loop, so each response gets its own
+                # round of the loop. It is buffered in the same step in which the next one gets its turn, so that the
+                # next one counts it.
                 async with self._encoding:
                     await anyio.lowlevel.checkpoint()
                 return made

@@ -1,7 +1,7 @@
-"""A session of the agent as the client sees it: its state, kept up to date by the updates, and what can be done in it.
+"""A session of the agent as the client sees it: its state, kept up to date by updates, and its methods.
 
-It sends nothing by itself; turns are in `acp_server.client.turn`. What is not for the program is in `LiveSession`, so
-that no help and no completion offers it.
+It sends nothing by itself; turns are in `acp_server.client.turn`. Methods that are not for the program are in
+`LiveSession`, so that neither help nor completion offers them.
 """
 
 from __future__ import annotations
@@ -52,38 +52,38 @@ if TYPE_CHECKING:
 _Handled: TypeAlias = Awaitable[None] | None
 
 OnUpdate: TypeAlias = "Callable[[SessionUpdate], _Handled] | Callable[[RemoteSession, SessionUpdate], _Handled]"
-"""Called with each update, or with the session and each update, one after the other. While it waits, later updates and
-answers wait behind it."""
+"""Called with each update, or with the session and each update, one at a time. Later updates and responses wait while
+it awaits."""
 
 Opening: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
-"""What an agent answers that has made, loaded or resumed a session."""
+"""The result of a request that created, loaded or resumed a session."""
 
 Prompt: TypeAlias = str | Sequence[ContentBlock | str]
-"""What the user says: text, or content blocks among which a string is a text block."""
+"""The user's message: text, or content blocks, among which a string is a text block."""
 
 _CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
-"""What agents of this package announce under `_meta` (see `acp_server.agent.handlers`)."""
+"""The method that agents of this package announce in `_meta` (see `acp_server.agent.handlers`)."""
 
 
 class RemoteSession:
     """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`.
 
-    What the agent says of it is kept up to date: `modes`, `config_options`, `available_commands`, `title`, `updated_at`
-    and `usage`. `on_update` gets every update. `response` is the agent's whole answer that opened it.
+    Updates of the agent keep its state up to date: `modes`, `config_options`, `available_commands`, `title`,
+    `updated_at` and `usage`. `on_update` gets every update. `response` is the agent's whole result that opened it.
     """
 
     modes: SessionModeState | None
-    """The modes and the present one; None if the session has none."""
+    """The modes and the current one; None if the session has no modes."""
     config_options: list[SessionConfigOption]
-    """The configuration options with their present values."""
+    """The config options with their current values."""
     available_commands: list[AvailableCommand]
     """The slash commands."""
     title: str | None
-    """A title for the user, once the agent has found one."""
+    """A title for the user, once the agent has set one."""
     updated_at: str | None
-    """When something last happened, ISO 8601, as the agent says."""
+    """The time of the last activity, ISO 8601, as the agent reports it."""
     usage: UsageUpdate | None
-    """The last report on the context and the cost."""
+    """The last report of context and cost."""
 
     def __init__(
         self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None, send_cancel: Callable[[str], None]
@@ -97,7 +97,7 @@ class RemoteSession:
         self.config_options = []
         self.available_commands = []
         self.ending = False
-        """Whether the agent was asked to close or to delete it, so that it may give its id to another one."""
+        """Whether the agent was requested to close or delete it. The agent may give its id to another session then."""
         self.subagents: dict[str, RemoteSubagent] = {}
         """The child sessions that the agent has announced below it, by id (ACP, Subagents)."""
         self._send_cancel = send_cancel
@@ -105,17 +105,17 @@ class RemoteSession:
 
     @property
     def response(self) -> Opening:
-        """The agent's answer that opened it, as it came: with `meta`, and in `model_extra` what this package has no
-        names for, such as `models`. Raises UsageError before it is there, while a history is told."""
+        """The agent's result that opened the session, as received: with `meta`, and in `model_extra` members that this
+        package does not know, such as `models`. Raises UsageError before it has arrived, during a replay."""
         if self._response is None:
             raise UsageError("the session is not open yet")
         return self._response
 
     @property
     def on_update(self) -> OnUpdate | None:
-        """Gets every update, inside of turns and between them; what it raises is logged. It takes the update, or the
-        session and the update: then it knows the session also of updates that come before `new_session` returns. Set to
-        anything else, this raises UsageError."""
+        """Gets every update, during turns and between them; its exceptions are logged. It takes the update, or the
+        session and the update. With the session it can also handle updates that arrive before `new_session` returns.
+        Setting anything else raises UsageError."""
         return self._on_update
 
     @on_update.setter
@@ -126,12 +126,12 @@ class RemoteSession:
     # -- turns
 
     def prompt(self, prompt: Prompt, *, meta: dict[str, Any] | None = None) -> RemoteTurn:
-        """A turn (ACP, Prompt Turn), to be begun with `async with`; see `RemoteTurn`.
+        """A turn (ACP, Prompt Turn), to be entered with `async with`; see `RemoteTurn`.
 
-        A session has one turn at a time: beginning one while another runs raises UsageError, and while another is being
-        cancelled waits for its end. In a session that was closed or deleted, or is about to be, it raises UsageError
-        too: the updates would not be heard. Beginning it raises CapabilityMissing for content that the agent does not
-        take, and SessionTaken if the agent has given the session's id to another one.
+        A session has one turn at a time. Entering a turn raises UsageError while another runs, and waits while another
+        is being cancelled. It also raises UsageError in a session that is closed, deleted, or about to be, since its
+        updates would not be delivered. It raises CapabilityMissing for content that the agent does not accept, and
+        SessionTaken if the agent has given the session's id to another session.
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
@@ -141,7 +141,7 @@ class RemoteSession:
     async def run(
         self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None
     ) -> PromptResponse:
-        """A whole turn: `on_update` gets its updates, the result is its answer. Raises like the iteration of a turn."""
+        """Run a whole turn: `on_update` gets its updates. Returns the response. Raises like the iteration of a turn."""
         tell = None if on_update is None else self._taking_updates(on_update)
         async with self.prompt(prompt, meta=meta) as turn:
             async for update in turn:
@@ -152,8 +152,8 @@ class RemoteSession:
             return turn.result
 
     async def ask(self, prompt: Prompt) -> str:
-        """A whole turn: the text that the agent says in it, however the turn ends. Raises like the iteration of a
-        turn."""
+        """Run a whole turn. Returns the text of all agent messages, whatever the stop reason. Raises like the iteration
+        of a turn."""
         said: list[str] = []
 
         def heard(update: SessionUpdate) -> None:
@@ -165,21 +165,21 @@ class RemoteSession:
 
     @property
     def turn(self) -> RemoteTurn | None:
-        """The turn that is under way, the agent's confirmation of a cancel included."""
+        """The running turn, also while its cancel is not confirmed yet; None if no turn runs."""
         return None if self._turn is None or self._turn.over.is_set() else self._turn
 
     def cancel(self) -> None:
-        """Cancel the turn that is under way, if there is one; see `RemoteTurn.cancel`."""
+        """Cancel the running turn, if there is one; see `RemoteTurn.cancel`."""
         if (turn := self.turn) is not None:
             turn.cancel()
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
-        """Have the agent cancel one tool call and go on with the turn (ACP v2, Cancellation).
+        """Request the agent to cancel one tool call and continue the turn (ACP v2, Cancellation).
 
-        This returns when the agent has accepted it. The call has ended when an update gives it a final status, which
-        is another than cancelled if that came first. Raises InvalidParams for a call that has ended or cannot be
-        cancelled: those that can say so in `capabilities`. In version 1, which has no such method, agents of this
-        package offer an extension; for all others, this raises CapabilityMissing there.
+        This returns when the agent has accepted the request. The call has ended when an update gives it a final status,
+        which is not `cancelled` if the call ended first. Raises InvalidParams for a call that has ended or cannot be
+        cancelled; an agent may show the latter in the call's `capabilities`. Version 1 has no such method: agents of
+        this package offer it as an extension, and for other agents this raises CapabilityMissing.
         """
         what = {"toolCallId": tool_call_id}
         told = self.agent.link.capabilities
@@ -190,32 +190,32 @@ class RemoteSession:
             await self._cancel_one("tool_call/cancel", what)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """Have the agent end the command in one of its terminals and go on with the turn (ACP v2, Cancellation).
+        """Request the agent to end the command in one of its terminals and continue the turn (ACP v2, Cancellation).
 
-        This returns when the agent has accepted it. The command has ended when an update has its exit status. Raises
-        CapabilityMissing in version 1, and InvalidParams for a command that has ended or cannot be cancelled.
+        This returns when the agent has accepted the request. The command has ended when an update has its exit status.
+        Raises CapabilityMissing in version 1, and InvalidParams for a command that has ended or cannot be cancelled.
         """
         await self._cancel_one("terminal/cancel", {"terminalId": terminal_id})
 
     # -- settings
 
     async def set_mode(self, mode_id: str, *, meta: dict[str, Any] | None = None) -> SetSessionModeResponse:
-        """Enter a mode: the agent's answer (ACP, Session Modes)."""
+        """Enter a mode (ACP, Session Modes)."""
         self._check_id()
         request = SetSessionModeRequest(session_id=self.id, mode_id=mode_id, meta=meta)
         result = await self.agent.link.call("session/set_mode", request)
         self._entered(mode_id)
         if isinstance(result, SetSessionModeResponse):
             return result
-        # Version 2 has an option for it, and in the answer are all options.
+        # In version 2 a mode is a config option, and the response has all options.
         others = {name: value for name, value in result.to_wire().items() if name not in ("configOptions", "modes")}
         return SetSessionModeResponse.from_wire(others)
 
     async def set_config_option(
         self, config_id: str, value: str | bool, *, meta: dict[str, Any] | None = None
     ) -> SetSessionConfigOptionResponse:
-        """Set an option (ACP, Session Config Options): the agent's answer, with all options as they are then, which are
-        in `config_options` of the session as well."""
+        """Set a config option (ACP, Session Config Options). Returns the response with all options and their new
+        values, which also become the session's `config_options`."""
         self._check_id()
         request = SetSessionConfigOptionRequest(session_id=self.id, config_id=config_id, value=value, meta=meta)
         result: SetSessionConfigOptionResponse = await self.agent.link.call("session/set_config_option", request)
@@ -223,11 +223,11 @@ class RemoteSession:
         return result
 
     async def close(self, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
-        """See `RemoteAgent.close_session`. Nothing is sent if the id has come to mean another session."""
+        """See `RemoteAgent.close_session`. Nothing is sent if the id now belongs to another session."""
         return await self.agent.close_session(self.id, meta=meta) if self._has_id() else CloseSessionResponse()
 
     async def delete(self, *, meta: dict[str, Any] | None = None) -> DeleteSessionResponse:
-        """See `RemoteAgent.delete_session`. Nothing is sent if the id has come to mean another session."""
+        """See `RemoteAgent.delete_session`. Nothing is sent if the id now belongs to another session."""
         return await self.agent.delete_session(self.id, meta=meta) if self._has_id() else DeleteSessionResponse()
 
     def _taking_updates(self, on_update: OnUpdate) -> Callable[[SessionUpdate], _Handled]:
@@ -235,7 +235,7 @@ class RemoteSession:
         try:
             signature = signature_of(function)
         except ValueError:
-            return function  # Of some that are not written in Python nothing is known.
+            return function  # not written in Python, and without a signature
         for arguments, taking in (((0,), function), ((0, 0), partial(function, self))):
             try:
                 signature.bind(*arguments)
@@ -245,7 +245,7 @@ class RemoteSession:
         raise UsageError(f"on_update takes an update, or a session and an update: {function!r:.100}")
 
     def _has_id(self) -> bool:
-        # Whether it means no other session that is open here.
+        # Whether the id belongs to no other session that is open here.
         return self.agent.sessions.get(self.id) in (None, self)
 
     async def _cancel_one(self, method: str, what: dict[str, str]) -> None:
@@ -265,10 +265,10 @@ class RemoteSession:
 
 
 class LiveSession(RemoteSession):
-    """A session as the agent and its turns have it, as each session is."""
+    """A session as the agent's side of the client and its turns use it; every session is one."""
 
     async def begin(self, turn: LiveTurn) -> None:
-        """Let `turn` be under way, and send its prompt."""
+        """Make `turn` the running turn, and send its prompt."""
         needed = MEMBER_CAPABILITIES["ContentBlock"]
         for block in turn.request.prompt:
             self.agent.link.need("session/prompt", needed.get(block.type or ""))
@@ -276,10 +276,10 @@ class LiveSession(RemoteSession):
             raise UsageError("a turn can be begun only once")
         while (before := self._turn) is not None and not before.over.is_set():
             if not before.cancelled:
-                raise UsageError("a turn of this session is still under way")
+                raise UsageError("a turn of this session is still running")
             with anyio.CancelScope(deadline=before.patience):
                 await before.over.wait()
-            # An agent that never answers a cancelled prompt must not hold up the session for ever.
+            # An agent that never answers a cancelled prompt must not block the session for ever.
             before.finish()
         self._check_id()
         if self.ending:
@@ -288,24 +288,24 @@ class LiveSession(RemoteSession):
         self.agent.link.spawn(turn.ask)
 
     def send_cancel(self) -> None:
-        """Tell the agent, and answer the permission requests that are open."""
+        """Send the cancel, and answer the open permission requests."""
         if self._has_id():
             self._send_cancel(self.id)
 
     def opened(self, response: Opening) -> None:
-        """The agent has made, loaded or resumed the session."""
+        """The agent has created, loaded or resumed the session."""
         self._response = response
         self.modes: SessionModeState | None = response.modes
         self.config_options: list[SessionConfigOption] = response.config_options or []
 
     def changed(self, told: ResumeSessionResponse) -> None:
-        """The agent has changed a setting, and with it perhaps others."""
+        """The agent has changed a setting, and perhaps others with it."""
         self.config_options = told.config_options or []
         if told.modes is not None:
             self._entered(told.modes.current_mode_id)
 
     def receive(self, update: SessionUpdate, params: Any) -> Awaitable[None] | None:
-        """An update for this session has arrived, with these parameters of its notification."""
+        """An update for this session has arrived. `params`: the parameters of its notification."""
         if isinstance(update, CurrentModeUpdate):
             self._entered(update.current_mode_id)
         elif isinstance(update, ConfigOptionUpdate):
@@ -326,7 +326,7 @@ class LiveSession(RemoteSession):
         return None if self._tell is None else self._tell(update)
 
     def miss(self, what: str) -> None:
-        """An update has arrived that is not read, or some will: a turn that is under way is not complete."""
+        """An update was lost, or later ones will be: mark the running turn as incomplete."""
         if self._turn is not None and not self._turn.over.is_set():
             self._turn.miss(what)
 
@@ -337,8 +337,9 @@ class LiveSession(RemoteSession):
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A directory of a session, as the protocol wants it. Raises UsageError for a relative one."""
+    """A directory of a session as an absolute path, which the protocol requires. Raises UsageError for a relative
+    one."""
     path = os.fspath(path)
     if not os.path.isabs(path):
-        raise UsageError(f"the protocol wants absolute paths, and {path!r} is relative")
+        raise UsageError(f"the protocol requires absolute paths, and {path!r} is relative")
     return path

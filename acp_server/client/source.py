@@ -1,6 +1,6 @@
-"""Where an agent is: at the other end of a stream, or in a process that is started for it.
+"""The source of an agent: a stream to it, or a process that is started for it.
 
-It starts and ends that, and knows nothing of what is said.
+It starts and ends the process, and knows nothing of the messages.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ logger: logging.Logger = logging.getLogger("acp_server.client.stderr")
 
 
 class Source(Protocol):
-    """Where an agent is."""
+    """Connects to an agent."""
 
     can_start_anew: bool
     """Whether `start` may be called again."""
 
     @property
     def process(self) -> ChildProcess | None:
-        """What it runs as, if it was started here."""
+        """The agent's process; None if it was not started here."""
         ...
 
     async def start(self) -> Stream:
-        """The stream to it. What was there before is ended."""
+        """The stream to the agent. Ends the process of an earlier start."""
         ...
 
     async def explain(self, error: ConnectionClosed) -> ConnectionClosed:
-        """From the loss of the connection to a more telling error."""
+        """Converts the loss of the connection to an error with more details."""
         ...
 
     async def aclose(self) -> None:
-        """End it. Idempotent."""
+        """End the agent's process. Idempotent."""
         ...
 
 
 class Reached:
-    """An agent that is there already. Its stream is closed with the connection."""
+    """An agent behind an existing stream, which the connection closes."""
 
     can_start_anew = False
 
@@ -66,7 +66,7 @@ class Reached:
 
 
 class Program:
-    """An agent with a process of its own. See `spawn_agent`."""
+    """An agent in a new process. See `spawn_agent`."""
 
     can_start_anew = True
 
@@ -90,7 +90,7 @@ class Program:
         self._wrap = wrap
         self._process: ChildProcess | None = None
         self._has_spoken = False
-        """Whether its last words were waited for."""
+        """Whether its last lines on standard error were waited for."""
 
     @property
     def process(self) -> ChildProcess | None:

@@ -1,4 +1,4 @@
-"""Streams for programs that have started an agent, or reached one, with asyncio's own means."""
+"""Streams for programs that have started or reached an agent with asyncio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class AsyncioStream:
-    """A pair of asyncio's own streams, such as `asyncio.open_connection` gives, as a stream for `connect_agent`."""
+    """A pair of asyncio streams, such as `asyncio.open_connection` returns, as a stream for `connect_agent`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -20,8 +20,8 @@ class AsyncioStream:
 
     @classmethod
     def of(cls, process: asyncio.subprocess.Process) -> AsyncioStream:
-        """The standard output and input of a process that was started with pipes for both (`subprocess.PIPE`). It is
-        still the program's: closing the stream closes its input, and nothing else. Raises ValueError without pipes."""
+        """The standard output and input of a process that was started with pipes for both (`subprocess.PIPE`). The
+        program still owns the process: closing the stream only closes its input. Raises ValueError without pipes."""
         if process.stdout is None or process.stdin is None:
             raise ValueError("the process needs stdin=PIPE and stdout=PIPE")
         return cls(process.stdout, process.stdin)
@@ -38,6 +38,6 @@ class AsyncioStream:
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""
         self._writer.close()
-        # The other side may be gone already, which the next sending tells.
+        # The other side may be gone already; the next send raises that.
         with suppress(OSError):
             await self._writer.wait_closed()

@@ -1,6 +1,7 @@
-"""Child sessions as the client sees them (ACP, Subagents): what the agent does below a session of the client's.
+"""Child sessions as the client sees them (ACP, Subagents): the agent opens them below a session of the client.
 
-The client opens none of them. It knows those that the agent has announced, and may cancel them, if the agent lets it.
+The client opens no child. It knows the children that the agent has announced, and may cancel them if the agent allows
+it.
 """
 
 from __future__ import annotations
@@ -17,68 +18,69 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 MOST: Final = 1_000
-"""Child sessions of one connection that are known at a time."""
+"""The most child sessions of one connection that are known at once."""
 LONGEST: Final = 1_000
-"""Characters of what is kept of the words of an agent about a child; a longer id is not known."""
+"""Characters that are kept of an agent's texts about a child. A child with a longer id is ignored."""
 
 OnChildUpdate: TypeAlias = "Callable[[SessionUpdate], Awaitable[None] | None]"
 
 
 class RemoteSubagent:
-    """One child session, which the agent has announced; in `RemoteSession.subagents`, or in those of its parent.
+    """One child session that the agent has announced; in `RemoteSession.subagents`, or in the `subagents` of its
+    parent.
 
-    `on_update` gets each update of it. To miss none, set it when its parent gets the `SubagentUpdate` that announces
+    `on_update` gets each of its updates. To miss none, set it when its parent gets the `SubagentUpdate` that announces
     the child.
     """
 
     def __init__(self, id: str, parent: RemoteSession | RemoteSubagent, known: Subagents) -> None:
         self.id = id
         self.parent = parent
-        """The session or the child that has it."""
+        """The session or the child that it belongs to."""
         self.title: str | None = None
-        """What its parent calls it."""
+        """Its title, set by its parent."""
         self.description: str | None = None
-        """What it is for."""
+        """Its task."""
         self.state: str | None = None
-        """What it does (`SubagentActivity`); None if that is not confirmed any more."""
+        """Its activity (`SubagentActivity`); None if that is no longer confirmed."""
         self.stop_reason: str | None = None
-        """Why its last work ended (`SubagentStopReason`), if the agent has told that."""
+        """Why its last work ended (`SubagentStopReason`), if the agent has reported it."""
         self.error: str | None = None
-        """What went wrong then, in the agent's words."""
+        """The error of its last work, in the agent's words."""
         self.can_cancel = False
-        """Whether the agent lets the client cancel it now."""
+        """Whether the agent allows the client to cancel it now."""
         self.subagents: dict[str, RemoteSubagent] = {}
         """Its own children, by id."""
         self.on_update: OnChildUpdate | None = None
-        """Gets each update of it; what it raises is logged."""
+        """Called with each of its updates; its exceptions are logged."""
         self._known = known
 
     @property
     def session(self) -> RemoteSession:
-        """The session of the client's that it belongs to."""
+        """The session of the client that it belongs to."""
         above = self.parent
         while isinstance(above, RemoteSubagent):
             above = above.parent
         return above
 
     def cancel(self) -> None:
-        """Ask the agent to stop it, and leave its parent. The state tells when it has stopped. No effect if the agent
-        does not let it be cancelled."""
+        """Request the agent to stop it, without its parent. Its state changes when it has stopped. No effect if the
+        agent does not allow it."""
         if self.can_cancel:
             self._known.cancel(self.id)
 
     def receive(self, update: SessionUpdate, _params: Any) -> Awaitable[None] | None:
-        """For the connection: an update of it has arrived."""
+        """Called by the connection: an update of the child has arrived."""
         if isinstance(update, SubagentUpdate):
             self._known.tell(self, update)
         return None if self.on_update is None else self.on_update(update)
 
     def miss(self, what: str) -> None:
-        """For the connection: an update of it has arrived that is not read."""
+        """Called by the connection: an update of the child has arrived that cannot be read."""
         logger.warning("%s was about the child session %r", what, self.title)
 
     def told(self, update: SubagentUpdate) -> None:
-        """For the connection: its parent has heard this of it."""
+        """Called by the connection: its parent's update describes the child."""
         said = update.model_fields_set
         if "title" in said:
             self.title: str | None = _short(update.title)
@@ -100,7 +102,7 @@ def _short(text: str | None) -> str | None:
 
 
 class Subagents:
-    """The child sessions of one connection. `sessions`: those that the client has opened."""
+    """The child sessions of one connection. `sessions`: the sessions that the client has opened."""
 
     def __init__(self, sessions: Container[str], cancel: Callable[[str], None]) -> None:
         self._sessions = sessions
@@ -113,7 +115,7 @@ class Subagents:
         return self._known.get(id)
 
     def tell(self, parent: RemoteSession | RemoteSubagent, update: SubagentUpdate) -> None:
-        """A session has told of a child. A child stays where it was announced first."""
+        """An update of `parent` describes a child. A child stays where it was announced first."""
         child = self._known.get(update.session_id)
         if child is None:
             if update.session_id in self._sessions or len(update.session_id) > LONGEST:
@@ -126,7 +128,7 @@ class Subagents:
             child.told(update)
 
     def root_of(self, id: str) -> str:
-        """The id of the session that a child belongs to; any other id is that of a session itself."""
+        """The id of the session that a child belongs to. Any other id is returned unchanged."""
         child = self._known.get(id)
         return id if child is None else child.session.id
 
@@ -150,7 +152,7 @@ class Subagents:
         child.parent.subagents.pop(id, None)
 
     def _forget_one(self) -> bool:
-        """Forget the oldest child that is idle and has no children. False if there is none."""
+        """Drop the oldest child that is idle and has no children. False if there is none."""
         for child in self._known.values():
             if child.state == "idle" and not child.subagents:
                 self._drop(child.id)

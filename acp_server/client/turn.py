@@ -1,8 +1,8 @@
-"""One turn as the client sees it: the prompt, the updates in order, the answer, and the ways to end it early.
+"""One turn as the client sees it: the prompt, the updates in order, the response, and the ways to end it early.
 
-The prompt's request runs in a task of its own, so that the program may leave at any time, from any task. What the
-updates mean for the session is not looked at here. What is not for the program is in `LiveTurn`, so that no help and no
-completion offers it.
+The request runs in its own task, so that the program may leave the turn at any time, from any task. This module does
+not interpret updates. Methods that are not for the program are in `LiveTurn`, so that neither help nor completion
+offers them.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
-"""How long the agent may take to answer a cancelled prompt before the prompt is withdrawn, by default. An agent of ours
-may clean up for all of its grace, and its answer needs time for the way."""
+"""Seconds that the agent may take by default to answer a cancelled prompt before the prompt is withdrawn. An agent of
+this package may use its whole grace period for cleanup, and its response needs time on the wire."""
 
 
 class RemoteTurn:
-    """A turn of a session; made by `RemoteSession.prompt` and begun by `async with`.
+    """A turn of a session; made by `RemoteSession.prompt` and entered with `async with`.
 
     Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
-    answered, and raises what became of it otherwise: RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse.
-    The last also says that an update was too long to be read, so that no turn looks complete that is not. It raises
-    UpdatesDropped in the place of updates for which there was no room, since the program took those before too slowly.
-    Before the turn is begun nothing is sent, and iterating and waiting raise UsageError.
+    answered. Instead of ending it may raise RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse.
+    MalformedResponse also means that an update was too long to be read, so that no incomplete turn looks complete.
+    UpdatesDropped replaces updates that exceeded the buffer, since the program read too slowly. Before the turn is
+    entered nothing is sent, and iterating and waiting raise UsageError.
 
-    Leaving the block before that cancels the turn and waits until the agent has confirmed it. However a turn was
-    cancelled, an agent that does not answer within `RemoteAgent.cancel_timeout` has its prompt withdrawn with
-    `$/cancel_request`.
-    If the task itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is waited for.
+    Leaving the block early cancels the turn and waits until the agent has confirmed it. If the agent does not answer
+    within `RemoteAgent.cancel_timeout` after any cancel, its prompt is withdrawn with `$/cancel_request`. If the task
+    itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is awaited.
     """
 
     def __init__(self, session: LiveSession, request: PromptRequest) -> None:
@@ -64,15 +63,14 @@ class RemoteTurn:
         """Whether `session/cancel` has been sent for it."""
         self._cancelled_at = math.inf
         self.patience = math.inf
-        """Until when the agent may answer, by the clock of the event loop."""
+        """The event loop's time until which the agent may answer."""
         self.over: anyio.Event = anyio.Event()
-        """Set when nothing more will come of it: it is answered, late answers included, or the session goes on without
-        it."""
+        """Set when the turn has ended completely: it is answered, perhaps late, or the session continues without it."""
         self._updates = Backlog()
         self._changed: anyio.Event | None = None
         self._asking = anyio.CancelScope()
         self._asked = anyio.Event()
-        # From then on there is a result or an error, and the program waits no longer.
+        # Set when there is a result or an error; the program waits no longer.
         self._ended = anyio.Event()
         self._result: PromptResponse | None = None
         self._error: AcpError | None = None
@@ -87,7 +85,7 @@ class RemoteTurn:
 
     @property
     def result(self) -> PromptResponse:
-        """The prompt's answer. Raises what became of it otherwise, and UsageError while it is not there yet."""
+        """The prompt's response. Raises its error, and UsageError while there is neither."""
         if self._error is not None:
             self._error_seen = True
             raise self._error
@@ -101,10 +99,10 @@ class RemoteTurn:
         return self.result.stop_reason
 
     def cancel(self) -> None:
-        """Ask the agent to stop (ACP, Prompt Turn, Cancellation). Never waits; updates come until the answer does.
+        """Cancel the turn (ACP, Prompt Turn, Cancellation). Never waits; updates arrive until the response does.
 
-        Permission requests of the session that are open, or that come until then, are answered `cancelled`. No effect
-        on a turn that is over, or not yet begun.
+        The session's permission requests that are open, or that arrive until then, are answered `cancelled`. No effect
+        on a turn that has ended or was not entered.
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self._session.send_cancel()
@@ -116,7 +114,7 @@ class RemoteTurn:
                 self.patience: float = self._asking.deadline
 
     async def wait(self) -> PromptResponse:
-        """Wait for the answer, leaving the updates where they are; raises like `result`."""
+        """Wait for the response without reading updates; raises like `result`."""
         self._check_begun()
         await self._ended.wait()
         return self.result
@@ -125,7 +123,7 @@ class RemoteTurn:
         return self
 
     async def __anext__(self) -> SessionUpdate:
-        # Before anything is taken, so that a cancel loses nothing; and so that other tasks run between many updates.
+        # Before an update is taken, so that a cancel loses none; and so that other tasks run between many updates.
         await anyio.lowlevel.checkpoint()
         while not self._updates:
             if self._updates.lost:
@@ -145,7 +143,7 @@ class RemoteTurn:
         await anyio.lowlevel.checkpoint_if_cancelled()
         await self._session.begin(cast("LiveTurn", self))
         try:
-            # A cancel of the turn must find the prompt in front of it on the wire.
+            # The prompt must be on the wire before a cancel of the turn.
             await self._asked.wait()
         except BaseException:
             self._withdraw()
@@ -160,7 +158,7 @@ class RemoteTurn:
         if not self._ended.is_set():
             self.cancel()
             try:
-                # A native cancel, on asyncio, would not keep anyio from waiting.
+                # On asyncio, anyio's wait would not notice that the task is being natively cancelled.
                 if error is None or not is_cancellation(error):
                     await self._ended.wait()
             finally:
@@ -170,7 +168,7 @@ class RemoteTurn:
             raise self._error
 
     def _check_begun(self) -> None:
-        # Nothing would ever come of it.
+        # Without this check the caller would wait for ever.
         if not self._asked.is_set() and not self._ended.is_set():
             raise UsageError("begin the turn first: async with session.prompt(...) as turn")
 
@@ -192,33 +190,33 @@ class RemoteTurn:
 
 
 class LiveTurn(RemoteTurn):
-    """A turn as its session has it, as each turn is."""
+    """A turn as its session uses it; every turn is one."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
-        """An update has arrived while this turn was under way, with these parameters of its notification."""
+        """An update has arrived while this turn was running. `params`: the parameters of its notification."""
         if not self._left and not self._ended.is_set():
             self._updates.put(update, params)
             self._signal()
 
     def miss(self, what: str) -> None:
-        """An update has arrived that could not be read."""
+        """An update has arrived that could not be read. `what` describes it."""
         self._missing = what
 
     async def ask(self) -> None:
-        """Send the prompt and wait for its answer, or until it is withdrawn."""
+        """Send the prompt and wait for its response, or until it is withdrawn."""
         with self._asking:
-            # A prompt that was withdrawn before the agent could hear of it is not sent.
+            # A prompt that was withdrawn before it was sent is not sent.
             if not self._asking.cancel_called:
                 await self._ask()
         if not self._ended.is_set():
             self._end(None, CancelUnanswered(max(self._session.agent.link.time() - self._cancelled_at, 0.0)))
 
     def finish(self) -> None:
-        """Nothing more will come of it."""
+        """Nothing more will arrive for it."""
         self.over.set()
 
     async def _ask(self) -> None:
-        # Nothing is waited for between this and the sending of the request.
+        # There is no await between this and the sending of the request.
         self._asked.set()
         result: PromptResponse | None = None
         failure: AcpError | None = None
@@ -226,7 +224,7 @@ class LiveTurn(RemoteTurn):
             result = await self._session.agent.link.call("session/prompt", self.request, on_over=self.finish)
         except AcpError as error:
             if self.cancelled and isinstance(error, RpcError):
-                # Not what the protocol wants for a cancelled turn, but what some agents answer, with any code.
+                # The protocol requires a result for a cancelled turn, but some agents answer with an error of any code.
                 if not isinstance(error, RequestCancelled):
                     logger.info("a cancelled session/prompt was answered with an error: %s", error)
                 result = PromptResponse(stop_reason="cancelled")
@@ -239,33 +237,33 @@ class LiveTurn(RemoteTurn):
 
 
 UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"
-"""What the log says of an update that means nothing."""
+"""Logged for an update that cannot be routed."""
 
 UNTAKEN_BYTES: Final = 64 * 1024 * 1024
-"""What the updates of one turn may take that the program has not taken, as JSON."""
+"""Bytes of JSON of one turn's updates that the program has not read."""
 
 _OVERHEAD: Final = 200
-"""Bytes that an update takes in memory beside its JSON."""
+"""Bytes in memory of a buffered update besides its JSON."""
 
 
 class Backlog:
-    """Updates on their way to one program.
+    """The buffer of updates for the program.
 
-    They are kept as JSON. As models they would take ten times the memory, and the garbage collector, which looks at all
-    of them again and again, would hold the event loop.
+    Updates are kept as JSON. As models they would take ten times the memory, and the garbage collector, which visits
+    them all again and again, would block the event loop.
     """
 
     __slots__ = ("_size", "_updates", "lost")
 
     def __init__(self) -> None:
-        # The first one is taken at once as a rule, and is not read twice.
+        # The first update is usually read at once, so it stays a model and is not parsed twice.
         self._updates: deque[SessionUpdate | bytes] = deque()
         self._size = 0
         self.lost: int = 0
-        """How many were dropped."""
+        """Number of dropped updates."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
-        """`update` has arrived, with these parameters of its notification."""
+        """`update` has arrived. `params`: the parameters of its notification."""
         if not self._updates and not self.lost:
             self._updates.append(update)
             return
@@ -273,14 +271,14 @@ class Backlog:
         size = len(kept) + _OVERHEAD
         if self.lost or self._size + size > UNTAKEN_BYTES:
             if not self.lost:
-                logger.warning("the program does not take the updates of a turn; they are dropped from here on")
+                logger.warning("the program does not read the updates of a turn; further ones are dropped")
             self.lost += 1
             return
         self._updates.append(kept)
         self._size += size
 
     def take(self) -> SessionUpdate:
-        """The first one; there has to be one."""
+        """Remove and return the first update. The buffer must not be empty."""
         update = self._updates.popleft()
         if isinstance(update, bytes):
             self._size -= len(update) + _OVERHEAD
@@ -290,7 +288,7 @@ class Backlog:
         return update
 
     def clear(self) -> None:
-        """The program will not take them."""
+        """The program will not read them."""
         self._updates.clear()
         self._size = 0
 
@@ -299,12 +297,12 @@ class Backlog:
 
 
 def read_update(params: Any) -> SessionUpdate | None:
-    """The update in the parameters of a `session/update`. None, and a line in the log, if there is none."""
+    """The update in the parameters of a `session/update`. None, with an entry in the log, if there is none."""
     try:
         return SessionNotification.from_wire(params).update
     except ValidationError:
         pass
-    # A known kind of update with something in it that this version does not understand is passed on unread.
+    # A known kind of update with members that this version does not understand is passed on as unknown.
     try:
         return UnknownSessionUpdate.from_wire(params["update"])
     except (ValidationError, LookupError, TypeError):

@@ -1,10 +1,12 @@
-"""Which session an id means, and with that whose an update is; what becomes of updates whose session is not known.
+"""Delivers updates to their sessions; buffers or drops updates whose session is not known.
 
-An agent may send updates of a new session right behind the answer that names it, or even before. They are kept, in
-order and up to a bound, until the caller that asked for the session has made it known. All others are dropped.
+An agent may send updates of a new session right after the response that has its id, or even before. They are buffered,
+in order and up to a bound, until the caller that requested the session has registered it. All other updates of unknown
+sessions are dropped.
 
-An id means what the agent last said it does. A session that is being taken up gets the updates, for its history comes
-before the answer. But the id is its own only with the answer, and not if the agent gives it to a new one meanwhile.
+An id belongs to the session for which the agent last used it. A session that is being loaded gets the updates of its
+id, since its history comes before the response. But it owns the id only after the response, and not if the agent gives
+the id to a new session meanwhile.
 """
 
 from __future__ import annotations
@@ -28,31 +30,31 @@ if TYPE_CHECKING:
     from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
-"""What the updates may take that are kept for sessions which are not open yet, in bytes of JSON."""
+"""Bytes of JSON of buffered updates for sessions that are not open yet."""
 _LATELY: Final = 100
-"""Sessions that have ended and are remembered."""
+"""Number of ended sessions that are remembered."""
 _OVERHEAD: Final = 100
-"""Bytes that a kept update counts beside its JSON."""
+"""Bytes that a buffered update counts besides its JSON."""
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 class UpdateRouter:
-    """Hands the updates of one connection to its `sessions`, and nothing else adds to them."""
+    """Delivers the updates of one connection to its `sessions`. Only the router adds sessions to them."""
 
     def __init__(self, sessions: dict[str, LiveSession], subagents: Subagents) -> None:
         self._sessions = sessions
         self._subagents = subagents
         self._arriving: dict[str, LiveSession] = {}
-        """Those that are being taken up."""
+        """The sessions that are being loaded or resumed."""
         self._ended: deque[str] = deque(maxlen=_LATELY)
         self._expected = 0
         self._kept: list[tuple[str, bytes]] = []
         self._size = 0
         self._is_full = False
         self.translate: Callable[[Hearer, Any], Iterable[Any]] | None = None
-        """From the parameters of one update to those of the updates of version 1 that say the same; None where they
-        are of version 1 already."""
+        """Converts the parameters of one update to updates of version 1 with the same content. None if they are of
+        version 1."""
 
     def receive(self, _connection: Peer, params: Any) -> Awaitable[None] | None:
         """A `session/update` has arrived."""
@@ -72,8 +74,8 @@ class UpdateRouter:
         return None
 
     def miss(self, what: str, is_update: bool, session_id: str | None) -> None:
-        """Something has arrived that is not read. If it was an update, a turn of that session, or of any if it is not
-        known of which, does not look complete."""
+        """A message has arrived that cannot be read. If it was an update, the running turn of its session is marked as
+        incomplete, or of all sessions if its session is unknown."""
         whose = "" if session_id is None else f", session {session_id[:NAME]!r}"
         logger.warning("%s of the agent was dropped%s", what, whose)
         if is_update:
@@ -82,19 +84,19 @@ class UpdateRouter:
                     session.miss(what)
 
     def miss_notification(self, notification: Notification, problem: str) -> None:
-        """The same for a notification that has too much in it."""
+        """The same for a notification that exceeds a limit."""
         params = notification.params
         session_id = params.get("sessionId") if isinstance(params, dict) else None
         is_update = notification.method == "session/update"
         self.miss(f"a message with {problem}", is_update, session_id if isinstance(session_id, str) else None)
 
     def knows(self, session_id: str) -> bool:
-        """Whether a session of this id is open, or is being taken up."""
+        """Whether a session with this id is open, or is being loaded or resumed."""
         return session_id in self._arriving or session_id in self._sessions
 
     @contextmanager
     def arriving(self, session: LiveSession) -> Generator[None]:
-        """While `session` is being taken up: let it have the updates of its id; see `arrived`."""
+        """While `session` is being loaded or resumed: deliver the updates of its id to it; see `arrived`."""
         self._arriving[session.id] = session
         try:
             yield
@@ -103,15 +105,16 @@ class UpdateRouter:
                 del self._arriving[session.id]
 
     def arrived(self, session: LiveSession) -> None:
-        """The agent has taken it up. Raises SessionTaken if its id has come to mean another one meanwhile."""
+        """The agent has loaded or resumed it. Raises SessionTaken if the agent has given its id to another session
+        meanwhile."""
         if self._arriving.get(session.id) is not session:
             raise SessionTaken(session.id)
         self._sessions[session.id] = session
 
     def give(self, session_id: str) -> None:
-        """The agent has given this id to a new session. Raises SessionTaken if it means another open session.
+        """The agent has given this id to a new session. Raises SessionTaken if it belongs to another open session.
 
-        A session that is being closed or deleted does not count: the agent may have done it already.
+        A session that is being closed or deleted does not count: the agent may have closed it already.
         """
         held = self._sessions.get(session_id)
         if held is not None and not held.ending:
@@ -120,7 +123,7 @@ class UpdateRouter:
 
     @contextmanager
     def expecting(self) -> Generator[None]:
-        """While a new session is being made, whose id is not known yet: keep what may be its updates."""
+        """While a new session is being opened, whose id is not known yet: buffer updates that may be its own."""
         self._expected += 1
         try:
             yield
@@ -132,12 +135,12 @@ class UpdateRouter:
                 self._is_full = False
 
     async def open(self, session: LiveSession) -> None:
-        """Make `session` known, after handing it what was kept for it; only while one is expected.
+        """Register `session`, after delivering its buffered updates to it. Only within `expecting`.
 
         Raises SessionTaken, see `give`.
         """
         self.give(session.id)
-        # What arrives while its own function waits is kept behind the rest, so that the order holds.
+        # Updates that arrive while its own callback awaits are buffered after the others, so that the order holds.
         while mine := [params for id, params in self._kept if id == session.id]:
             self._kept = [kept for kept in self._kept if kept[0] != session.id]
             for params in mine:
@@ -148,25 +151,25 @@ class UpdateRouter:
                         await pending
                 except Exception:
                     logger.exception("the handler of session/update failed")
-        # Once more: a caller may have waited.
+        # Checked again, since a callback may have awaited.
         self.give(session.id)
         self._sessions[session.id] = session
 
     def end(self, session: LiveSession) -> None:
         """The agent has closed or deleted it."""
-        # What has the id by now may be another one.
+        # The id may belong to another session by now.
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
             self._subagents.end(session.id)
             self._ended.append(session.id)
 
     def has_ended(self, session_id: str) -> bool:
-        """Whether this is the id of a session that was ended lately, and of no other since. What the agent still asks
-        in it is not the user's concern any more."""
+        """Whether this is the id of a recently ended session, and of no other session since. Questions of the agent in
+        it are not for the user any more."""
         return session_id in self._ended and not self.knows(session_id)
 
     def _keep(self, session_id: str, params: Any) -> None:
-        # Encoded, they take no more than is counted; and what is dropped in the end need not be understood.
+        # Encoded, an update takes no more memory than is counted, and a dropped one is never parsed.
         try:
             encoded = codec.encode(params)
         except EncodeError:
@@ -178,7 +181,7 @@ class UpdateRouter:
             self._kept.append((session_id, encoded))
         elif not self._is_full:
             self._is_full = True
-            logger.warning("the agent says too much of sessions that are not open yet; updates are dropped")
+            logger.warning("the agent sends too many updates of sessions that are not open yet; they are dropped")
 
     def _hand_over(self, session: Hearer, params: Any) -> Awaitable[None] | None:
         if self.translate is None:

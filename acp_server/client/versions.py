@@ -1,6 +1,6 @@
-"""How a client asks for a version of the protocol beyond version 1: what the version registers, and what it is given.
+"""Versions of the protocol after version 1 that a client can request: what a version registers, and what it gets.
 
-How the version is spoken from then on is in `acp_server.client.dialect`.
+How a connection uses the version is in `acp_server.client.dialect`.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ if TYPE_CHECKING:
 
 
 class Side(NamedTuple):
-    """The client's side of one connection whose version is not agreed on yet."""
+    """The client's side of one connection before its version is negotiated."""
 
     link: Link
     routes: Routes
-    """What the agent can ask."""
+    """The routes of the agent's requests."""
     sessions: Mapping[str, LiveSession]
-    """Those that are open, by id."""
+    """The open sessions, by id."""
     is_cancelling: Callable[[str], bool]
-    """Whether the turn of a session is ending."""
+    """Whether a session's turn is being cancelled."""
     receive: Callable[[Any], Awaitable[None] | None]
-    """Takes the parameters of an update that the agent did not send."""
+    """Called with the parameters of an update that the dialect creates."""
     speak: Callable[[Dialect], None]
-    """Called when the version is agreed on."""
+    """Called when the version is negotiated."""
     start_over: Callable[[], Awaitable[None]] | None
-    """Starts the agent anew, and connects to it; None where that cannot be done."""
+    """Restarts the agent and connects to it; None if that is impossible."""
 
 
 class Version(NamedTuple):
-    """A version that clients can ask for."""
+    """A version that clients can request."""
 
     number: int
-    """The version, as `initialize` has it."""
+    """The version number in `initialize`."""
     ask: Callable[[Side, InitializeRequest, float | None], Awaitable[InitializeResponse | None]]
-    """Ask for it, in some seconds, by a request that asks for version 1: the answer as version 1 has it, whichever
-    version the agent has chosen. None if version 1 is to be asked for. Raises ConnectionClosed, MalformedResponse and
-    RequestTimeout."""
+    """Request the version, with a time-out in seconds, given the request of version 1. Returns the response in the form
+    of version 1, whichever version the agent has chosen; None if version 1 must be requested next. Raises
+    ConnectionClosed, MalformedResponse and RequestTimeout."""
 
 
 _VERSIONS: Final[dict[int, Version]] = {}
 
 
 def register(version: Version) -> None:
-    """Have clients speak a version beyond 1."""
+    """Make a later version available to clients."""
     _VERSIONS[version.number] = version
 
 
 def beyond_1(number: int) -> Version | None:
-    """The version of this number, None for 1. Raises UsageError for a version that this package does not speak."""
+    """The version with this number, None for 1. Raises UsageError for a version that this package does not support."""
     if number != 1 and number not in _VERSIONS:
         known = ", ".join(map(str, (1, *sorted(_VERSIONS))))
         raise UsageError(f"a client can ask for the versions {known} of the protocol, and not for {number!r}")

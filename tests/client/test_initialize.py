@@ -198,5 +198,5 @@ async def test_a_program_that_sends_back_what_it_is_sent_is_named_as_that(versio
     async with anyio.create_task_group() as group:
         group.start_soon(echo)
         async with connect_agent(here) as agent:
-            with pytest.raises(MethodNotFound, match="sends back what it is sent, so it is not an agent"):
+            with pytest.raises(MethodNotFound, match="echoes its input, so it is not an agent"):
                 await agent.initialize(version=version)

@@ -222,7 +222,7 @@ async def test_content_that_the_agent_does_not_take_is_not_sent() -> None:
 async def test_a_session_has_one_turn_at_a_time() -> None:
     async with prompted() as (session, peer, turn, prompt):
         assert session.turn is turn
-        with pytest.raises(UsageError, match="still under way"):
+        with pytest.raises(UsageError, match="still running"):
             await session.run("too early")
         with pytest.raises(UsageError, match="not been answered"):
             assert turn.result

@@ -133,7 +133,7 @@ async def test_updates_for_sessions_that_are_not_open_yet_are_kept_up_to_a_bound
         assert [int(piece[:4]) for piece in seen] == list(range(1, 2 * len(seen), 2))
         assert 0.95 * EARLY_BYTES < 2 * sum(map(len, seen)) < EARLY_BYTES
         assert [record.message for record in caplog.records] == [
-            "the agent says too much of sessions that are not open yet; updates are dropped"
+            "the agent sends too many updates of sessions that are not open yet; they are dropped"
         ]
         # The room is free again for the next one.
         async with anyio.create_task_group() as group:

@@ -272,7 +272,7 @@ class Caller:
             if group.split(DOCUMENTED)[1] is not None and group.split(UsageError)[1] is not None:
                 self.complaints.append(f"{what} raised {group!r}")
         except UsageError as error:
-            if not any(reason in str(error) for reason in ("still under way", "is being closed")):
+            if not any(reason in str(error) for reason in ("still running", "is being closed")):
                 self.complaints.append(f"{what} raised {error!r}")
         except Exception as error:
             self.complaints.append(f"{what} raised {error!r}")

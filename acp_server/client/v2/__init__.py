@@ -1,11 +1,11 @@
-"""Version 2 of the protocol for a client whose program speaks version 1: translation at the edge of the connection.
+"""Version 2 of the protocol for a program that uses the types of version 1: translation at the edge of the connection.
 
-    negotiation  how version 2 is agreed on
+    negotiation  negotiates version 2
     dialect      Version2: all requests but the first, and their results
-    foreground   Foreground: when the work for a prompt is over
-    updates      Translator: the updates of one session; values that the versions write differently
+    foreground   Foreground: determines when the work for a prompt has ended
+    updates      Translator: the updates of one session; values that the versions encode differently
 
-Here: what clients are told of this version. All else is loaded when it is asked for.
+This module registers the version for clients. Everything else is imported when the version is requested.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Version 2 as it is spoken on one connection, for a program that gives and takes the types of version 1.
+"""Version 2 on one connection, for a program that uses the types of version 1.
 
-Requests go out as version 2 has them, and their results come back as version 1 has them. Updates and questions of the
-agent are translated before the rest of the client reads them.
+Requests are sent in the form of version 2, and their results returned in the form of version 1. Updates and questions
+of the agent are translated before the rest of the client reads them.
 
-`Version2.prompt` returns when the work for the prompt is over, which `acp_server.client.v2.foreground` knows.
+`Version2.prompt` returns when the work for the prompt has ended, which `acp_server.client.v2.foreground` determines.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 _NAMES: Final = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
-"""What the requests of version 1 are called that have another name."""
+"""The methods of version 1 that have another name in version 2."""
 
 
 class Version2:
-    """One connection, whose agent has `told` of itself that it speaks version 2: a `Dialect`."""
+    """The `Dialect` of one connection. `told`: the agent's response to `initialize`."""
 
     def __init__(self, side: Side, told: v2.InitializeResponse) -> None:
         self._link = side.link
@@ -55,7 +55,7 @@ class Version2:
         self._sessions = side.sessions
         self._is_cancelling = side.is_cancelling
         self._on_update = side.receive
-        # Files and terminals, which version 2 does not have.
+        # The routes of requests that version 2 does not have: files and terminals.
         for name in METHODS_V1.keys() - METHODS.keys():
             side.routes.requests.pop(name, None)
         self._states: WeakKeyDictionary[Hearer, tuple[Foreground, Translator]] = WeakKeyDictionary()
@@ -78,12 +78,12 @@ class Version2:
             wire.setdefault("type", "id")
         plain = await self._opened(await self.request(name, wire, timeout, on_late), wire.get("sessionId"))
         if isinstance(params, SetSessionConfigOptionRequest) and params.session_id in self._sessions:
-            # The mode may be another one by now.
+            # The mode may have changed with it.
             self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))
         return read_result(METHODS_V1[method].result_type, method, plain)
 
     async def open(self, method: str, wire: Wire, on_late: OnResult | None) -> Wire:
-        """Any request whose answer opens a session, in words of the caller's own."""
+        """Send any request whose result opens a session; `wire` is sent unchanged."""
         result = await self._link.request(method, wire, on_late=on_late)
         return await self._opened(
             read_result(v2.ResumeSessionResponse, method, result).to_wire(), wire.get("sessionId")
@@ -92,19 +92,19 @@ class Version2:
     async def request(
         self, name: str, wire: Wire, timeout: float | None = None, on_late: OnResult | None = None
     ) -> Wire:
-        """A request in the words of version 2, and its result, which was read."""
+        """Send a request in the form of version 2. Returns its validated result."""
         self._need(name)
         result = await self._link.request(name, wire, timeout=timeout, on_late=on_late)
         return read_result(METHODS[name].result_type, name, result).to_wire()
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
-        """`session/prompt`, and the work for it. Raises RpcError, too, if the work fails."""
+        """`session/prompt`, and the work for it. Also raises RpcError if the work fails."""
         self._need("session/prompt")
         foreground, _ = self._state(self._sessions[request.session_id])
         work = foreground.begin(on_over)
 
         def answered(result: Any) -> None:
-            # Before the next update, for that may be another message of the user's. The caller raises what is wrong.
+            # Before the next update, which may be another message of the user. The caller raises MalformedResponse.
             with suppress(MalformedResponse):
                 work.answered(read_result(v2.PromptResponse, "session/prompt", result).message_id)
 
@@ -116,14 +116,14 @@ class Version2:
             with work.waiting:
                 await work.done.wait()
         except (RpcError, MalformedResponse):
-            # As long as it waits for an answer, every message of the user's might be its echo.
+            # While it waits for a response, every message of the user may be its echo.
             foreground.forget(work)
             raise
         except BaseException:
             work.left()
             raise
         if work.waiting.cancelled_caught:
-            logger.warning("the agent went idle without having said that it works; the turn is taken to be over")
+            logger.warning("the agent went idle without reporting work; the turn is considered ended")
             work.end(work.unbegun)
         if work.ended is None:
             raise await self._link.loss("session/prompt")
@@ -138,11 +138,11 @@ class Version2:
     # -- what the agent says and asks
 
     def updates(self, session: Hearer, params: Any) -> Iterable[Any]:
-        """The parameters of the updates that say the same as the one in `params`."""
+        """The parameters of updates of version 1 with the same content as the update in `params`."""
         try:
             update = v2.UpdateSessionNotification.from_wire(params).update
         except ValidationError:
-            logger.warning("dropped a session/update that is not as version 2 has it")
+            logger.warning("dropped a session/update that is not valid in version 2")
             return
         foreground, translate = self._state(session)
         if isinstance(update, v2.StateUpdate):
@@ -160,7 +160,7 @@ class Version2:
             yield {**params, "update": one}
 
     def question(self, params: Any, name: str) -> Wire:
-        """The parameters of a permission request, which is about a tool call `name` if it is about no other. Raises
+        """The parameters of a permission request of version 1. `name`: the id of its tool call if it has none. Raises
         InvalidParams."""
         question = read(v2.RequestPermissionRequest, params)
         if len({option.option_id for option in question.options}) < len(question.options):
@@ -174,7 +174,8 @@ class Version2:
         return state
 
     def _as_option(self, request: SetSessionModeRequest) -> SetSessionConfigOptionRequest:
-        """A mode is a value of an option. Raises CapabilityMissing if the session has no such option."""
+        """Convert a mode to the value of a config option. Raises CapabilityMissing if the session has no such
+        option."""
         for option in self._sessions[request.session_id].config_options:
             if isinstance(option, SessionConfigSelect) and option.category == MODE:
                 return SetSessionConfigOptionRequest(
@@ -190,7 +191,7 @@ class Version2:
                 raise CapabilityMissing(name, str(needed).replace("agentCapabilities", "capabilities"))
 
     async def _opened(self, told: Wire, session_id: str | None) -> Wire:
-        """An answer about a session, whose settings are as version 1 has them. Its commands are an update there."""
+        """A result about a session, with its settings in the form of version 1. Its commands become an update."""
         plain = dict(told)
         if "configOptions" in plain:
             plain["configOptions"] = config_options(plain["configOptions"])
@@ -200,7 +201,7 @@ class Version2:
         return plain
 
     async def _offer(self, session_id: str | None, commands: list[Wire]) -> None:
-        """Show the commands of a session that was just opened, which version 1 has as an update only."""
+        """Deliver the commands of a session that was just opened as an update, since version 1 has only the update."""
         update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         pending = self._on_update({"sessionId": session_id, "update": update})
         if pending is not None:

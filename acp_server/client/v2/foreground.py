@@ -1,9 +1,10 @@
-"""When the work for a prompt is over: `session/prompt` is answered when it begins, and `idle` says that it has ended.
+"""Determines when the work for a prompt has ended: `session/prompt` is answered when it begins, and `idle` reports its
+end.
 
-The answer and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the work for a prompt if it
-comes behind the message of the prompt, which the answer names, and behind another state. So neither the end of earlier
-work nor a snapshot that is sent again ends it. An agent that only ever reports `idle` has `BEGIN_SECONDS` to report
-another state, which it owes; then that `idle` was the end.
+The response and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the work for a prompt if
+it comes after the prompt's message, whose id is in the response, and after another state. So neither the end of earlier
+work nor a repeated snapshot ends it. An agent that only reports `idle` has `BEGIN_SECONDS` to report another state, as
+the protocol requires; if it does not, that `idle` was the end.
 """
 
 from __future__ import annotations
@@ -19,26 +20,28 @@ from acp_server.peer.outbound import OnOver
 from acp_server.schema import v2
 
 ECHOES: Final = 100
-"""How many messages of the user are looked at while the answer to a prompt is waited for."""
+"""The most user messages that are remembered while the response to a prompt is pending."""
 
 BEGIN_SECONDS: Final = 5.0
-"""How long an agent that says `idle` behind a prompt may take to begin with it, before that counts as its end."""
+"""Seconds in which an agent that reports `idle` after a prompt may still begin with it, before the `idle` counts as the
+end."""
 
 
 class Work:
-    """The foreground work for one prompt of ours. `on_over` is told of its end when the caller is gone."""
+    """The foreground work for one prompt of the client. `on_over` is called at its end if the caller no longer
+    waits."""
 
     def __init__(self, foreground: Foreground, on_over: OnOver | None) -> None:
         self.message_id: str | None = None
-        """The message of the prompt, once the agent has answered."""
+        """The id of the message with the prompt; None before the response."""
         self.ended: v2.StateUpdate | None = None
         """The state that ended it."""
         self.done: anyio.Event = anyio.Event()
         """Set when it has ended, or the connection is lost."""
         self.waiting: anyio.CancelScope = anyio.CancelScope()
-        """Who waits for that, and until when."""
+        """The scope of the caller that waits for `done`, with its deadline."""
         self.unbegun: v2.StateUpdate | None = None
-        """The `idle` that counts as the end then, since no other state came."""
+        """The `idle` that counts as the end at that deadline, since no other state came."""
         self._foreground = foreground
         self._on_over = on_over
         self._echoes: dict[str, v2.StateUpdate | None] = {}
@@ -47,7 +50,7 @@ class Work:
         self._is_left = False
 
     def is_echo(self, message_id: str) -> bool:
-        """Whether a message of the user repeats the prompt, as far as is known; take note of it."""
+        """Whether a message of the user is the echo of the prompt, as far as is known. Remembers its id."""
         if self.message_id is not None:
             return message_id == self.message_id
         if len(self._echoes) < ECHOES:
@@ -55,9 +58,9 @@ class Work:
         return True
 
     def answered(self, message_id: str) -> None:
-        """The agent has put the prompt into the conversation."""
+        """The agent has added the prompt to the conversation."""
         self.message_id = message_id
-        # Without an echo, which the agent owes: the last work that began behind the prompt was for it.
+        # Without an echo, which the protocol requires, the last work that began after the prompt was for it.
         echo = short(message_id)
         ended = self._echoes.get(echo) if echo in self._echoes else self._idle
         if ended is not None:
@@ -66,19 +69,19 @@ class Work:
             self._bound()
 
     def went_on(self) -> None:
-        """There is foreground work."""
+        """The agent reports foreground work."""
         if not self.waiting.cancel_called:
             self.unbegun, self.waiting.deadline = None, math.inf
 
     def is_idle(self, state: v2.StateUpdate) -> None:
-        """There is no foreground work, and there was none before."""
+        """The agent reports no foreground work, and there was none before."""
         if self.unbegun is None:
             self.unbegun = state
             if self.message_id is not None:
                 self._bound()
 
     def went_idle(self, state: v2.StateUpdate) -> None:
-        """The foreground work that there was has ended."""
+        """The foreground work has ended."""
         if self.message_id is not None:
             self.end(state)
             return
@@ -88,24 +91,25 @@ class Work:
         self._was_busy = False
 
     def end(self, state: v2.StateUpdate | None) -> None:
-        """It is over, and this state says how. The first time counts."""
+        """The work has ended with this state. Only the first call sets it."""
         self.ended = self.ended or state
         self._foreground.forget(self)
         self.lost()
 
     def refused(self) -> None:
-        """The agent owes no answer any more, and the caller is gone: nothing will come unless it was put in."""
+        """The agent will not answer, and the caller no longer waits: the work is over unless the prompt was
+        accepted."""
         if self.message_id is None:
             self._over()
 
     def left(self) -> None:
-        """The caller is gone."""
+        """The caller no longer waits."""
         self._is_left = True
         if self.done.is_set():
             self._over()
 
     def lost(self) -> None:
-        """Nothing will be heard of it."""
+        """Nothing more will be received about it."""
         self.done.set()
         if self._is_left:
             self._over()
@@ -120,14 +124,14 @@ class Work:
 
 
 class Foreground:
-    """What the foreground of one session does."""
+    """The foreground state of one session."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self.time = time
         self.is_busy: bool = False
         """A new session counts as idle."""
         self.work: Work | None = None
-        """The work for the last prompt of ours, until it is over."""
+        """The work for the client's last prompt, until it has ended."""
 
     def begin(self, on_over: OnOver | None) -> Work:
         """A prompt is about to be sent."""
@@ -135,12 +139,13 @@ class Foreground:
         return self.work
 
     def forget(self, work: Work) -> None:
-        """Nothing more will come of it."""
+        """Nothing more will arrive for it."""
         if self.work is work:
             self.work = None
 
     def snapshot(self, state: v2.StateUpdate, *, is_cancelling: bool) -> None:
-        """The agent says what the foreground does. A cancelled prompt ends at the next `idle`, whatever was before."""
+        """The agent reports the foreground state. A cancelled prompt ends at the next `idle`, whatever the state
+        before."""
         was_busy, self.is_busy = self.is_busy, state.state != "idle"
         if self.work is not None:
             if self.is_busy:

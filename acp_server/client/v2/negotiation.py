@@ -1,7 +1,7 @@
-"""How a client and an agent agree on version 2.
+"""Negotiates version 2 with an agent.
 
-The offer of it has both forms: an agent that answers 1 finds in it what version 1 wants to know, and the same
-connection goes on (ACP v2, initialization).
+The request has the members of both versions: an agent that answers with version 1 finds in it what version 1 requires,
+and the connection continues with version 1 (ACP v2, initialization).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 def offer(request: InitializeRequest) -> dict[str, Any]:
-    """The parameters of `initialize` that ask for version 2, out of those that ask for version 1."""
+    """The parameters of `initialize` that request version 2, made from the request of version 1."""
     told = request.to_wire()
     capabilities: dict[str, Any] = {}
     if request.client_capabilities.auth.terminal:
@@ -34,8 +34,8 @@ def offer(request: InitializeRequest) -> dict[str, Any]:
 async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
     """See `Version.ask` of `acp_server.client.versions`.
 
-    None if version 1 is to be asked for, since the agent refuses, has ended and was started anew, or only repeats the
-    number. Raises ConnectionClosed if it cannot be started anew, MalformedResponse and RequestTimeout.
+    Returns None if version 1 must be requested next: the agent refused, exited and was restarted, or only echoed the
+    number. Raises ConnectionClosed if it cannot be restarted, MalformedResponse and RequestTimeout.
     """
     try:
         answer = await side.link.request("initialize", offer(request), timeout=timeout)
@@ -45,15 +45,15 @@ async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> 
     except ConnectionClosed as error:
         if side.start_over is None:
             raise
-        logger.info("the agent ended when it was asked for version 2; it is started anew: %s", error)
+        logger.info("the agent exited when version 2 was requested; restarting it: %s", error)
         await side.start_over()
         return None
     told = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
     if told.get("protocolVersion") != v2.PROTOCOL_VERSION:
         return read_result(InitializeResponse, "initialize", answer)
     if "info" not in told:
-        # Version 2 demands it. Agents that know version 1 alone and say every number back are common.
-        logger.info("the agent repeats the number 2, and its answer is not of version 2; it is asked for version 1")
+        # Version 2 requires it. Agents that only support version 1 and echo every number are common.
+        logger.info("the agent echoes version 2, but its response is not of version 2; requesting version 1")
         return None
     said: v2.InitializeResponse = read_result(v2.InitializeResponse, "initialize", answer)
     side.link.connection.endpoint.strict = True
@@ -62,7 +62,7 @@ async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> 
 
 
 _SAME: Final = ("systemPrompt", "fork", "title", "archive", "status")
-"""What is announced of sessions in the same form in both versions."""
+"""Session capabilities with the same form in both versions."""
 
 
 def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
@@ -70,7 +70,7 @@ def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:
         "protocolVersion": told.protocol_version,
         "agentInfo": told.info.to_wire(),
         "agentCapabilities": _capabilities(told),
-        # A method has another name for its id, and all the rest alike.
+        # Only the member for its id has another name.
         "authMethods": [{**method, "id": method["methodId"]} for method in (m.to_wire() for m in told.auth_methods)],
         "_meta": told.meta,
     }

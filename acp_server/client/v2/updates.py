@@ -1,11 +1,10 @@
-"""What an agent says in version 2, in the words of version 1, which programs know: the updates of a session, and values
-that the two write differently.
+"""Translates updates of version 2 to version 1, which programs know, and values that the versions encode differently.
 
-What version 1 has no form for goes on as it came: as an update of an unknown kind, or as a field of its own. Such
-updates are states, terminals, plans in another form than a list of steps, and messages that are said anew in other
-words. What comes in here was read as version 2 before, and is as it is on the wire.
+Content without a form in version 1 is passed on as received: as an update of an unknown kind, or as an extra member.
+Such updates are states, terminals, plans in another form than a list of steps, and messages whose text is replaced. The
+input was validated as version 2, and is in wire form.
 
-Of each message is kept how it went so far, as a digest, and of each tool call its output, both up to a bound.
+Of each message a digest of its content is kept, and of each tool call its output, both up to a bound.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from acp_server.wire import codec
 Wire = dict[str, Any]
 
 MESSAGES: Final = 1000
-"""Messages of which it is known what was said. A message that is forgotten counts as new."""
+"""Messages whose content is known. A forgotten message counts as new."""
 CALLS: Final = 200
-"""Tool calls that are known. A tool call that is forgotten counts as new."""
+"""Tool calls that are known. A forgotten tool call counts as new."""
 ID: Final = 64
 """Characters of an id that are kept."""
 PIECES: Final = 100
-"""Pieces of output that are collected for one tool call. Those beyond go on as they came."""
+"""Pieces of output that are collected for one tool call. Further pieces are passed on as received."""
 PIECE_BYTES: Final = 64 * 1024
-"""What the pieces of one tool call may take, in bytes of JSON."""
+"""Bytes of JSON of one tool call's collected pieces."""
 
 V = TypeVar("V")
 
 
 class Translator:
-    """One session. Updates go in and come out as parsed JSON."""
+    """Translates the updates of one session. Updates go in and come out as parsed JSON."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
@@ -43,7 +42,7 @@ class Translator:
         self._cost: Any = None
 
     def __call__(self, update: Wire) -> list[Wire]:
-        """The updates that say the same, in order."""
+        """The updates of version 1 with the same content, in order."""
         match update["sessionUpdate"]:
             case "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" as tag:
                 self._message(tag, update["messageId"]).add(update["content"])
@@ -105,14 +104,14 @@ class Translator:
 
 
 def short(id: str) -> str:
-    """What an id is known by. A long one takes no more room than its digest."""
+    """The key for an id: itself, or its digest if it is long."""
     if len(id) <= ID:
         return id
     return blake2b(id.encode(errors="surrogatepass"), digest_size=ID // 2).hexdigest()
 
 
 def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
-    """What is known of `key`, which becomes the last to be forgotten."""
+    """The value for `key`, which becomes the most recent one. Above `bound` the oldest is dropped."""
     value = known.pop(key, None)
     if value is None:
         value = make()
@@ -123,7 +122,7 @@ def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
 
 
 class _Said:
-    """What was said in one message: the digest of its text, or of the JSON of other content."""
+    """The content of one message so far: the digest of its text, or of the JSON of other blocks."""
 
     def __init__(self) -> None:
         self._digest = blake2b(digest_size=16)
@@ -135,7 +134,7 @@ class _Said:
         self._length += len(data)
 
     def restart(self, update: Wire) -> None:
-        """The message is another one now, if there is content in the update."""
+        """If the update has content, it replaces the message."""
         if "content" in update:
             self.__init__()
             blocks: list[Wire] = update["content"] or []
@@ -143,7 +142,7 @@ class _Said:
                 self.add(block)
 
     def rest(self, blocks: list[Wire]) -> list[Wire] | None:
-        """What `blocks` say beyond what was said; None if they do not go on from there."""
+        """The part of `blocks` after the content so far; None if they do not continue it."""
         before, said = self._length, blake2b(digest_size=16)
         rest = list[Wire]()
         for block in blocks:
@@ -173,13 +172,13 @@ class _Output:
         self._size = 0
 
     def restart(self, pieces: list[Wire]) -> None:
-        """The agent has said all of it."""
+        """The agent has sent all of it."""
         self._pieces, self._size = [], 0
         for piece in pieces:
             self.add(piece)
 
     def add(self, piece: Wire) -> list[Wire] | None:
-        """All that there is with `piece` at the end; None if it is not collected."""
+        """The whole output with `piece` at its end; None if it is not collected."""
         if self._pieces is None:
             return None
         self._size += len(codec.encode(piece))
@@ -191,17 +190,17 @@ class _Output:
 
 
 MODE: Final = "mode"
-"""The category of the option that stands for the modes of a session."""
+"""The category of the config option for the modes of a session."""
 
 STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
-"""Statuses of a tool call that version 1 does not have, and what programs that know version 1 alone can show."""
+"""Statuses of a tool call that version 1 does not have, and their replacements."""
 
 _CLEARED: Final[Wire] = {"kind": "other", "status": "pending", "title": "", "content": [], "locations": []}
-"""What a field of a tool call is when it is cleared, where version 1 has a word for it."""
+"""The values of version 1 for cleared members of a tool call."""
 
 
 def config_options(options: list[Wire]) -> list[Wire]:
-    """Configuration options as version 1 has them."""
+    """Config options in the form of version 1."""
     return [_config_option(option) for option in options]
 
 
@@ -214,7 +213,7 @@ def _config_option(option: Wire) -> Wire:
 
 
 def modes(options: list[Wire]) -> Wire | None:
-    """The option that stands for the modes of a session, as version 1 has modes; None if there is none."""
+    """The modes of version 1 from the config option for modes; None if there is no such option."""
     for option in options:
         if option["type"] == "select" and option.get("category") == MODE:
             groups = [each.get("options", [each]) for each in option["options"]]
@@ -224,8 +223,8 @@ def modes(options: list[Wire]) -> Wire | None:
 
 
 def tool_content(item: Wire) -> Wire:
-    """One piece of a tool call's output. Version 1 has the whole text of one file in a diff, and version 2 a patch of
-    many files, so that a diff is shown as text."""
+    """One piece of a tool call's output. A diff of version 1 has the whole text of one file, and a diff of version 2 a
+    patch of many files, so it becomes text."""
     if item["type"] != "diff":
         return item
     return {"type": "content", "content": {"type": "text", "text": _shown(v2.Diff.from_wire(item))}, "diff": item}
@@ -241,7 +240,8 @@ def _shown(diff: v2.Diff) -> str:
 
 
 def tool_call(call: Wire) -> Wire:
-    """The fields of a tool call that are set. A cleared one has its default, and so has its content's form."""
+    """The members of a tool call that are set. A cleared one has its default, and its content has the form of version
+    1."""
     plain = {key: value for key, value in call.items() if value is not None}
     plain |= {key: default for key, default in _CLEARED.items() if key in call and call[key] is None}
     if "content" in plain:
@@ -252,7 +252,7 @@ def tool_call(call: Wire) -> Wire:
 
 
 def permission(question: v2.RequestPermissionRequest, name: str) -> Wire:
-    """The parameters of a permission request. A question that is about no tool call gets one of the given name."""
+    """The parameters of a permission request. Without a tool call it gets one with the id `name`."""
     subject, wire = question.subject, question.to_wire()
     call: Wire = {"toolCallId": name, "title": question.title}
     if isinstance(subject, v2.ToolCallPermissionSubject):

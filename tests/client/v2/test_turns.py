@@ -81,7 +81,7 @@ async def test_an_agent_that_only_ever_says_idle_has_some_time_to_begin_and_then
         with anyio.fail_after(5):
             assert await shown(turn) == [said("hi"), idle("max_tokens")]
         assert turn.stop_reason == "max_tokens"
-    assert "without having said that it works" in caplog.text
+    assert "without reporting work" in caplog.text
 
 
 async def test_an_agent_that_begins_in_time_may_work_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
