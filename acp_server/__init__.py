@@ -1,33 +1,33 @@
 """An Agent Client Protocol (ACP) runtime: agents and clients over JSON-RPC 2.0, cancellable at every depth.
 
-The map of the package; imports go one way, from the bottom up:
+The packages, with imports from upper to lower ones only:
 
-    apps         applications, on the public API of what is below them:
+    apps         applications on the public API of the packages below:
       cli        the command line: serve, chat, demo, trace, gateway, schema
-      gateway    an HTTP facade over any agent, as the Coze v3 chat API has it
+      gateway    an HTTP server with the Coze v3 chat API for any agent
       coder      the built-in agent: searches, reads, edits a project and runs commands, offline or for a model
-      assistant  tools in two parts, a manifest and the functions registered for it
+      assistant  tools in two parts: a manifest, and functions registered for it
 
-    integrations agents that were written with a framework
-    remote       agents and clients that are not on one machine: HTTP and WebSocket
-    agent        `Agent`, what authors write against, and the ways to serve it
-    client       the other side: spawn an agent and drive it
+    integrations agents that are written with a framework
+    remote       agents and clients on different machines: HTTP and WebSocket
+    agent        `Agent`, the class that authors use, and the ways to serve it
+    client       the other side: starts an agent and sends it prompts
     testing      memory streams, scripted clients and faults, for your own tests
     mcp          the MCP servers that a client names for a session
-    tools        what an agent can do for a model: approval, running, progress, cancel, partial results
-    session      what ACP means: negotiation, sessions, turns, updates, calls to the client
-    store        what is kept of sessions: records, in memory, in a SQLite file
+    tools        tools for a model: approval, running, progress, cancel, partial results
+    session      the methods of ACP: negotiation, sessions, turns, updates, requests to the client
+    store        stored sessions: records, in memory, in a SQLite file
     peer         one live connection: read loop, dispatch, requests both ways, the writer
-    processes    programs that we start, and how they end
+    processes    child processes and their end
     http         ASGI applications on sockets: strict HTTP/1.1, bounded connections, server-sent events
-    wire         pure: bytes, messages, who owes whom an answer
-    tasks        pure: scopes, why they were cancelled, time for cleanup
+    wire         pure: bytes, messages, in-flight requests
+    tasks        pure: scopes, causes of cancels, grace periods
     schema       the types of ACP v1
     errors       every exception
-    safe_text    texts of others, made harmless to show
-    paths        the way to a file, walked without a symbolic link
+    safe_text    makes untrusted text safe to show
+    paths        paths walked without symbolic links
 
-Names are loaded when they are first used, so that importing the package costs nothing.
+Names are imported at their first use, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # To type checkers the imports above say the same.
+if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = [*_MODULE_OF]
 
 __version__ = "0.2.0"

@@ -1,6 +1,6 @@
-"""Every exception of the package. Every layer may raise and catch from here.
+"""Every exception of the package, for every layer.
 
-It does not decide which answer a failed request gets: `acp_server.peer.outcome` does.
+Which response a failed request gets is decided by `acp_server.peer.outcome`.
 
     AcpError
     ├── RpcError                  an error object of JSON-RPC, raised here or received from the peer
@@ -13,24 +13,24 @@ It does not decide which answer a failed request gets: `acp_server.peer.outcome`
     │   ├── ResourceNotFound      -32002
     │   ├── UnsupportedProtocolVersion -32022
     │   └── RequestCancelled      -32800
-    ├── ConnectionClosed          the peer is gone, so the answer will not come
+    ├── ConnectionClosed          the peer is gone, so no response will come
     │   └── AgentExited           the process of the agent has ended, or has closed its output
-    ├── RequestTimeout            the caller's own time limit ran out (also a TimeoutError)
-    ├── MalformedResponse         the peer answered, but not with a JSON-RPC response
-    ├── CapabilityMissing         the peer did not announce what the call needs; nothing was sent
-    ├── TurnEnded                 output for a turn whose answer is already out; nothing was sent
-    ├── SessionClosed             output for a session that is closed; nothing was sent
-    ├── ToolError                 a tool call that did not end well; its `result` says more
+    ├── RequestTimeout            the caller's time-out is over (also a TimeoutError)
+    ├── MalformedResponse         the peer answered, but not with a valid response
+    ├── CapabilityMissing         the peer did not announce the capability; nothing was sent
+    ├── TurnEnded                 an update for a turn that is answered; nothing was sent
+    ├── SessionClosed             an update for a session that is closed; nothing was sent
+    ├── ToolError                 a tool call that did not complete; its `result` has details
     │   ├── ToolFailed            the tool failed; tools may raise it themselves
     │   ├── ToolRejected          the user did not approve it, so it was not run
-    │   └── ToolCancelled         it was cancelled, alone
-    ├── TooManyThreads            cancelled functions go on in so many threads that no more are started
+    │   └── ToolCancelled         the call was cancelled, and the turn continues
+    ├── TooManyThreads            too many threads still run cancelled functions
     ├── EncodeError               a value that JSON cannot express
-    ├── UsageError                the embedding program or the command line made a mistake
+    ├── UsageError                a mistake of the embedding program or the command line
     ├── SessionTaken              the agent has given the id of a session to another one
-    ├── CancelUnanswered          the agent did not answer a prompt that was cancelled (also a TimeoutError)
-    ├── UpdatesDropped            updates of a turn that the program did not take in time
-    └── UnsupportedVersion        the agent speaks another version of the protocol
+    ├── CancelUnanswered          the agent did not answer a cancelled prompt (also a TimeoutError)
+    ├── UpdatesDropped            updates of a turn that the program did not read in time
+    └── UnsupportedVersion        the agent has another version of the protocol
 """
 
 from __future__ import annotations
@@ -51,34 +51,32 @@ REQUEST_CANCELLED = -32800
 
 
 class AcpError(Exception):
-    """The root of everything that this package raises on purpose."""
+    """The base of every exception that this package raises on purpose."""
 
 
 class RpcError(AcpError):
     """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
 
-    Raise it in a handler to answer the request with it: `code`, `message` and `data` go to the peer as they are. Data
-    that JSON cannot express is left out, and the log says so.
-    A request to the peer raises it when the peer answers with an error. A handler that does not catch it answers its
-    own request with it, and the log says so.
+    Raise it in a handler to answer the request with it: `code`, `message` and `data` are sent unchanged. Data that JSON
+    cannot express is omitted, which is logged. A request to the peer raises it when the peer answers with an error. A
+    handler that does not catch it answers its own request with the same error, which is logged.
 
-    The code of a class of its own goes with it; `RpcError("Rate limited", code=-31001)` has any other. Raises TypeError
-    for a message that is not text, or a code that is not a whole number.
+    A subclass has its own code; `RpcError("Rate limited", code=-31001)` has any code. Raises TypeError for a message
+    that is not text, or a code that is not a whole number.
 
-    `str` gives the message, the code, and of the data what is named `details` or `message`, `problems`, `path` or
-    `uri`, or all of it if it is text; cut short and harmless to show. It is for logs and users; a peer is told
-    `message`.
+    `str` gives the message, the code, and some of the data: `details` or `message`, `problems`, `path` and `uri`, or
+    all of it if it is text. They are shortened and escaped. `str` is for logs and users; a peer gets `message`.
     """
 
     code: int = INTERNAL_ERROR
     default_message: ClassVar[str] = "Internal error"
     received: bool = False
-    """Whether it is a peer's answer to a request."""
+    """Whether it is a peer's response to a request."""
     method: str | None = None
     """The method of that request; None if it was raised here."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
-        # A code in the place of the message would reach the peer as a text, and as another error.
+        # A code passed as the message would reach the peer as a text, and with another error code.
         if not isinstance(cast("object", message), str | None):
             kind = type(message).__name__
             raise TypeError(f"the message of an error is text, and not of type {kind}; a code goes into code=")
@@ -95,7 +93,7 @@ class RpcError(AcpError):
         return f"{told} ({what})" if (what := in_short(self.data)) else told
 
     def to_wire(self) -> dict[str, Any]:
-        """The error object as it is written: `code`, `message`, and `data` unless it is None."""
+        """The error object on the wire: `code`, `message`, and `data` unless it is None."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
@@ -103,7 +101,7 @@ class RpcError(AcpError):
 
     @classmethod
     def from_wire(cls, error: dict[str, Any]) -> RpcError:
-        """The exception for a received error object; its class follows the code where the code is known."""
+        """The exception for a received error object, of the class for its code, if there is one."""
         kind = _BY_CODE.get(error["code"], RpcError)
         return kind(str(error["message"]), code=error["code"], data=error.get("data"))
 
@@ -123,21 +121,21 @@ class InvalidRequest(RpcError):
 
 
 class MethodNotFound(RpcError):
-    """-32601: the method does not exist or its capability was not announced."""
+    """-32601: the method does not exist, or its capability was not announced."""
 
     code = METHOD_NOT_FOUND
     default_message = "Method not found"
 
 
 class InvalidParams(RpcError):
-    """-32602: the parameters do not fit the method."""
+    """-32602: the parameters are not valid for the method."""
 
     code = INVALID_PARAMS
     default_message = "Invalid params"
 
 
 class InternalError(RpcError):
-    """-32603: the handler failed; what happened is in the log, not in the answer."""
+    """-32603: the handler failed; the cause is in the log, not in the response."""
 
     code = INTERNAL_ERROR
 
@@ -157,15 +155,15 @@ class ResourceNotFound(RpcError):
 
 
 class UnsupportedProtocolVersion(RpcError):
-    """-32022: the two sides have no version of the protocol in common (ACP v2, version negotiation). `data` has the
-    version that was `requested`, and those that are `supported`."""
+    """-32022: the two sides have no common version of the protocol (ACP v2, version negotiation). `data` has the
+    `requested` version and the `supported` versions."""
 
     code = UNSUPPORTED_VERSION
     default_message = "Unsupported protocol version"
 
 
 class RequestCancelled(RpcError):
-    """-32800: the peer says that our request was cancelled (ACP, Cancellation).
+    """-32800: the peer reports that this side's request was cancelled (ACP, Cancellation).
 
     It is an ordinary exception: the coroutine that catches it is not itself being cancelled.
     """
@@ -178,8 +176,8 @@ _BY_CODE: dict[int, type[RpcError]] = {kind.code: kind for kind in RpcError.__su
 
 
 class ConnectionClosed(AcpError):
-    """The connection ended before the peer answered, or before the message could be sent. `reason`: why, in words, if
-    that is known."""
+    """The connection ended before the peer answered, or before the message was sent. `reason`: the reason as text, if
+    known."""
 
     def __init__(self, method: str | None = None, reason: str | None = None) -> None:
         self.method = method
@@ -189,7 +187,7 @@ class ConnectionClosed(AcpError):
 
 
 class RequestTimeout(AcpError, TimeoutError):
-    """Our own request was not answered within the time that its caller gave it; it was withdrawn."""
+    """A request of this side was not answered within its caller's time-out; it was withdrawn."""
 
     def __init__(self, method: str, seconds: float) -> None:
         self.method = method
@@ -198,7 +196,7 @@ class RequestTimeout(AcpError, TimeoutError):
 
 
 class MalformedResponse(AcpError):
-    """The peer answered our request with something that is not a JSON-RPC response."""
+    """The peer's response to a request is not a JSON-RPC response, or its result is invalid."""
 
     def __init__(self, method: str, reason: str) -> None:
         self.method = method
@@ -215,19 +213,19 @@ class CapabilityMissing(AcpError):
 
 
 class TurnEnded(AcpError):
-    """Output for a turn that is already answered: it would reach the client too late, so it was not sent."""
+    """An update for a turn that is already answered: it would reach the client too late, so it was not sent."""
 
 
 class SessionClosed(AcpError):
-    """Output for a session that is closed; it was not sent."""
+    """An update for a session that is closed; it was not sent."""
 
 
 class ToolError(AcpError):
-    """A tool call that did not end well. `message`: what to tell the model, or None; `result`: its ToolResult, if it
-    came from a call."""
+    """A tool call that failed, was rejected or was cancelled. `message`: the text for the model, or None. `result`: the
+    ToolResult, if it came from a call."""
 
     def __init__(self, message: str | None = None, *, result: Any = None) -> None:
-        # An exception, too, is often passed on like this, and no reader of the message expects it.
+        # Callers often pass an exception, which readers of `message` do not expect.
         self.message: str | None = None if message is None else str(message)
         self.result = result
         super().__init__(self.message or type(self).__doc__)
@@ -236,8 +234,8 @@ class ToolError(AcpError):
 class ToolFailed(ToolError):
     """The tool failed.
 
-    Raise it in a tool with a message that is fit for the model and the user; the texts of all other exceptions are kept
-    from the user.
+    Raise it in a tool with a message that is fit for the model and the user. The texts of all other exceptions are
+    hidden from the user.
     """
 
 
@@ -250,25 +248,25 @@ class ToolCancelled(ToolError):
 
 
 class TooManyThreads(AcpError):
-    """Functions that were cancelled still run in so many threads that no more are started."""
+    """So many threads still run cancelled functions that no more are started."""
 
 
 class EncodeError(AcpError):
-    """A value that cannot be written as JSON."""
+    """A value that JSON cannot express."""
 
 
 class UsageError(AcpError):
-    """The embedding program or the command line asked for something that cannot work; the text says what."""
+    """The embedding program or the command line requested something impossible; the text tells what."""
 
 
-# What can go wrong with an agent, as its client sees it.
+# Failures of an agent, as its client sees them.
 
 
 class AgentExited(ConnectionClosed):
-    """The agent's process is gone, or it has closed its output: no answer will come.
+    """The agent's process is gone, or has closed its output: no response will come.
 
-    `exit_code` is None if the process still runs; minus the number of the signal if one ended it. `stderr` is the end
-    of what it wrote there.
+    `exit_code`: None if the process still runs; minus the number of the signal if one ended it. `stderr`: the end of
+    its standard error.
     """
 
     def __init__(self, method: str | None, exit_code: int | None, stderr: str) -> None:
@@ -284,26 +282,26 @@ class AgentExited(ConnectionClosed):
         if method is not None:
             what += f"; it {'has not' if exit_code is None else 'ended before it'} answered {method}"
         if stderr:
-            # It may be older than what ended the agent.
+            # It may be older than the cause of the exit.
             what += "; the end of its log:" + indented(f"\n{stderr}")
         self.args: tuple[Any, ...] = (what,)
 
 
 class SessionTaken(AcpError):
-    """An id that means one session here is given to another by the agent, or was while the session was being taken up.
+    """The agent has given the id of an open session to another session, perhaps while the session was being loaded.
 
-    Nothing is sent for the session that has lost its id: it would reach the other one.
+    Nothing is sent for the session that lost its id, since it would reach the other one.
     """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        super().__init__(f"the id {session_id!r} stands for another session by now")
+        super().__init__(f"the id {session_id!r} now belongs to another session")
 
 
 class CancelUnanswered(AcpError, TimeoutError):
-    """The agent did not answer a cancelled prompt, so that the prompt was withdrawn `seconds` after its cancel.
+    """The agent did not answer a cancelled prompt, so the prompt was withdrawn `seconds` after its cancel.
 
-    What the agent still says of that turn does not belong to it.
+    Later updates of that turn do not belong to it.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -312,16 +310,16 @@ class CancelUnanswered(AcpError, TimeoutError):
 
 
 class UpdatesDropped(AcpError):
-    """Of a turn, `count` updates have been dropped so far, and all that follow will be: the program has not taken those
-    before them for too long. The turn goes on, and its answer is not affected."""
+    """`count` updates of a turn have been dropped so far, and all later ones will be, since the program read too
+    slowly. The turn continues, and its result is not affected."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        super().__init__(f"{count} updates of the turn were dropped: those before them were not taken in time")
+        super().__init__(f"{count} updates of the turn were dropped: earlier ones were not read in time")
 
 
 class UnsupportedVersion(AcpError):
-    """The agent does not speak the version of the protocol that this client speaks (ACP, Initialization)."""
+    """The agent does not support this client's version of the protocol (ACP, Initialization)."""
 
     def __init__(self, offered: int, wanted: int) -> None:
         self.offered = offered

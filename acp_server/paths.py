@@ -1,10 +1,10 @@
 """The way from a folder down to a file in it, walked name by name, so that no symbolic link leads elsewhere.
 
-A path is looked up again with each use, and meanwhile a folder can be swapped for a link. A `Way` holds the folder
-that the file is in, and what is done by it is done there. Where a system has no operations relative to an open folder
-(Windows), each folder is looked at by its path instead, which leaves a short time between the look and the use.
+The system resolves a path again at each use, and a folder may be replaced by a link meanwhile. A `Way` holds the file's
+folder open, and operations through it happen in that folder. Where a system has no operations relative to an open
+folder (Windows), each folder is checked by its path instead, which leaves a short time between check and use.
 
-It imports nothing of the package, and does not decide which folders may be used.
+This module imports nothing of the package, and does not decide which folders may be used.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, Final, NamedTuple
 
 _RELATIVE: Final = os.open in os.supports_dir_fd
 _SEARCHED: Final[int | None] = getattr(os, "O_PATH", None)
-"""Opens a folder of which no more than the names below it are wanted. So a folder that cannot be listed can be passed,
-also one above the root."""
+"""Opens a folder only in order to reach names below it. So a folder above the root that cannot be listed can be
+passed."""
 
 _DEVICES: Final = ("/dev", "/dev/fd")
-"""The system's own, where some entries are links. Any user may write to `/dev/shm`, which is not among them."""
+"""The system's own folders with links among their entries. `/dev/shm` is not one, since any user may write to it."""
 
-# What a system lacks it does not need: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
+# A system does not need the flags that it lacks: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
 _ALWAYS: Final = sum(getattr(os, n, 0) for n in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT"))
 _FOLDER: Final = _ALWAYS | getattr(os, "O_DIRECTORY", 0) | (_SEARCHED or os.O_RDONLY)
 
 _MOST_MADE: Final = 64
-"""New folders of one file: each of them is held open until the file is made."""
+"""The most new folders for one file: each is held open until the file is created."""
 
 Identity = tuple[int, int]
 """The device and the inode."""
 
 
 def here() -> str | None:
-    """The present folder; None if it has been removed."""
+    """The current folder; None if it has been removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -45,18 +45,18 @@ def here() -> str | None:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Whether a path without links is that of a folder, or of something in it."""
+    """Whether a path without links is `root` or below it."""
     path, root = os.path.normcase(path), os.path.normcase(root)
     return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 
 class Place(NamedTuple):
-    """Where a file is, or is to be made.
+    """The place of an existing or new file.
 
     Attributes:
-        root: the folder that it must not leave: absolute, and without symbolic links.
+        root: the folder that the file must stay in: absolute, and without symbolic links.
         rest: the path below it.
-        seen: what was on the way there, as `Way.seen` has it; empty if that was not looked at.
+        seen: the folders and the file found there earlier, as from `Way.seen`; empty if that was not checked.
     """
 
     root: str
@@ -65,10 +65,10 @@ class Place(NamedTuple):
 
 
 class Folder:
-    """An open folder. The functions of `os` that take `dir_fd` do in it what they do with `at(name)` and `relative`."""
+    """An open folder. Functions of `os` with `dir_fd` act in it if they get `at(name)` and `relative`."""
 
     def __init__(self, path: str, above: Folder | None = None) -> None:
-        """`path`: absolute; or a name, with the folder `above` that it is in. Raises OSError for what is a link."""
+        """`path`: absolute, or a name in the folder `above`. Raises OSError for a link."""
         self._path = path if above is None else os.path.join(above._path, path)
         self._descriptor: int | None = None
         if _RELATIVE:
@@ -81,14 +81,14 @@ class Folder:
         self.identity: Identity = _identity(found)
 
     def close(self) -> None:
-        """Close it. Idempotent. Nothing can be done in it any more, by its path neither."""
+        """Close it. Idempotent. It cannot be used afterwards, also not by its path."""
         if self._descriptor is not None and self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     @property
     def relative(self) -> dict[str, Any]:
-        """What makes a function of `os` take a name in the folder."""
+        """The arguments that make a function of `os` take a name in the folder."""
         return {} if self._descriptor is None else {"dir_fd": self._descriptor}
 
     def at(self, name: str) -> str:
@@ -96,11 +96,11 @@ class Folder:
         return os.path.join(self._path, name) if self._descriptor is None else name
 
     def link(self, source: Folder, old: str, new: str) -> None:
-        """Give the file `old` of `source` another name here. Raises FileExistsError if something has that name."""
+        """Create another name here for the file `old` of `source`. Raises FileExistsError if the name is taken."""
         os.link(source.at(old), self.at(new), **_both(source, self))
 
     def replace(self, old: str, new: str) -> None:
-        """Give a file of this folder the name of another one, which is gone then."""
+        """Rename a file of this folder, replacing a file with the new name."""
         os.replace(self.at(old), self.at(new), **_both(self, self))
 
 
@@ -109,7 +109,7 @@ def _both(source: Folder, target: Folder) -> dict[str, Any]:
 
 
 class Way:
-    """An open way: the folder that a file is in, or the nearest one above that exists.
+    """An open way: the folder of a file, or the nearest existing one above it.
 
     All methods raise OSError, and follow no link.
     """
@@ -144,17 +144,17 @@ class Way:
 
     @property
     def folders(self) -> tuple[Identity | None, ...]:
-        """Which folders there are on the way; None for those that do not exist."""
+        """The folders on the way; None for each one that does not exist."""
         return (*self._seen, *(None for _ in self.missing))
 
     @property
     def seen(self) -> tuple[Identity | None, ...]:
-        """The same, and last the file."""
+        """The folders on the way, followed by the file."""
         found = self.stat()
         return (*self.folders, None if found is None else _identity(found))
 
     def stat(self) -> os.stat_result | None:
-        """What has the file's name; None if nothing has."""
+        """The status of the file; None if it does not exist."""
         if self.missing:
             return None
         try:
@@ -163,14 +163,14 @@ class Way:
             return None
 
     def open(self, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        """The file, by a descriptor that never makes it wait; to be closed by the caller."""
+        """Open the file without following links and without blocking. Returns a descriptor, which the caller closes."""
         if self.missing:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return os.open(self.folder.at(self.name), flags | _ALWAYS, mode, **self.folder.relative)
 
     @contextmanager
     def folders_made(self) -> Generator[None]:
-        """Make the folders that are missing, and go there. If the block fails, those that it made are removed."""
+        """Create and enter the missing folders. If the block fails, the created folders are removed."""
         if len(self.missing) > _MOST_MADE:
             raise OSError(errno.ENAMETOOLONG, "Too many new folders at once")
         made: list[tuple[Folder, str, bool]] = []
@@ -193,12 +193,12 @@ class Way:
             raise
         finally:
             for folder, _, _ in made:
-                # The nearest folder that was there before stays open: the caller may have put something in it.
+                # The nearest folder that existed before stays open: the caller may have created a file in it.
                 if folder not in (self._nearest, self.folder):
                     folder.close()
 
     def _enter(self, name: str) -> Folder:
-        """Go into a folder: the one before, still open."""
+        """Enter a folder. Returns the one before, still open."""
         before, self.folder = self.folder, Folder(name, self.folder)
         self._seen.append(self.folder.identity)
         return before
@@ -206,7 +206,7 @@ class Way:
 
 @contextmanager
 def way_to(place: Place) -> Generator[Way]:
-    """The way to a file, open while the block runs. Raises OSError if there is a link on it, or the root is gone."""
+    """The way to a file, open within the block. Raises OSError if there is a link on it, or the root is gone."""
     way = Way(place)
     try:
         yield way
@@ -215,8 +215,8 @@ def way_to(place: Place) -> Generator[Way]:
 
 
 def is_same(before: tuple[Identity | None, ...], now: tuple[Identity | None, ...]) -> bool:
-    """Whether the same folders and the same file are on the way, and no file where there was none. Folders that are new
-    since then count for nothing: several files of one new folder may be made at once."""
+    """Whether the way has the same folders and the same file, and no file where there was none. New folders are
+    ignored: several files of one new folder may be created at once."""
     return before[-1] == now[-1] and all(then in (None, later) for then, later in zip(before, now, strict=True))
 
 
@@ -225,8 +225,8 @@ def _identity(found: os.stat_result) -> Identity:
 
 
 def _start(root: str) -> tuple[list[str], str]:
-    """The names to walk above what is below the root, and where that begins. A folder above the root may be swapped as
-    well; to walk it from the top takes folders that can be opened without the right to list them."""
+    """The names to walk above `root`, and where the walk begins. A folder above the root may be replaced too. Walking
+    from the top needs folders that can be opened without permission to list them."""
     if _SEARCHED is None:
         return [], root
     return [name for name in root.split(os.sep) if name], os.sep
@@ -236,17 +236,18 @@ _DURABLE: Final = _ALWAYS & ~getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600, follow: bool = False) -> int:
-    """A file for what is not for others, open for writing, to be closed by the caller.
+    """Open a private file for writing. Returns a descriptor, which the caller closes.
 
-    `flags`: `os.O_APPEND` or `os.O_TRUNC`. `mode`: its rights, if it is new; with `O_TRUNC` an old one has no more
-    rights afterwards either. `follow`: a symbolic link at its path is followed. Raises OSError, also for what would
-    make the program wait, such as a named pipe. An entry of `/dev`, such as `/dev/stdout`, is the system's and is
-    opened whatever it leads to.
+    `flags`: `os.O_APPEND` or `os.O_TRUNC`. `mode`: the permissions of a new file; with `O_TRUNC` an existing file loses
+    other permissions. `follow`: follow a symbolic link at the path.
+
+    Raises OSError, also for a file that would block, such as a named pipe. An entry of `/dev`, such as `/dev/stdout`,
+    belongs to the system and is opened wherever it leads.
     """
     if os.path.dirname(path) in _DEVICES:
         return os.open(path, os.O_WRONLY | (flags & ~os.O_TRUNC))
     always = _DURABLE if follow else _ALWAYS
-    # What is in an old file is lost only once it is known to be a file.
+    # The content is lost only after the check that it is a regular file.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (flags & ~os.O_TRUNC) | always, mode)
     try:
         found = os.fstat(descriptor)
@@ -254,7 +255,7 @@ def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600,
             raise OSError(errno.EINVAL, "Not a regular file")
         if flags & os.O_TRUNC and stat.S_ISREG(found.st_mode):
             if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & ~mode:
-                with suppress(PermissionError):  # a file of another user, who has let us write it
+                with suppress(PermissionError):  # another user's file, with permission to write it
                     os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & mode)
             os.ftruncate(descriptor, 0)
     except BaseException:

@@ -1,7 +1,7 @@
-"""What a function of an author takes, with annotations that may name what is not there (yet).
+"""Signatures of an author's functions whose annotations may name undefined types.
 
-From Python 3.14 on they are evaluated when they are looked at, and not before. A name that only type checkers import,
-or that is defined further down, stays as it is written then, as with `from __future__ import annotations`.
+Since Python 3.14 annotations are evaluated when they are read. A name that only type checkers import, or that is
+defined further down, stays text, as with `from __future__ import annotations`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """`inspect.signature`: an annotation that cannot be evaluated is its text. Raises the same errors."""
+    """`inspect.signature`, with the text of an annotation that cannot be evaluated. Raises the same errors."""
     try:
         return inspect.signature(function)
     except Exception:

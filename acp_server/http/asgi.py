@@ -1,4 +1,4 @@
-"""The words of ASGI 3, as types, and what the answers of several applications need."""
+"""The types of ASGI 3, and helpers for responses of several applications."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Application: TypeAlias = "Callable[[MutableMapping[str, Any], Receive, Send], Aw
 Headers: TypeAlias = "list[tuple[bytes, bytes]]"
 
 ABORT: Final = "abort"
-"""The key in `scope["state"]` of a function that breaks the connection off at once."""
+"""The key in `scope["state"]` of a function that closes the connection at once."""
 CALLER: Final = "caller"
-"""The key in `scope["state"]` where the application notes who has sent a request, once that is proved."""
+"""The key in `scope["state"]` under which the application stores the authenticated sender of a request."""
 
 
 async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]]) -> None:
-    """Do this until it is done, or the client has left."""
+    """Run `work` until it returns or the client disconnects."""
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:

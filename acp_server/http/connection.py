@@ -1,7 +1,7 @@
 """One connection to a client: its requests, one after the other, each answered by the application.
 
-A request whose head does not arrive in time, or that is not HTTP, never reaches the application. Half a head is not a
-request.
+A request whose head does not arrive in time, or that is not HTTP, never reaches the application. A partial head is not
+a request.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _LAST_SECONDS: Final = 1.0
-"""How long a client may take to read the last answer of a connection before it is closed."""
+"""Seconds that a client may take to read the last response before the connection is closed."""
 _READ_AHEAD: Final = 16 * 1024
-"""Bytes of further requests that are read while one is answered, to see whether its client has left."""
+"""Bytes of further requests that are read during a request, in order to notice that the client has disconnected."""
 _REST: Final = 64 * 1024
-"""Bytes of a body that the application did not want and are read, so that the connection can be used again."""
+"""The most bytes of an unread body that are discarded, so that the connection can be reused."""
 _PLAIN: Final[Headers] = [(b"content-type", b"text/plain; charset=utf-8")]
 
 
@@ -45,20 +45,20 @@ class HttpLimits:
     """How long a client may be silent, in seconds."""
 
     idle_seconds: float = 75.0
-    """Until the head of the next request has arrived. Longer than clients keep connections for, so that none is closed
-    in the moment in which it is used again."""
+    """Until the head of the next request has arrived. Longer than clients keep idle connections, so that no connection
+    is closed at the moment of its reuse."""
     send_seconds: float = 60.0
-    """In which it takes nothing of an answer."""
+    """While it reads nothing of a response."""
 
 
 def not_http() -> tuple[Headers, bytes]:
-    """Headers and body of the answer, with status 400, to what is not HTTP."""
+    """Headers and body of the response, with status 400, to a request that is not HTTP."""
     return _PLAIN, b"The request is not valid HTTP.\n"
 
 
 class HttpConnection:
-    """One connection. `state` is copied into the scope of each request; `refusal` makes the answer to what is not
-    HTTP."""
+    """One connection. `state` is copied into the scope of each request. `refusal` makes the response to a request that
+    is not HTTP."""
 
     def __init__(
         self,
@@ -72,7 +72,8 @@ class HttpConnection:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         if connected.family != getattr(socket, "AF_UNIX", None):
-            # An answer is written in pieces; the kernel would keep the second until the client has confirmed the first.
+            # A response is written in pieces; without it the kernel would hold the second back until the client
+            # confirms the first.
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain = SocketStream(connected, limits.send_seconds)
         self._tls = None if tls is None else _encrypted(plain, tls)
@@ -86,12 +87,12 @@ class HttpConnection:
         self._parser = StrictParser()
         self._websocket = websocket
         self._exchange: _Exchange | WebSocketExchange | None = None
-        """The request that is answered now."""
+        """The request that is being answered."""
         self._is_known = False
         self._is_ending = False
 
     async def serve(self) -> None:
-        """Answer requests until one of both ends the connection. Raises nothing but a cancel."""
+        """Serve requests until either side ends the connection. Raises nothing but a cancel."""
         try:
             if self._tls is not None:
                 await self._shake_hands(self._tls)
@@ -105,7 +106,7 @@ class HttpConnection:
 
     @property
     def is_known(self) -> bool:
-        """Whether a request has shown whose it is, be it this one or one before."""
+        """Whether the sender of this or an earlier request is authenticated."""
         return self._is_known or (self._exchange is not None and CALLER in self._exchange.state)
 
     @property
@@ -114,11 +115,11 @@ class HttpConnection:
         return self._exchange is None
 
     def abort(self) -> None:
-        """Break off at once: for the application, the client has left."""
+        """Close the connection at once; to the application, the client has disconnected."""
         self._stream.abort()
 
     def end(self) -> None:
-        """End it when the request that is answered has its answer, or at once if there is none."""
+        """Close the connection after the current response, or at once if there is none."""
         self._is_ending = True
         if self._exchange is None:
             self.abort()
@@ -126,7 +127,7 @@ class HttpConnection:
             self._exchange.end()
 
     async def _serve_one(self) -> bool:
-        """Answer one request; whether another one may follow."""
+        """Serve one request. Returns whether another one may follow."""
         request: h11.Request | None = None
         try:
             with anyio.move_on_after(self._limits.idle_seconds):
@@ -165,7 +166,7 @@ class HttpConnection:
             self._extensions["tls"] = {"client_cert_name": peer}
 
     async def _upgrade(self, request: h11.Request, limits: WebSocketLimits) -> None:
-        from acp_server.http.websocket import WebSocketExchange  # It takes a package that other servers need not have.
+        from acp_server.http.websocket import WebSocketExchange  # needs a package that other servers do without
 
         scope: dict[str, Any] = self._scope(request)
         scope |= {
@@ -211,7 +212,7 @@ class HttpConnection:
 
 
 class _Exchange:
-    """One request and its answer, as ASGI has them."""
+    """One request and its response, in the form of ASGI."""
 
     def __init__(
         self,
@@ -229,23 +230,23 @@ class _Exchange:
         self.state = dict(state)
         self.is_last = is_last
         self.has_begun = False
-        """Whether the answer has."""
+        """Whether the response has begun."""
         self._head = b""
-        """Kept until the first piece of the body, which is written with it."""
+        """The head of the response, held until the first piece of the body, so that both are one write."""
         self._has_ended = False
         self._has_left = False
         self._is_refused = False
-        """Whether its body is not HTTP, and the client was told."""
+        """Whether its body is not HTTP, and the request was refused."""
         self._taken = 0
-        """Bytes of the body that the application has taken."""
+        """Bytes of the body that the application has read."""
         self._reading: anyio.CancelScope | None = None
 
     def end(self) -> None:
-        """Let it be the last one of its connection."""
+        """Make it the last request of its connection."""
         self.is_last = True
 
     async def run(self, app: Application, scope: dict[str, Any]) -> None:
-        """Have it answered. Raises Disconnected if the client has left or the answer is broken off."""
+        """Call the application. Raises Disconnected if the client disconnects or the response is aborted."""
         try:
             await app({**scope, "state": self.state}, self._receive, self._send)
         except Disconnected:
@@ -255,14 +256,14 @@ class _Exchange:
                 raise Disconnected("the client has left") from None
             logger.exception("the application failed")
             if self.has_begun:
-                raise Disconnected("broken off, so that the client does not take it for a whole answer") from None
+                raise Disconnected("aborted, so that the client does not take it for a complete response") from None
         if self._is_refused:
             raise Disconnected("the request was refused")
         if not self.has_begun:
             await self._send({"type": "http.response.start", "status": 500, "headers": _PLAIN})
             await self._send({"type": "http.response.body", "body": b"Internal Server Error"})
         elif not self._has_ended:
-            raise Disconnected("the application left its answer unfinished")
+            raise Disconnected("the application left its response unfinished")
 
     async def _receive(self) -> Message:
         if self._has_ended or self._has_left:
@@ -294,7 +295,7 @@ class _Exchange:
         return {"type": "http.request", "body": bytes(event.data), "more_body": True}
 
     async def _watch(self) -> None:
-        """Return when the client has left. What it sends meanwhile is its next request."""
+        """Return when the client has disconnected. Bytes that arrive meanwhile belong to its next request."""
         while len(self._parser.trailing_data[0]) < _READ_AHEAD:
             data = await self._stream.receive()
             if not data:
@@ -325,23 +326,23 @@ class _Exchange:
         if self._is_refused:
             raise Disconnected("the request was refused")
         if self.has_begun:
-            raise RuntimeError("the answer has begun")
+            raise RuntimeError("the response has begun")
         self.has_begun = True
         pairs = [(bytes(name).lower(), bytes(value)) for name, value in headers]
         pairs.append((b"date", _date(int(time.time()))))
-        # A client that is not told in the head sends its next request into a connection that is closed.
+        # A client that does not read this in the head sends its next request into a closed connection.
         if not self._is_discardable():
             self.end()
         if self.is_last:
             pairs.append(CLOSE)
         self._head = self._parser.send(h11.Response(status_code=status, headers=pairs)) or b""
         if all(name != b"content-length" for name, _ in pairs):
-            # The first piece of a stream may come much later.
+            # The first piece of a stream may come much later, so the head is sent now.
             head, self._head = self._head, b""
             await self._stream.send(head)
 
     def _is_discardable(self) -> bool:
-        """Whether the unread part of the body is certain to be short enough to be read behind the answer."""
+        """Whether the unread part of the body is certainly short enough to be discarded after the response."""
         if self._parser.their_state is not h11.SEND_BODY:
             return True
         if self._parser.they_are_waiting_for_100_continue:
@@ -352,7 +353,7 @@ class _Exchange:
         return int(headers.get(b"content-length", b"0")) - self._taken <= _REST
 
     async def discard(self) -> None:
-        """Read what is left of a body that the application did not want, if it is little."""
+        """Read and discard the rest of a body that the application did not read, if it is short."""
         if self._parser.they_are_waiting_for_100_continue:
             return
         read = 0
@@ -381,7 +382,7 @@ def _subprotocols(request: h11.Request) -> list[str]:
 
 
 def _is_disconnected(error: Exception) -> bool:
-    """Whether this is what task groups of an application make of Disconnected."""
+    """Whether it is Disconnected, perhaps in the groups of an application's task groups."""
     if isinstance(error, ExceptionGroup):
         return all(map(_is_disconnected, cast("ExceptionGroup[Exception]", error).exceptions))
     return isinstance(error, Disconnected)
@@ -398,4 +399,4 @@ def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
         host, port, *_ = of()
         return str(host), int(port)
     except (OSError, ValueError):
-        return None  # A socket of Unix has a path.
+        return None  # a Unix socket has a path

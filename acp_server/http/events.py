@@ -1,4 +1,4 @@
-"""Server-sent events: the queue of one reader, and the answer that writes what is in it."""
+"""Server-sent events: the queue of one reader, and the response that writes its frames."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _HEADERS: Final[Headers] = [
 
 
 class EventQueue:
-    """Frames that one client has still to get. Closed at the end, or cut when the client is too far behind.
+    """The frames that one client has not read yet. Closed at the end, or when the client is too slow.
 
     It never holds more than `backlog` bytes and one frame.
     """
 
     def __init__(self, backlog: int) -> None:
         self.lost: bool = False
-        """Whether a frame was dropped, for the client was too far behind."""
+        """Whether frames were dropped because the client was too slow."""
         self._backlog = backlog
         self._frames: deque[bytes] = deque()
         self._size = 0
         self._largest = 0
         """The size of the largest frame since the queue was last empty."""
         self.closed: bool = False
-        """Whether nothing more will come."""
+        """Whether no more frames will come."""
         self._changed = anyio.Event()
 
     def put(self, data: bytes) -> None:
@@ -41,7 +41,7 @@ class EventQueue:
         self._frames.append(data)
         self._size += len(data)
         self._largest = max(self._largest, len(data))
-        # A frame may be larger than the backlog by itself; a client that keeps up gets that and the rest.
+        # A frame may be larger than the backlog; a client that keeps up gets it and the others.
         if self._size - self._largest > self._backlog:
             self.lost = True
             self._frames.clear()
@@ -49,12 +49,12 @@ class EventQueue:
         self._changed.set()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """No more frames will come."""
         self.closed = True
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """The next frame, when it is there; None at the end."""
+        """The next frame, when there is one; None at the end."""
         while not self._frames:
             if self.closed:
                 return None
@@ -68,10 +68,10 @@ class EventQueue:
 
 
 class EventStream:
-    """An answer, as an ASGI application, that lasts until its queue is closed or its client leaves.
+    """A response, as an ASGI application, that lasts until its queue is closed or its client disconnects.
 
-    Where the queue has lost frames, the connection is broken off, so that the client does not take it for a whole
-    answer.
+    If the queue has dropped frames, the connection is aborted, so that the client does not take it for a complete
+    response.
     """
 
     def __init__(self, queue: EventQueue) -> None:
@@ -93,7 +93,7 @@ class EventStream:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
             scope["state"][ABORT]()
-            # Until it is seen that the client has left.
+            # Until the disconnect is noticed.
             await anyio.sleep_forever()
         except OSError:
-            pass  # The client has left.
+            pass  # the client has disconnected

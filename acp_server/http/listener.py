@@ -1,7 +1,7 @@
-"""Accepting connections: no more than there are places, whatever the descriptors of the process do.
+"""Accepts connections: at most as many as there are places, and also when descriptors run out.
 
-A client that only sits there never keeps another one out. Where all places are taken, the connection that has not shown
-whose it is for longest is closed, then the one without a request for longest.
+An idle client never keeps another one out. When all places are taken, the oldest connection without an authenticated
+request is closed, else the oldest idle one.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE: Final = 1.0
-"""Seconds until the next try when the process or the machine has no descriptor left."""
+"""Seconds until the next attempt when the process or the system has no free descriptor."""
 _AT_ONCE: Final = 64
-"""Connections that are taken before others have their turn on the loop."""
+"""Connections that are accepted before other tasks run."""
 _QUIET: Final = 60.0
-"""Seconds between two lines of the log about the same thing."""
+"""Seconds between two log entries about the same event."""
 
 
 class Closable(Protocol):
-    """A connection, as far as its place is concerned."""
+    """A connection, as `Places` sees it."""
 
     @property
     def is_known(self) -> bool:
-        """Whether a request on it has shown whose it is."""
+        """Whether the sender of a request on it is authenticated."""
         ...
 
     @property
@@ -45,13 +45,13 @@ class Closable(Protocol):
 
 
 class Places:
-    """The connections that are open, `most` at once."""
+    """The open connections, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.closed: int = 0
-        """How many were closed to make room."""
-        # In the order in which they came; whether one is known is looked at when room is needed.
+        """The number of connections that were closed to make room."""
+        # In the order of arrival. Whether a connection is known is checked only when room is needed.
         self._unknown: dict[Closable, None] = {}
         self._known: dict[Closable, None] = {}
         self._changed = anyio.Event()
@@ -64,19 +64,19 @@ class Places:
         self._unknown[connection] = None
 
     def remove(self, connection: Closable) -> None:
-        """It is closed."""
+        """The connection is closed."""
         self._unknown.pop(connection, None)
         self._known.pop(connection, None)
         self._changed.set()
         self._changed = anyio.Event()
 
     async def wait_for_room(self) -> None:
-        """Wait until there is a place. Where that helps, a connection is closed for it."""
+        """Wait for a free place. A connection is closed for it if possible."""
         while len(self) >= self.most and not self.close_one():
             await self._changed.wait()
 
     def close_one(self) -> bool:
-        """Close the connection that is missed least; False if there is none to close now."""
+        """Close the least valuable connection. False if none can be closed now."""
         while self._unknown:
             connection = next(iter(self._unknown))
             del self._unknown[connection]
@@ -94,7 +94,8 @@ class Places:
 
 
 class Listener:
-    """Accepts connections from a socket that listens. `enter` gets each; it takes its place at once and never waits."""
+    """Accepts connections from a listening socket. `enter` gets each of them; it takes a place at once and never
+    waits."""
 
     def __init__(self, listening: socket.socket, places: Places, enter: Callable[[socket.socket], None]) -> None:
         listening.setblocking(False)
@@ -105,7 +106,7 @@ class Listener:
         self._counted = 0
 
     async def run(self) -> None:
-        """Accept until it is cancelled."""
+        """Accept until cancelled."""
         taken = 0
         while True:
             await self._places.wait_for_room()
@@ -126,7 +127,7 @@ class Listener:
     async def _failed(self, error: OSError) -> None:
         if error.errno not in _EXHAUSTED:
             await anyio.lowlevel.checkpoint()
-            return  # The client has left before it was taken (accept(2)).
+            return  # the client disconnected before it was accepted (accept(2))
         if self._may_say():
             logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._places))
         self._places.close_one()
@@ -135,7 +136,7 @@ class Listener:
     def _report(self) -> None:
         if self._places.closed > self._counted and self._may_say():
             count, self._counted = self._places.closed - self._counted, self._places.closed
-            logger.warning("all %d places are taken: %d silent connections were closed", self._places.most, count)
+            logger.warning("all %d places are taken: %d idle connections were closed", self._places.most, count)
 
     def _may_say(self) -> bool:
         now = anyio.current_time()
@@ -146,7 +147,7 @@ class Listener:
 
 
 def raise_descriptors(wanted: int) -> int | None:
-    """How many descriptors the process may have, `wanted` if that can be; None if there is no such limit."""
+    """Raise the limit of descriptors to `wanted` if possible. Returns the resulting limit; None if there is none."""
     try:
         import resource
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""An ASGI application on sockets that listen, until it is told to end."""
+"""Serves an ASGI application on listening sockets until `end` is called."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.http")
 
 _LAST_ANSWERS: Final = 5.0
-"""Seconds that open connections get for their last answers at the end."""
+"""Seconds that open connections have for their last responses at the end."""
 
 
 class Server:
-    """Serves `app`. `places`: how many connections there may be; `refusal`: see `HttpConnection`. `websocket`:
-    WebSockets are served, too, within these limits. `tls`: what is served is encrypted.
+    """Serves `app`. `places`: bounds the connections. `refusal`: see `HttpConnection`. `websocket`: also serve
+    WebSockets, within these limits. `tls`: encrypt the connections.
 
-    `end` and `hurry` may be called from any task of the event loop, not from other threads or signal handlers.
+    `end` and `hurry` may be called from any task of the event loop, but not from other threads or signal handlers.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Server:
         self._ending = anyio.Event()
         self._is_hurried = False
         self._changed = anyio.Event()
-        """Set when the last connection is closed, or clients are waited for no longer."""
+        """Set when the last connection is closed, or the server stops waiting for clients."""
 
     async def run(self, sockets: Sequence[socket.socket], on_started: Callable[[], None] = lambda: None) -> None:
         """Serve until `end`. `on_started` is called when connections are accepted. Raises RuntimeError if the
@@ -70,12 +70,12 @@ class Server:
                 lifespan.end()
 
     def end(self) -> None:
-        """Accept nothing more, give the answers that have begun some time, and shut the application down."""
+        """Stop accepting, give responses that have begun some time, and shut the application down."""
         logger.info("shutting down")
         self._ending.set()
 
     def hurry(self) -> None:
-        """Also wait for no client. The application is still shut down."""
+        """Like `end`, but without waiting for clients. The application is still shut down."""
         self.end()
         self._is_hurried = True
         self._changed.set()
@@ -95,7 +95,7 @@ class Server:
             connection = HttpConnection(self._app, accepted, self._limits, state=self._state, **self._kind)
         except OSError:
             accepted.close()
-            return  # The client has left already.
+            return  # the client has disconnected already
         self._connections.add(connection)
         self._places.add(connection)
         group.start_soon(self._serve, connection)
@@ -104,7 +104,7 @@ class Server:
         try:
             await connection.serve()
         except Exception:
-            # Whatever a client sends ends its own connection alone.
+            # A client's error must end only its own connection.
             logger.exception("serving a connection failed")
         finally:
             self._places.remove(connection)
@@ -123,7 +123,7 @@ class Server:
 
 
 class Lifespan:
-    """The lifespan of an ASGI application. An application without a lifespan is served as well."""
+    """The lifespan of an ASGI application. An application without a lifespan is served too."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -134,7 +134,7 @@ class Lifespan:
         self._failure: str | None = None
 
     async def run(self, *, task_status: TaskStatus[dict[str, Any]]) -> None:
-        """Start the application, hold it until `end`, and shut it down. Raises RuntimeError if it does not start."""
+        """Start the application, keep it until `end`, and shut it down. Raises RuntimeError if it does not start."""
         is_up = False
 
         async def send(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""One connected socket, read and written without a buffer of its own, on asyncio and trio."""
+"""One connected socket, read and written without a buffer, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ import anyio
 import anyio.lowlevel
 
 _AT_ONCE: Final = 16 * 1024
-"""Bytes that are taken from a client before others have their turn. As chunks of one byte they hold the loop for some
-40 ms."""
+"""Bytes of one read before other tasks run. If they arrive as chunks of one byte, they block the loop for some 40
+ms."""
 _DISCARDED: Final = 1024 * 1024
-"""Bytes of a request that are read and thrown away, so that its client gets to the answer."""
+"""The most bytes of a request that are discarded, so that its client reads the response."""
 
 
 class Disconnected(OSError):
-    """The peer has left, takes nothing any more, or the connection was aborted."""
+    """The peer has disconnected or stopped reading, or the connection was aborted."""
 
 
 class Duplex(Protocol):
-    """What a connection is read from and written to; `SocketStream` says what each method does."""
+    """The stream of a connection; `SocketStream` documents the methods."""
 
     async def receive(self) -> bytes:
-        """See the class."""
+        """See `SocketStream`."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """See the class."""
+        """See `SocketStream`."""
         ...
 
     async def finish(self, seconds: float) -> None:
-        """See the class."""
+        """See `SocketStream`."""
         ...
 
     def abort(self) -> None:
-        """See the class."""
+        """See `SocketStream`."""
         ...
 
 
 class SocketStream:
     """A connected socket, which one task at a time reads, and one writes.
 
-    `send_seconds`: how long the peer may take nothing of what is sent before `send` fails. All methods raise
-    Disconnected.
+    `send_seconds`: how long the peer may read nothing before `send` fails. All methods raise Disconnected.
     """
 
     def __init__(self, connected: socket.socket, send_seconds: float) -> None:
@@ -53,8 +52,8 @@ class SocketStream:
         self._send_seconds = send_seconds
 
     async def receive(self) -> bytes:
-        """What has arrived, up to 16 KiB; empty at the end of what the peer sends."""
-        # In front of the read, so that a cancel loses nothing that was read.
+        """The bytes that have arrived, up to 16 KiB; empty at the end of input."""
+        # Before the read, so that a cancel loses no bytes.
         await anyio.lowlevel.checkpoint()
         while True:
             try:
@@ -65,9 +64,9 @@ class SocketStream:
                 raise Disconnected(error.errno, error.strerror) from error
 
     async def send(self, data: bytes) -> None:
-        """Write all of it. A large answer may take long, as long as the peer takes some of it. A cancel leaves a part
+        """Write all of it. There is no deadline as long as the peer reads some of it. A cancel may leave a part
         written; nothing else may be sent then."""
-        # An application that only writes gives others their turn.
+        # So that an application that only writes does not block other tasks.
         await anyio.lowlevel.checkpoint()
         left = memoryview(data)
         while left:
@@ -78,13 +77,13 @@ class SocketStream:
                     await self._wait(anyio.wait_writable)
                 if limit.cancelled_caught:
                     self.abort()
-                    raise Disconnected("the peer takes nothing") from None
+                    raise Disconnected("the peer reads nothing") from None
             except OSError as error:
                 raise Disconnected(error.errno, error.strerror) from error
 
     async def finish(self, seconds: float) -> None:
-        """End the connection so that the peer gets all that was sent (RFC 9112, section 9.6): send the end, and discard
-        what still arrives for so many seconds. Closing at once would reset the connection if something arrived."""
+        """End the connection so that the peer gets all sent bytes (RFC 9112, section 9.6): send the end, and discard
+        input for up to `seconds`. Closing at once would reset the connection if input arrived."""
         with anyio.move_on_after(seconds):
             try:
                 self._socket.shutdown(socket.SHUT_WR)
@@ -95,7 +94,7 @@ class SocketStream:
                 discarded += len(data)
 
     def abort(self) -> None:
-        """Close at once, also while tasks read and write. May be called again."""
+        """Close at once, also while tasks read and write. Idempotent."""
         if self._socket.fileno() != -1:
             anyio.notify_closing(self._socket)
             self._socket.close()

@@ -1,4 +1,4 @@
-"""h11's parser, made to refuse what it takes and a proxy in front may read in another way (request smuggling)."""
+"""h11's parser, made to refuse requests that a proxy may parse in another way (request smuggling)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final
 import h11
 
 LONGEST_HEAD: Final = 16 * 1024
-"""Bytes that a request may have before its body."""
+"""The most bytes of a request before its body."""
 
 _BARE_LINE_FEED: Final = re.compile(rb"(?<!\r)\n")
 _FOLDED: Final = re.compile(rb"\r\n[ \t]")
 _FRAMING: Final = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:([^\r]*)", re.IGNORECASE)
 _ORIGIN: Final = re.compile(rb"^https?://[^/?]*/?", re.IGNORECASE)
 CLOSE: Final = (b"connection", b"close")
-"""The header with which both sides end a connection behind a message."""
+"""The header with which either side closes a connection after a message."""
 
 
 class StrictParser(h11.Connection):
     """The server's side of one connection.
 
-    It refuses a head with lines that end in a bare LF or are folded, and a head with two lengths of its body. A request
-    may name the whole URL, as clients do that take the server for a proxy (RFC 9112, section 3.2.2): applications get
-    the path.
+    It refuses a head with lines that are folded or end in a bare LF, and a head with two body lengths. A request may
+    have the whole URL as its target, as clients send it to a proxy (RFC 9112, section 3.2.2): applications get the
+    path.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class StrictParser(h11.Connection):
         headers, target = event.headers.raw_items(), _ORIGIN.sub(b"/", event.target)
         is_encoded = any(name == b"transfer-encoding" for name, _ in event.headers)
         if is_encoded:
-            # Nothing is read behind such a body: h11 is lenient about the lines of its trailer, too.
+            # The connection closes after such a body, since h11 is also lenient about the lines of its trailer.
             headers.append(CLOSE)
         if not is_encoded and target == event.target:
             return event
@@ -47,7 +47,7 @@ class StrictParser(h11.Connection):
 
 
 def _check(data: bytes) -> None:
-    """Raise h11.RemoteProtocolError for a head, or what there is of it, that can be read in two ways."""
+    """Raise h11.RemoteProtocolError for a head, perhaps partial, that can be parsed in two ways."""
     end = data.find(b"\r\n\r\n")
     head = data if end < 0 else data[: end + 2]
     if _BARE_LINE_FEED.search(head):

@@ -1,4 +1,4 @@
-"""TLS on a connected socket, as the same kind of stream."""
+"""TLS on a connected socket, with the interface of the plain stream."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _AT_ONCE: Final = 16 * 1024
 
 
 def server_context(certificate: Path, key: Path | None, clients: Path | None = None) -> ssl.SSLContext:
-    """What a server shows: a certificate with its chain, and its key. `clients`: the certificates that those of clients
-    must be signed by; with it, a client without one is refused. Raises UsageError."""
+    """The TLS settings of a server with a certificate, its chain and its key. `clients`: certificates that must have
+    signed the clients' certificates; a client without one is refused. Raises UsageError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -33,7 +33,7 @@ def server_context(certificate: Path, key: Path | None, clients: Path | None = N
 
 
 class TlsStream:
-    """See `SocketStream`, which it encrypts. Call `handshake` first."""
+    """Encrypts a `SocketStream`, with the same methods. Call `handshake` first."""
 
     def __init__(self, stream: SocketStream, context: ssl.SSLContext) -> None:
         self._stream = stream
@@ -43,7 +43,7 @@ class TlsStream:
         self._lock = anyio.Lock()
 
     async def handshake(self) -> None:
-        """Raises Disconnected, also if both do not agree."""
+        """Raises Disconnected, also if the two sides do not agree."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -58,7 +58,7 @@ class TlsStream:
 
     @property
     def peer(self) -> str | None:
-        """The subject of the client's certificate (RFC 4514); None without one."""
+        """The subject of the client certificate (RFC 4514); None without one."""
         found: Any = self._tls.getpeercert()
         if not found:
             return None
@@ -93,7 +93,7 @@ class TlsStream:
         try:
             self._tls.unwrap()
         except (ssl.SSLError, OSError):
-            pass  # What the client says to it comes later, or never.
+            pass  # the client's reply comes later, or never
         with anyio.move_on_after(seconds):
             await self._flush()
         await self._stream.finish(seconds)

@@ -1,6 +1,6 @@
-"""One WebSocket (RFC 6455), as ASGI has it. Messages are bounded, pings tell whether the client is there.
+"""One WebSocket (RFC 6455) for ASGI. Messages are bounded, and pings detect a client that is gone.
 
-Nothing is compressed: no extension is offered, so a frame that says it is compressed ends the connection.
+Compression is not supported: no extension is offered, so a compressed frame ends the connection.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _TRY_AGAIN: Final = 1013
 _FAILED: Final = 1011
 _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _LAST_SECONDS: Final = 1.0
-"""How long a client may take to confirm a close."""
+"""Seconds that a client may take to confirm a close."""
 
 
 class Unfinished:
-    """What several WebSockets have sent of messages that are not whole yet: at most `most` bytes together. Where it is
-    more, the one with most of it is closed, and may come again."""
+    """Bounds the incomplete messages of several WebSockets: at most `most` bytes in total. Above it, the WebSocket with
+    the largest one is closed, and may reconnect."""
 
     def __init__(self, most: int = 256 * 1024 * 1024) -> None:
         self._most = most
@@ -52,7 +52,7 @@ class Unfinished:
         self._total = 0
 
     def set(self, exchange: WebSocketExchange, size: int) -> None:
-        """Note how much of a message one of them has sent."""
+        """Set the size of a WebSocket's incomplete message."""
         self._total += size - self._held.pop(exchange, 0)
         if size:
             self._held[exchange] = size
@@ -65,15 +65,15 @@ class WebSocketLimits:
     """The bounds of a WebSocket."""
 
     message_bytes: int = 32 * 1024 * 1024
-    """The longest message that is read, in however many frames."""
+    """The most bytes of one message, in any number of frames."""
     unfinished: Unfinished = field(default_factory=Unfinished)
-    """The bound of all WebSockets that have these limits."""
+    """The bound that all WebSockets with these limits share."""
     ping_seconds: float = 20.0
-    """Between two pings. A client that sends nothing for as long behind one is gone."""
+    """Seconds between two pings. A client that sends nothing for this time after a ping is considered gone."""
 
 
 class WebSocketExchange:
-    """One WebSocket, from its handshake to its end. `trailing`: what has arrived behind the handshake."""
+    """One WebSocket, from its handshake to its end. `trailing`: bytes that arrived after the handshake."""
 
     def __init__(
         self, stream: Duplex, request: h11.Request, trailing: bytes, scope: dict[str, Any], limits: WebSocketLimits
@@ -86,32 +86,32 @@ class WebSocketExchange:
         self._limits = limits
         self._wire = WSConnection(ConnectionType.SERVER)
         self._text = bytearray()
-        """The beginning of a message."""
+        """The beginning of an incomplete message."""
         self._lock = anyio.Lock()
         self._is_told = False
-        """Whether the application knows of the client."""
+        """Whether the application has got `websocket.connect`."""
         self._accepted = anyio.Event()
         self._has_answer = False
         self._is_over = False
         self._code = _ABNORMAL
-        """With which it has ended."""
+        """The code with which it ended."""
         self._pong: Event | None = None
-        """What is due for the last ping."""
+        """The response to the last ping."""
         self._due = anyio.Event()
         self._is_heard = True
-        """Whether anything has come since the last ping."""
+        """Whether anything has arrived since the last ping."""
         self._is_listening = False
-        """Whether the application waits for what comes."""
+        """Whether the application is receiving."""
         self._reading: anyio.CancelScope | None = None
 
     async def run(self, app: Application) -> None:
-        """Have it served. Raises Disconnected."""
+        """Call the application. Raises Disconnected."""
         if self._request.method != b"GET" or any(name in _BODY for name, _ in self._request.headers):
-            # Its body could be read as frames, or as another request.
+            # Its body could be parsed as frames, or as another request.
             await self._refuse(400)
             return
         try:
-            # wsproto decodes the host, which may be any bytes. The application gets it as it is.
+            # wsproto decodes the host, which may be any bytes. The application gets it unchanged.
             headers = [(name, b"-" if name == b"host" else value) for name, value in self._request.headers]
             self._wire.initiate_upgrade_connection(headers, self._request.target)
             list(self._wire.events())
@@ -130,7 +130,7 @@ class WebSocketExchange:
             await self._stream.finish(_LAST_SECONDS)
 
     def end(self, code: int = _GOING_AWAY) -> None:
-        """Tell the client that the server ends, or wants it to come again."""
+        """Tell the client that the server is ending, or that it should reconnect."""
         if not self._is_over:
             self._over(code)
             self._due.set()
@@ -152,9 +152,9 @@ class WebSocketExchange:
             elif self._wire.state is ConnectionState.OPEN and not (self._is_over and self._code == _ABNORMAL):
                 await self._write(CloseConnection(code=self._code if self._is_over else code))
         except (Disconnected, LocalProtocolError):
-            pass  # It has left.
+            pass  # the client has disconnected
 
-    # -- what comes
+    # -- input
 
     async def _receive(self) -> Message:
         if not self._is_told:
@@ -172,11 +172,11 @@ class WebSocketExchange:
                 hint = error.event_hint
                 await self._fail(int(hint.code) if isinstance(hint, CloseConnection) else 1002)
         left: Message = {"type": "websocket.disconnect", "code": self._code}
-        # Only a goodbye has a reason, be it empty: so it can be told from a line that broke.
+        # Only a regular close has a reason, perhaps empty. So the application can tell it from a broken connection.
         return left if self._code == _ABNORMAL else {**left, "reason": ""}
 
     async def _message(self) -> Message | None:
-        """The next message, or None if what has come is not a message."""
+        """The next message; None if the input was not a complete message."""
         for event in self._wire.events():
             if isinstance(event, (TextMessage, BytesMessage)):
                 if (message := await self._piece(event)) is not None or self._is_over:
@@ -215,13 +215,13 @@ class WebSocketExchange:
         return {"type": "websocket.receive", **kind}
 
     async def _fail(self, code: int) -> None:
-        """End it, since the client does not keep to the rules."""
+        """End it because the client violates the protocol."""
         logger.info("a WebSocket is closed: code %d", code)
         self._over(code)
         try:
             await self._write(CloseConnection(code=code))
         except (Disconnected, LocalProtocolError):
-            pass  # It has left.
+            pass  # the client has disconnected
 
     def _over(self, code: int) -> None:
         self._is_over = True
@@ -229,7 +229,7 @@ class WebSocketExchange:
         self._text = bytearray()
         self._limits.unfinished.set(self, 0)
 
-    # -- what goes
+    # -- output
 
     async def _send(self, message: Message) -> None:
         kind = message["type"]
@@ -248,7 +248,7 @@ class WebSocketExchange:
         elif kind == "websocket.close" and not self._has_answer:
             await self._refuse(403)
         elif self._is_over:
-            raise Disconnected("the client has left")
+            raise Disconnected("the client has disconnected")
         elif kind == "websocket.close":
             self._over(message.get("code", _NORMAL))
             await self._write(CloseConnection(code=self._code, reason=message.get("reason")))
@@ -271,7 +271,7 @@ class WebSocketExchange:
             await self._stream.send(self._wire.send(event))
 
     async def _keep_alive(self) -> None:
-        """Send pings and pongs. It does not hold up what comes: the client may not read for a while."""
+        """Send pings and pongs in a task that does not block reading, since the client may not read for a while."""
         await self._accepted.wait()
         try:
             while not self._is_over:
@@ -288,7 +288,7 @@ class WebSocketExchange:
                     self._is_heard = False
                     await self._write(Ping())
         except (Disconnected, LocalProtocolError):
-            pass  # It has left.
+            pass  # the client has disconnected
 
 
 def _pairs(message: Mapping[str, Any]) -> Headers:

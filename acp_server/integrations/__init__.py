@@ -1,1 +1,2 @@
-"""Agents that were written with a framework, for ACP clients. Each is an extra, and imported only when it is used."""
+"""Agents that are written with a framework, for ACP clients. Each framework is an extra, and imported only when
+used."""

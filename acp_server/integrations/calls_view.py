@@ -1,4 +1,4 @@
-"""What a user sees of the tool calls that a framework runs by itself, and what the user is asked about them."""
+"""Shows the user the tool calls that a framework runs itself, and requests permission for them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _OPTIONS: Final = [
 
 
 class CallsView:
-    """Those of one turn."""
+    """The tool calls of one turn."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn: Final = turn
         self._open: dict[str, tuple[str, str, Any]] = {}
-        """The `toolCallId`, the name and the arguments of the tool calls that were shown and have no result."""
+        """The `toolCallId`, name and arguments of tool calls that were shown and have no result yet, by the framework's
+        id."""
         self._refused: dict[str, str] = {}
-        """What became of those that the user did not allow: `rejected` or `cancelled`, by the `toolCallId`."""
+        """The outcome of calls that the user did not allow: `rejected` or `cancelled`, by `toolCallId`."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
-        """A tool call is there, and does not run yet. No effect if it was shown."""
+        """Show a tool call that does not run yet. No effect if it was shown."""
         if id not in self._open:
-            # Models count their calls from 0 again.
+            # Models may count their call ids from 0 in each turn.
             tool_call_id = self.turn.session.tools.tool_call_id(id)
             self._open[id] = (tool_call_id, name, arguments)
             call = ToolCall(
@@ -47,12 +48,12 @@ class CallsView:
             await self.turn.update(call)
 
     async def run(self, id: str) -> None:
-        """Its function begins. No effect if it was not shown."""
+        """The tool's function begins. No effect if the call was not shown."""
         if (call := self._open.get(id)) is not None:
             await self.turn.update(ToolCallProgress(tool_call_id=call[0], status="in_progress"))
 
     async def end(self, id: str, text: str, *, failed: bool = False) -> None:
-        """It has a result. No effect if it was not shown."""
+        """The call has a result. No effect if it was not shown."""
         if (call := self._open.pop(id, None)) is not None:
             tool_call_id = call[0]
             refused = self._refused.get(tool_call_id)
@@ -65,9 +66,10 @@ class CallsView:
             await self.turn.update(update)
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
-        """Whether the user allows something, which is a call that was shown if it has its name and arguments."""
+        """Request the user's permission. It belongs to the shown call with this name and these arguments, if there is
+        one."""
         if is_large(arguments):
-            # The user could not read what it is about.
+            # The user could not read arguments of that size.
             return False
         raw = snapshot(arguments)
         id = next((call[0] for call in self._open.values() if call[1:] == (name, arguments)), None)
@@ -79,7 +81,7 @@ class CallsView:
             "raw_input": raw,
             "content": [Content(content=TextContent(text=question or unexplained(name, raw).message))],
         }
-        # Some clients show a call as it was told of, and only buttons for the question.
+        # Some clients show only the announced call, and buttons for the request.
         await self.turn.update(ToolCall(**asked) if id is None else ToolCallProgress(**asked))
         answer = await self.turn.client.request_permission(ToolCallUpdate(**asked, locations=[]), _OPTIONS)
         outcome = "cancelled" if answer.cancelled else "rejected"
@@ -90,12 +92,12 @@ class CallsView:
         return answer.allowed
 
     async def _answered(self, id: str, outcome: str | None) -> None:
-        """A question that belongs to no call is over."""
+        """End the tool call of a request that belongs to no shown call."""
         status, meta = ("completed", None) if outcome is None else ("failed", {"outcome": outcome})
         await self.turn.update(ToolCallProgress(tool_call_id=id, status=status, meta=meta))
 
     def close(self) -> None:
-        """The turn is over: what has no result gets none."""
+        """The turn has ended: mark calls without a result as cancelled."""
         for id, _, _ in self._open.values():
             update = ToolCallProgress(tool_call_id=id, status="failed", meta={"outcome": "cancelled"})
             try:
@@ -106,5 +108,5 @@ class CallsView:
 
 
 def _shown(name: str) -> str:
-    """A model may call a tool that there is not."""
+    """The title for a tool name, which may be unknown: a model may call a tool that does not exist."""
     return one_line(name, TITLE)

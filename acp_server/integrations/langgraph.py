@@ -1,8 +1,8 @@
 """`from_graph`: a graph of LangGraph as an agent (extra `langgraph`), and `session_tools` for its nodes.
 
-The graph runs by `run_native`, so that a cancel closes the connection to its model. Its thread is the session. What a
-cut leaves in its state is repaired when the next turn begins. A user sees text, reasoning, tool calls and questions of
-the run (`View`): messages of LangChain are read by their attributes.
+The graph runs in `run_native`, so that a cancel closes the connection to its model. The session's id is its thread.
+Tool calls that a cancel leaves without results are repaired at the beginning of the next turn. A user sees text,
+reasoning, tool calls and questions of the run (`View`). Messages of LangChain are read by their attributes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from acp_server.store.history import Message
 from acp_server.tasks.native import run_native
 
 MODELS: Final = ("ai", "AIMessageChunk")
-"""Types of messages that are a model's: whole ones, and those that a node has put together from pieces."""
+"""Types of a model's messages: whole ones, and messages that a node has merged from chunks."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """A tool begins to run: what `starts` writes to the stream of the run."""
+    """A tool begins to run: the event that `starts` writes to the run's stream."""
 
     id: str
     name: str
@@ -39,7 +39,8 @@ class Started:
 
 
 def starts() -> Any:
-    """A callback that writes of each tool call that begins: behind what was streamed before, from whatever thread."""
+    """A callback that writes an event for each tool call that begins. The event comes after everything streamed before,
+    from any thread."""
     handler = import_module("langchain_core.callbacks").BaseCallbackHandler()
 
     def begun(
@@ -55,26 +56,27 @@ def starts() -> Any:
 
 
 class View(CallsView):
-    """One turn's."""
+    """The view of one turn."""
 
     def __init__(self, turn: Turn, context_size: int | None) -> None:
         super().__init__(turn)
         self._meter = Meter(turn, context_size)
         self.seen: set[str | None] = set()
-        """The ids of the models' messages that were shown, in this turn or before it. A graph around another writes
-        what that has written."""
+        """The ids of models' messages that were shown, in this turn or before. A graph around a subgraph writes the
+        subgraph's messages again."""
         self.finish: Any = None
-        """Why the last answer of a model has ended, as its server calls it."""
+        """Why the model's last response ended, in its server's words."""
         self.offered: set[str] = set()
-        """The names of the session's own tools that the graph has asked for. They show themselves."""
+        """The names of session tools that the graph has requested. They show their calls themselves."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
-        """A tool call is there, unless the tool shows itself."""
+        """Show a tool call, unless the tool shows it itself."""
         if name not in self.offered:
             await super().begin(id, name, arguments)
 
     async def chunk(self, message: Any) -> None:
-        """A piece of a message, or a whole one of a model that does not stream. Only those of models are shown."""
+        """Show a chunk of a message, or a whole one of a model that does not stream. Only models' messages are
+        shown."""
         if message.type not in MODELS:
             return
         for block in message.content_blocks:
@@ -84,7 +86,7 @@ class View(CallsView):
                 await self.turn.think(block.get("reasoning", ""))
 
     async def messages(self, messages: list[Any]) -> None:
-        """What a node has added to the state."""
+        """Handle the messages that a node has added to the state."""
         for message in messages:
             if message.type in MODELS and (message.id is None or message.id not in self.seen):
                 self.seen.add(message.id)
@@ -97,13 +99,13 @@ class View(CallsView):
                 await self.end(message.tool_call_id, str(message.text), failed=message.status == "error")
 
     async def started(self, call: Any) -> None:
-        """Something that was written to the stream of the run: by `starts`, or by the graph for its own ends."""
+        """Handle a custom event of the stream. Only events of `starts` are handled; the graph may write others."""
         if isinstance(call, Started):
             await self.begin(call.id, call.name, call.arguments)
             await self.run(call.id)
 
     async def ask(self, _turn: Turn, value: Any) -> Any:
-        """The user's answer to an `interrupt()`: decisions for the middleware that asks about tools, else a bool."""
+        """The user's answer to an `interrupt()`: decisions for the middleware that requests approvals, else a bool."""
         requests: Any = cast("dict[str, Any]", value).get("action_requests") if isinstance(value, dict) else None
         if not isinstance(requests, list):
             return await self.permit("graph", value, value if isinstance(value, str) else None)
@@ -129,15 +131,15 @@ class View(CallsView):
 
 
 running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
-"""What is seen of the run that this code belongs to."""
+"""The view of the run that the current code belongs to."""
 
 
 def session_tools() -> list[Any]:
-    """The tools of the session (`Session.tools`), those of its MCP servers included, as tools of LangChain.
+    """The tools of the session (`Session.tools`), including tools of its MCP servers, as tools of LangChain.
 
-    They are those of the session whose turn runs, as they are now: call it in a node, once for `bind_tools` and once
-    for the `ToolNode`. They run as `Turn.run_tool` runs them, and so ask for approval and end with the turn; they are
-    asynchronous. Outside of a turn there are none.
+    They are the present tools of the session whose turn runs: call it in a node, once for `bind_tools` and once for the
+    `ToolNode`. They run as in `Turn.run_tool`: they request approval and end with the turn. They are asynchronous.
+    Outside of a turn the list is empty.
     """
     view = running.get()
     if view is None:
@@ -151,7 +153,7 @@ def session_tools() -> list[Any]:
 
 
 async def _unused(**_: Any) -> None:
-    """What LangChain wants a tool to have; `_invoked` stands in front of it."""
+    """A function that LangChain requires; `_invoked` is called instead."""
 
 
 @cache
@@ -160,10 +162,10 @@ def _kind() -> Any:
 
 
 async def _invoked(self: Any, given: Any, _config: Any = None, **_: Any) -> Any:
-    """Run it for a call of a model, which has an id, or for arguments alone."""
+    """Run the tool for a model's call, which has an id, or for arguments alone."""
     view = running.get()
     if view is None:
-        raise RuntimeError(f"{self.name} is a tool of a session, and runs in its turns alone")
+        raise RuntimeError(f"{self.name} is a tool of a session, and runs only in its turns")
     call: dict[str, Any] = given if given.get("type") == "tool_call" else {"args": given, "id": None}
     id: str | None = call["id"]
     result = await view.turn.run_tool(self.name, call["args"], id=id)
@@ -180,9 +182,9 @@ __all__ = ["from_graph", "session_tools"]
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 
 _INSTRUCTIONS = "acp_server.system_prompt"
-"""The id of the message with what the client says to the model, which is the first of its thread."""
+"""The id of the message with the client's instructions, which is the first of its thread."""
 
-_CANCELLED = "This call was cancelled. What it has done by then is not known."
+_CANCELLED = "This call was cancelled. Its effects are unknown."
 
 
 def from_graph(
@@ -196,25 +198,28 @@ def from_graph(
 ) -> Agent:
     """An agent whose turns are runs of `graph`, a compiled graph whose state has `messages`; on asyncio only.
 
-    Text and reasoning of its models are shown as they come, tool calls from their beginning to their result. The thread
-    of its checkpointer is the session's id; without a checkpointer it gets one in memory, and a session that it does
-    not know (any more) begins with what was said in it (`Turn.context`).
+    Text and reasoning of its models are shown as they arrive, tool calls from their beginning to their result. The
+    thread of its checkpointer is the session's id. A graph without a checkpointer gets one in memory; a thread that it
+    does not have begins with the session's history (`Turn.context`).
 
-    A run that needs more steps than its `recursion_limit` ends with `max_turn_requests`. What goes wrong with a model
-    is told in words for the user. Nodes get the tools of the session by `session_tools`.
+    A run that exceeds its `recursion_limit` ends with `max_turn_requests`. A model's failure becomes an error in words
+    for the user. Nodes get the tools of the session from `session_tools`.
 
-    `name`: of the agent, else the graph's. `config`: more of LangGraph's `RunnableConfig`. `on_interrupt`: a function
-    of the turn and the value of an `interrupt()` that returns what to resume with. Without it the user is asked for
-    permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions, others with True or False.
-    `context_size`: how many tokens the context of the models has room for, where genai-prices is not installed or does
-    not know them. `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise: a graph keeps its
-    own instructions. Raises UsageError for what is not a compiled graph.
+    - `name`: the agent's name, by default the graph's.
+    - `config`: more members of LangGraph's `RunnableConfig`.
+    - `on_interrupt`: a function of the turn and the value of an `interrupt()` that returns the value to resume with. By
+      default the user is asked for permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions,
+      others with True or False.
+    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know them.
+    - `options`: of `Agent`, by default with `system_prompt="append"`: a graph keeps its own instructions.
+
+    Raises UsageError for anything but a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
         raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
     if not graph.checkpointer:
         memory = import_module("langgraph.checkpoint.memory")
-        # A copy: the author's own use of the graph stays as it is.
+        # A copy, so that the author's graph is unchanged.
         graph = graph.copy(update={"checkpointer": memory.InMemorySaver()})
     options = appending(options)
     if options["system_prompt"] == "override":
@@ -256,7 +261,7 @@ class _Run:
             self._view.close()
 
     async def _stream(self, given: Any) -> list[Any]:
-        """Show one run of the graph until it ends or waits for a decision: the interrupts that it waits for."""
+        """Show one run of the graph until it ends or waits for a decision. Returns the interrupts that it waits for."""
         interrupts: dict[str, Any] = {}
         modes = ["messages", "updates", "custom"]
         graph = self._graph.with_config(callbacks=[starts()])
@@ -270,14 +275,14 @@ class _Run:
                     continue
                 for node, update in cast("dict[str, Any]", data).items():
                     if node == "__interrupt__":
-                        # That of a subgraph is told by each graph around it as well.
+                        # Each graph around a subgraph reports the subgraph's interrupt again.
                         interrupts |= {item.id: item for item in update}
                     else:
                         await self._view.messages(_messages_in(update))
         return list(interrupts.values())
 
     async def _messages(self) -> list[Any]:
-        """What the run begins with: this turn's message, behind what is missing in the state before it."""
+        """The input of the run: results that the state lacks, followed by this turn's prompt."""
         state = await self._graph.aget_state(self._config)
         known: list[Any] = _messages_in(state.values)
         if not known:
@@ -295,12 +300,12 @@ class _Run:
         return [*self._changed(known), *added]
 
     def _instructions(self) -> list[Any]:
-        """What the client says to the model (ACP, System Prompt), as a message."""
+        """The client's instructions for the model (ACP, System Prompt), as a message."""
         told = self._turn.session.instructions()
         return [import_module("langchain_core.messages").SystemMessage(told, id=_INSTRUCTIONS)] if told else []
 
     def _changed(self, known: list[Any]) -> list[Any]:
-        """What has the thread begin with the client's instructions, as they are now; nothing where it does."""
+        """The messages that make the thread begin with the client's current instructions; none if it does already."""
         before = [message for message in known if message.id == _INSTRUCTIONS]
         now = self._instructions()
         if [message.content for message in before] == [message.content for message in now]:
@@ -311,7 +316,7 @@ class _Run:
 
 
 def _messages_in(update: Any) -> list[Any]:
-    """The messages in what a node has written, or in a state; a node may write several times, or nothing."""
+    """The messages in a node's output or in a state. A node may write several times, or nothing."""
     if isinstance(update, (list, tuple)):
         return [message for part in cast("list[Any]", update) for message in _messages_in(part)]
     found: Any = cast("dict[str, Any]", update).get("messages") if isinstance(update, dict) else None

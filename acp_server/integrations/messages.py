@@ -1,7 +1,7 @@
-"""What was said in a session, as models are told it.
+"""The conversation of a session as messages for models.
 
-`openai_messages` and `anthropic_messages` have the shapes that the APIs take. `History` is what a framework keeps with
-the turns that have made it. `cut` bounds one text.
+`openai_messages` and `anthropic_messages` have the shapes of those APIs. `History` keeps a framework's messages with
+the turns that produced them. `cut` bounds one text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
 
 def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
-    """The `messages` of OpenAI's chat completions, and of all that is compatible with them; LangChain takes them, too.
+    """The `messages` of OpenAI's chat completions and of compatible APIs; LangChain also accepts them.
 
-    A user's text is one text if there is nothing else; images and recordings are parts. Resources become text.
+    Text content is one string if there is nothing else; images and recordings are parts. Resources become text.
     """
     messages: list[dict[str, Any]] = []
     for role, content in context:
@@ -46,7 +46,7 @@ def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def anthropic_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
-    """The `messages` of Anthropic's API. Messages of one side that follow each other are one, as it wants them."""
+    """The `messages` of Anthropic's API. Consecutive messages of one role are merged, as it requires."""
     messages: list[dict[str, Any]] = []
     for role, content in context:
         parts = [part for block in content if (part := _anthropic_part(block)) is not None]
@@ -87,13 +87,13 @@ def _anthropic_part(block: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _as_text(block: dict[str, Any]) -> dict[str, Any] | None:
-    """What both take as text; None for what neither takes, and for text that is empty, which Anthropic refuses."""
+    """A text part for both APIs. None for blocks that neither accepts, and for empty text, which Anthropic refuses."""
     text = text_of(block)
     return {"type": "text", "text": text} if text else None
 
 
 def text_of(block: Mapping[str, Any]) -> str | None:
-    """A content block (ACP, Content) as text for a model; None for an image and the like."""
+    """A content block (ACP, Content) as text for a model; None for an image or a recording."""
     match block:
         case {"type": "text", "text": str(text)}:
             return text
@@ -110,35 +110,35 @@ def _text(content: Sequence[dict[str, Any]]) -> str:
 
 
 def appending(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an `Agent`, which takes what a client adds to its instructions, if not said otherwise."""
+    """The options of an `Agent`, by default with `system_prompt="append"`."""
     return {"system_prompt": "append", **options}
 
 
 def replaces_instructions(turn: Turn) -> bool:
-    """Whether the client's system prompt stands in the place of the agent's own (ACP, System Prompt)."""
+    """Whether the client's system prompt replaces the agent's own (ACP, System Prompt)."""
     prompt = turn.session.system_prompt
     return prompt is not None and prompt.mode == "override"
 
 
 MOST: Final = 32 * 1024
-"""Characters of one result that the model is told. Of a longer one it gets the beginning and the end."""
+"""Characters of one result for the model. The middle of a longer one is omitted."""
 
 _FIRST: Final = MOST * 3 // 4
 
 
 def cut(text: str) -> str:
-    """The text, or of a long one so much of its beginning and of its end that it may be told."""
+    """The text; the middle of a text over `MOST` characters is omitted."""
     if len(text) <= MOST:
         return text
-    left_out = f"\n[{len(text) - MOST:,} characters are left out here]\n"
+    left_out = f"\n[{len(text) - MOST:,} characters omitted]\n"
     return text[:_FIRST] + left_out + text[len(text) - (MOST - _FIRST) :]
 
 
 class History:
-    """That of each session of an agent, by `Turn.keep`: a turn that is cut or fails leaves nothing in it.
+    """The framework's messages of each session, kept by `Turn.keep`: a turn that is cancelled or fails leaves none.
 
-    `key`, `version`: of what is kept. `dump` and `load`: messages of the framework as JSON, and back; `load` raises
-    ValueError for what it cannot read. `said`: what was said in a turn, as such messages.
+    `key`, `version`: of the kept value. `dump` and `load`: the framework's messages as JSON, and back; `load` raises
+    ValueError for unreadable values. `said`: converts the conversation of a turn to such messages.
     """
 
     def __init__(
@@ -156,10 +156,10 @@ class History:
         self._load = load
         self._said = said
         self._last: WeakKeyDictionary[Session, tuple[TurnRecord, list[Any]]] = WeakKeyDictionary()
-        """The history behind a turn of each open session, so that it need not be read again."""
+        """The messages after the last turn of each open session, so that they need not be loaded again."""
 
     def before(self, turn: Turn) -> list[Any]:
-        """What the turns before this one have kept; of those that have not, what was said in them."""
+        """The kept messages of the earlier turns; for turns without any, their conversation."""
         past = [record for record in turn.session.record.context() if record is not turn.record]
         last = self._last.get(turn.session)
         if last is not None and past and past[-1] is last[0]:
@@ -170,17 +170,17 @@ class History:
             try:
                 added = self._said(record.messages()) if kept is None else self._load(kept["messages"])
             except ValueError:
-                logger.warning("what turn %s has kept cannot be read; what was said in it is used", record.id)
+                logger.warning("the kept messages of turn %s cannot be read; using its conversation instead", record.id)
                 kept, added = None, self._said(record.messages())
             messages = [*([] if kept is not None and kept["whole"] else messages), *added]
         return messages
 
     def keep(self, turn: Turn, before: list[Any], behind: list[Any]) -> None:
-        """Keep with the turn what it has added; or all of it, if it has changed what was there."""
+        """Keep the messages that the turn has added; or all messages, if it has changed earlier ones."""
         whole = behind[: len(before)] != before
         try:
             added = self._dump(behind if whole else behind[len(before) :])
             turn.keep(self._key, {"whole": whole, "messages": added}, version=self._version)
         except (UsageError, EncodeError):
-            logger.warning("the messages of a turn take too much to be kept; what was said in it is kept")
+            logger.warning("the messages of a turn are too large to keep; its conversation is kept instead")
         self._last[turn.session] = turn.record, behind

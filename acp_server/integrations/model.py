@@ -1,8 +1,8 @@
-"""`find_model`: a model by its provider and its name, and in words what is missing for it (extra `model`); and in words
-what went wrong with a model (`in_words`).
+"""`find_model`: a model by its provider and name, or an error in words for what is missing (extra `model`). `in_words`:
+a model's failure in words.
 
-The words are our own, with the HTTP status and the provider's code for the error: what a server says may repeat the key
-or the prompt. Exceptions of libraries are read by their names and attributes, and none of the libraries is imported.
+The words are our own, with the HTTP status and the provider's error code: a server's text may repeat the key or the
+prompt. Exceptions of libraries are read by their names and attributes, without importing the libraries.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ _PACKAGES: Final = re.compile(r"pydantic-ai-slim\[([a-z0-9-]+)\]")
 _FORM: Final = "a model is named as PROVIDER:NAME, for example openai:gpt-5 or anthropic:claude-sonnet-5"
 
 _CHAT: Final = {"openai": "openai-chat"}
-"""Of `openai`, servers of other makers have the chat completions, and seldom more."""
+"""Compatible servers for `openai` have the chat completions, and seldom the newer API."""
 
 
 def find_model(name: str, *, base_url: str | None = None, reads: set[str] | None = None) -> Any:
-    """The model of pydantic-ai that is called `PROVIDER:NAME` there, with the key that is in the environment.
+    """The model that pydantic-ai calls `PROVIDER:NAME`, with the key from the environment.
 
-    `base_url`: of another server than the provider's own. With `openai` it may be any that is compatible, and needs no
-    key. `reads` gets the names of the variables that its provider reads, its key among them. Answers of the server are
-    bounded. Nothing is sent. Raises UsageError if something is missing or not known, with words that say what to do.
+    `base_url`: the URL of another server than the provider's. With `openai` it may be any compatible server, and needs
+    no key. `reads` gets the names of the environment variables that the provider reads, including its key. The server's
+    responses are bounded. Nothing is sent. Raises UsageError if something is missing or unknown, with words that tell
+    what to do.
     """
     try:
         models = import_module("pydantic_ai.models")
@@ -89,8 +90,8 @@ def _unusable(name: str, provider: str, text: str) -> str:
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 _WORDS: Final = {
-    # Adapters end a turn with a stop reason for these two; a recipe of an author's has the words alone.
-    "ContentFilterError": "The model's server has withheld the answer, for what is in it",
+    # Adapters end a turn with a stop reason for these two; code of an author that only uses `in_words` gets the words.
+    "ContentFilterError": "The model's server has withheld the answer because of its content",
     "OutputTokenLimitExceeded": "The answer is longer than the model may say at once",
     "ModelContextWindowExceededError": "The conversation is too long for the model",
     "ModelQuotaExceededError": "The account at the model's server has no credit left",
@@ -105,9 +106,9 @@ _WORDS: Final = {
     "ModelRequestRejectedError": "The model's server refuses the request",
     "UnexpectedModelBehavior": "The model has answered in a way that cannot be used",
     "ModelAPIError": "The model's server has failed",
-    # Those of openai and anthropic, which other libraries let through.
+    # Exceptions of openai and anthropic that other libraries pass on.
     "AuthenticationError": "The model's server does not accept the key",
-    "PermissionDeniedError": "The model's server does not let this key use it",
+    "PermissionDeniedError": "The model's server does not permit this key",
     "NotFoundError": "The model's server does not know this model",
     "RateLimitError": "The model's server takes no more requests for now; try again later",
     "InternalServerError": "The model's server has failed; try again later",
@@ -115,14 +116,14 @@ _WORDS: Final = {
     "APIConnectionError": "The model's server cannot be reached, or the connection broke off",
     "APIStatusError": "The model's server refuses the request",
     "APIError": "The model's server has failed",
-    # What a stream that breaks off raises from below them.
+    # Exceptions of the HTTP libraries when a stream breaks.
     "TimeoutException": "The model's server did not answer in time",
     "TransportError": "The model's server cannot be reached, or the connection broke off",
     "ModelBehaviorError": "The model has answered in a way that cannot be used",
 }
-"""By the names of the libraries' exceptions, the special ones before those that they are kinds of."""
+"""By the names of the libraries' exceptions, subclasses before their base classes."""
 
-_WITHHELD: Final = "The model's server has withheld the answer, for what is in it."
+_WITHHELD: Final = "The model's server has withheld the answer because of its content."
 _TOO_LONG: Final = "The answer is longer than the model may say at once."
 
 _ENDS: Final[dict[str, tuple[OwnStopReason, str]]] = {
@@ -135,11 +136,11 @@ _ENDS: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "ContentFilterFinishReasonError": ("refusal", _WITHHELD),
     "OutputTokenLimitExceeded": ("max_tokens", _TOO_LONG),
     "LengthFinishReasonError": ("max_tokens", _TOO_LONG),
-    "MaxTurnsExceeded": ("max_turn_requests", "The turn may not ask the model more often; say so if it is to go on."),
-    "GraphRecursionError": ("max_turn_requests", "The turn may not take more steps; say so if it is to go on."),
+    "MaxTurnsExceeded": ("max_turn_requests", "The limit of model requests is reached; send a message to go on."),
+    "GraphRecursionError": ("max_turn_requests", "The limit of steps is reached; send a message to go on."),
     "UsageLimitExceeded": ("max_turn_requests", "The turn has reached the limit of what it may use."),
 }
-"""What a framework raises where a run ends as it was told to: why the turn stops, and what the user reads."""
+"""Exceptions of frameworks that end a run by design: the stop reason, and the text for the user."""
 
 _FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "content_filter": ("refusal", _WITHHELD),
@@ -148,14 +149,14 @@ _FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "length": ("max_tokens", _TOO_LONG),
     "max_tokens": ("max_tokens", _TOO_LONG),
 }
-"""The same by what a model's server calls it."""
+"""The same, by the reasons that models' servers give."""
 
 _LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "langgraph", "httpx", "httpx2"}
 
 
 @contextmanager
 def in_words() -> Generator[None]:
-    """Raise for the failure of a model, or of its server, an InternalError with words for the user instead."""
+    """Raise an InternalError with words for the user instead of an exception of a model or its server."""
     try:
         yield
     except Exception as error:
@@ -166,20 +167,20 @@ def in_words() -> Generator[None]:
 
 @asynccontextmanager
 async def ending(turn: Turn) -> AsyncGenerator[None]:
-    """The same, and end the turn with a sentence where a run ends as it was told to."""
+    """Like `in_words`, and end the turn with a sentence where a run ends by design."""
     try:
         with in_words():
             yield
     except Exception as error:
         if not await stopped(turn, error.__cause__ if isinstance(error, InternalError) else error):
             if isinstance(error, InternalError) and not turn.is_cancelled:
-                # Some clients show no reason of an error.
+                # Some clients do not show the message of an error.
                 await _say(turn, f"{error.message}\n")
             raise
 
 
 async def stopped(turn: Turn, error: BaseException | None) -> bool:
-    """Whether this is how a run ends that was told to. Then the turn has its reason, and the user has been told."""
+    """Whether this exception ends a run by design. Then the turn's stop reason is set, and the user has been told."""
     kinds = _kinds(error)
     end = next((end for name, end in _ENDS.items() if name in kinds), None)
     if end is None:
@@ -192,7 +193,7 @@ async def stopped(turn: Turn, error: BaseException | None) -> bool:
 
 
 async def finished(turn: Turn, why: Any) -> bool:
-    """Whether a model's answer has ended early. `why`: what its server calls it."""
+    """Whether a model's answer has ended early. `why`: the reason that its server gives."""
     end = _FINISHED.get(why) if isinstance(why, str) else None
     if end is not None:
         await _end(turn, *end)
@@ -210,7 +211,7 @@ async def _say(turn: Turn, words: str) -> None:
 
 
 def _kinds(error: BaseException | None) -> set[str]:
-    """What it is, if it is of one of the libraries."""
+    """The names of its classes that belong to one of the libraries."""
     return {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
 
 

@@ -1,6 +1,6 @@
-"""What a model's server may do to us: how long its answer may be, and which variables of the environment are for it.
+"""Bounds on a model's server: the size of its responses, and the environment variables that are for it.
 
-A server may be another than it should be: `--base-url` names any. Nothing here knows a provider.
+The server may be malicious, since `--base-url` accepts any. This module knows no provider.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any, Final
 from acp_server.errors import InternalError
 
 ANSWER: Final = 8 * 1024 * 1024
-"""Characters of one answer of a model: text, thinking and the arguments of its tool calls."""
+"""Characters of one response of a model: text, thinking and the arguments of its tool calls."""
 
 PARTS: Final = 1_000
-"""Parts of one answer: texts, thoughts, tool calls."""
+"""Parts of one response: texts, thoughts, tool calls."""
 
 ANSWER_BYTES: Final = 128 * 1024 * 1024
-"""Bytes of one answer on the wire. Each piece of a few letters has some hundred bytes around it."""
+"""Bytes of one response on the wire. Each piece of a few letters has about a hundred bytes around it."""
 
 
 class AnswerBound:
-    """How much of an answer there has been, as it comes."""
+    """Counts a response as it arrives."""
 
     def __init__(self) -> None:
         self._characters = 0
         self._parts = 0
 
     def over(self) -> None:
-        """The next answer begins."""
+        """The next response begins."""
         self._characters = self._parts = 0
 
     def part(self) -> None:
@@ -40,15 +40,15 @@ class AnswerBound:
             raise InternalError(f"The model's answer has more than {PARTS:,} parts.")
 
     def add(self, piece: Any) -> None:
-        """There is more of a part. Raises InternalError, with words for the user, if that is too much."""
+        """More of a part has arrived. Raises InternalError, with words for the user, if the response is too long."""
         self._characters += len(piece if isinstance(piece, str) else str(piece or ""))
         if self._characters > ANSWER:
             raise InternalError(f"The model's answer is longer than {ANSWER // 2**20} million characters.")
 
 
 def bound_client(client: Any) -> Any:
-    """A client of httpx, which from now on raises InternalError, with words for the user, for an answer of too many
-    bytes. Compressed answers can hold far more than they have, so none are asked for, and none are taken."""
+    """Make a client of httpx raise InternalError, with words for the user, for a response of too many bytes. Compressed
+    responses could expand far beyond their size, so none are requested, and none are accepted."""
     hooks = client.event_hooks
     if _check not in hooks["response"]:
         hooks["response"].append(_check)
@@ -59,12 +59,12 @@ def bound_client(client: Any) -> Any:
 
 async def _check(response: Any) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise InternalError("The model's server has compressed its answer, which it was not asked for.")
+        raise InternalError("The model's server has compressed its answer, which was not requested.")
     response.stream = _counted(response.stream)
 
 
 def _counted(stream: Any) -> Any:
-    # Of the library that the client is of, which checks it.
+    # A subclass of the type in the client's library, which the client checks.
     base = next(kind for kind in type(stream).__mro__ if kind.__name__ == "AsyncByteStream")
 
     async def pieces(_self: Any) -> Any:
@@ -82,12 +82,12 @@ def _counted(stream: Any) -> Any:
 
 
 def bound_model(model: Any) -> Any:
-    """A model of pydantic-ai, whose client is bounded, as far as that is one of httpx."""
+    """Bound the client of a pydantic-ai model, if that is a client of httpx."""
     provider = getattr(model, "_provider", None)
     client = getattr(getattr(provider, "client", None), "_client", None)
     if hasattr(client, "event_hooks"):
         bound_client(client)
-    # It makes another one when it is used again after its end.
+    # The provider makes a new client if it is used again after it was closed.
     make: Callable[[], Any] | None = getattr(provider, "_http_client_factory", None)
     if make is not None:
         setattr(provider, "_http_client_factory", lambda: bound_client(make()))  # noqa: B010
@@ -100,13 +100,13 @@ _LATER: Final = {
     "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
 }
-"""By the beginning of a provider's name, what its library reads when it is first used."""
+"""Variables that a provider's library reads only at its first use, by the prefix of the provider name."""
 
 
 @contextmanager
 def reading(provider: str, names: set[str]) -> Generator[None]:
-    """Add the names of the variables that a provider reads in the block: those with its own name, and secrets. What all
-    programs read, such as proxies, is not for it alone."""
+    """Add to `names` the variables that a provider reads within the block: variables with its name, and secrets.
+    Variables that all programs read, such as proxies, are not included."""
     noted = _Noting(os.environ)
     before, os.environ = os.environ, noted  # type: ignore[assignment]
     try:
@@ -119,7 +119,7 @@ def reading(provider: str, names: set[str]) -> Generator[None]:
 
 
 class _Noting(MutableMapping[str, str]):
-    """The environment, which notes what is asked for."""
+    """The environment, which records the names that are read."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
         self._environment = environment
@@ -142,5 +142,5 @@ class _Noting(MutableMapping[str, str]):
         return len(self._environment)
 
     def copy(self) -> dict[str, str]:
-        """As `os.environ.copy`."""
+        """Like `os.environ.copy`."""
         return dict(self._environment)

@@ -1,7 +1,7 @@
 """`from_agent`: an agent of the OpenAI Agents SDK as an agent (extra `openai-agents`).
 
-It runs by `run_native`. A turn that is cut or fails leaves nothing in the history that its model sees, as in
-`Turn.context`. Its events are read by their attributes, and nothing of the SDK is imported before the first turn.
+It runs in `run_native`. A turn that is cancelled or fails leaves nothing in the history for its model, as in
+`Turn.context`. Its events are read by their attributes, and the SDK is not imported before the first turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DELTAS: Final = {
     "response.reasoning_summary_text.delta": "think",
     "response.reasoning_text.delta": "think",
 }
-"""By the type of the model's event: how the turn shows its text."""
+"""The `Turn` method that shows the text of a model's event, by the event's type."""
 
 
 def from_agent(
@@ -47,16 +47,19 @@ def from_agent(
 ) -> Agent:
     """An agent whose turns are runs of `agent`, an `agents.Agent`; on asyncio only.
 
-    Text and reasoning are shown as they come, tool calls from their beginning to their result, also those of agents
-    that it hands over to, and the user is asked about tools with `needs_approval`. The model is offered the tools of
-    the session (`Session.tools`) beside its agent's. The history of a session is kept with its turns (`Turn.keep`), in
-    whatever store it is.
+    Text and reasoning are shown as they arrive, tool calls from their beginning to their result, also if an agent
+    after a handoff calls them. The user is asked about tools with `needs_approval`. The model is offered the tools of
+    the session (`Session.tools`) besides its agent's. The history of a session is kept with its turns (`Turn.keep`), in
+    any store.
 
-    `name`: else the agent's. `context`: of its runs; a function gets the `Turn`. `max_turns`: requests to the model in
-    one turn; with more, its stop reason is `max_turn_requests`. `run_config`: an `agents.RunConfig`. `context_size`:
-    how many tokens the context of the models has room for, where genai-prices is not installed or does not know them.
-    `options`: those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not
-    an agent.
+    - `name`: by default the agent's.
+    - `context`: the context of its runs, or a function of the `Turn` that returns it.
+    - `max_turns`: the most requests to the model in one turn; above it, the stop reason is `max_turn_requests`.
+    - `run_config`: an `agents.RunConfig`.
+    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know them.
+    - `options`: of `Agent`, by default with `system_prompt="append"`.
+
+    Raises UsageError for anything but an agent of the SDK.
     """
     if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
         raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
@@ -85,10 +88,10 @@ class _Run:
         self._options = options | {"run_config": self._instructed(options["run_config"])}
         self._view = CallsView(turn)
         self._ours: set[str] = set()
-        """The names of the session's own tools, which show themselves."""
+        """The names of the session tools, which show their calls themselves."""
 
     def _instructed(self, run_config: Any) -> Any:
-        """The configuration of a run whose models are told what the client says (ACP, System Prompt), also behind a
+        """The run configuration with the client's instructions for the model (ACP, System Prompt), also after a
         handoff."""
         if not (told := self._turn.session.instructions()):
             return run_config
@@ -104,7 +107,7 @@ class _Run:
         return replace(config, call_model_input_filter=instructed)
 
     async def run(self, agent: Any, history: list[Any]) -> list[Any]:
-        """The history behind it."""
+        """Run the turn. Returns the history after it."""
         agent = agent.clone(tools=[*agent.tools, *map(self._tool, self._turn.session.tools.describe())])
         given: Any = [*history, {"role": "user", "content": _content(self._turn.record.prompt)}]
         try:
@@ -124,9 +127,9 @@ class _Run:
 
     @asynccontextmanager
     async def _running(self, agent: Any, given: Any) -> AsyncGenerator[tuple[Any, Any]]:
-        """A run and its events. It is over when the block is left, however it is left."""
+        """A run and its events. The run has ended when the block is left in any way."""
         result = self._library.Runner.run_streamed(agent, given, hooks=self._hooks(), **self._options)
-        # A state that is gone on with has what was used before it.
+        # A resumed state includes the usage before it.
         before = _tokens(result.context_wrapper.usage)
         self._meter.begin()
         ended = anyio.Event()
@@ -139,7 +142,7 @@ class _Run:
         try:
             yield result, events
         finally:
-            # In this order: events that are closed before would wait for the run to come to its end.
+            # The order matters: closing the events first would wait for the end of the run.
             result.cancel()
             await ended.wait()
             await events.aclose()
@@ -157,18 +160,18 @@ class _Run:
             await self._view.end(event.item.raw_item["call_id"], str(event.item.output))
 
     def _hooks(self) -> Any:
-        """What the SDK tells, beside its events."""
+        """Hooks for events that the SDK's stream does not have."""
         hooks = self._library.RunHooks()
 
         async def on_tool_start(context: Any, _agent: Any, tool: Any) -> None:
-            # What is told of it by an event may be still to come.
+            # The stream's event of this call may come later.
             if tool.name not in self._ours:
                 await self._view.begin(context.tool_call_id, tool.name, _arguments(context.tool_arguments))
                 await self._view.run(context.tool_call_id)
 
         async def on_llm_end(_context: Any, agent: Any, response: Any) -> None:
             model, url = _model_of(agent, self._options["run_config"])
-            # Without a place of its own a model is at OpenAI, unless its name says where.
+            # A model without a URL is OpenAI's, unless its name has a provider.
             await self._meter.count(_tokens(response.usage), model, provider="openai", url=url)
 
         hooks.on_tool_start = on_tool_start
@@ -184,7 +187,7 @@ class _Run:
             state.reject(asked, rejection_message=REFUSED)
 
     def _tool(self, described: dict[str, Any]) -> Any:
-        """A tool of the session as the SDK has tools."""
+        """A tool of the session as a tool of the SDK."""
         name: str = described["name"]
         self._ours.add(name)
 
@@ -215,14 +218,14 @@ def _tokens(used: Any) -> Tokens:
 
 
 def _model_of(agent: Any, run_config: Any) -> tuple[Any, str | None]:
-    """The name of the model that an agent is run with, and the URL of its server, as far as they are known."""
+    """The name of the model that the agent uses and the URL of its server, as far as known."""
     model = getattr(run_config, "model", None) or agent.model or import_module("agents.models").get_default_model()
     url = getattr(getattr(model, "_client", None), "base_url", None)
     return getattr(model, "model", model), None if url is None else str(url)
 
 
 def _arguments(text: str | None) -> Any:
-    """The arguments that a model has given; what is not JSON as it is."""
+    """The arguments from a model, parsed; unchanged if they are not JSON."""
     try:
         return json.loads(text or "{}")
     except ValueError:
@@ -230,14 +233,14 @@ def _arguments(text: str | None) -> Any:
 
 
 def _load(kept: Any) -> list[Any]:
-    """What was kept, if it is items for the model."""
+    """The kept history, if it is a list of items for the model."""
     if not isinstance(kept, list) or not all(isinstance(item, dict) for item in cast("list[Any]", kept)):
         raise ValueError("not a list of items")
     return cast("list[Any]", kept)
 
 
 def _said(context: Sequence[Message]) -> list[Any]:
-    """What was said, as input of the model."""
+    """The conversation as input for the model."""
     return [
         {"role": message.role, "content": message.text if message.role == "assistant" else _content(message.content)}
         for message in context
@@ -245,7 +248,7 @@ def _said(context: Sequence[Message]) -> list[Any]:
 
 
 def _content(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Content blocks (ACP, Content) as models take them."""
+    """Content blocks (ACP, Content) as input for the model."""
     pieces: list[dict[str, Any]] = []
     for block in blocks:
         if (text := text_of(block)) is not None:

@@ -1,8 +1,8 @@
 """`from_agent`: an agent of pydantic-ai as an agent (extra `pydantic-ai`).
 
-It runs by `run_native`, with the cancel of the turn as its only one. A turn that is cut or fails leaves nothing in the
-history that its model sees, as in `Turn.context`. The session's own tools are offered to it (`SessionToolset`): they
-run as `Turn.run_tool` runs them, and so show themselves, ask for approval and end with the turn.
+It runs in `run_native`, and only the cancel of the turn cancels it. A turn that is cancelled or fails leaves nothing in
+the history for its model, as in `Turn.context`. The session's tools are offered to it (`SessionToolset`). They run as
+in `Turn.run_tool`: they show their calls, request approval and end with the turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from acp_server.store.records import ToolResult
 from acp_server.tasks.native import run_native
 
 MODEL: Final = "model"
-"""The config option with the name of the model."""
+"""The id of the config option for the model."""
 
 
 def from_agent(
@@ -42,15 +42,21 @@ def from_agent(
 ) -> Agent:
     """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
 
-    Text and thinking are shown as they come, tool calls from their beginning to their result, and the user is asked
-    about tools that need approval. The model is offered the tools of the session (`Session.tools`) beside its agent's.
-    The history of a session is kept with its turns (`Turn.keep`), in whatever store it is. `name`: else the agent's.
-    `deps`: of its runs; a function gets the `Turn`. `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
-    `models`: what the user chooses from in each session, the first one to begin with: names as pydantic-ai has them, or
-    models by names for the user. A turn uses what is chosen when it begins. Without it there is the agent's alone.
-    `context_size`: how many tokens the models' context has room for, where pydantic-ai does not know it. `options`:
-    those of `Agent`, with `system_prompt="append"` if not said otherwise. Raises UsageError for what is not an agent,
-    and for a name of a model that cannot be used (see `find_model`).
+    Text and thinking are shown as they arrive, tool calls from their beginning to their result, and the user is asked
+    about tools that need approval. The model is offered the tools of the session (`Session.tools`) besides its agent's.
+    The history of a session is kept with its turns (`Turn.keep`), in any store.
+
+    - `name`: by default the agent's.
+    - `deps`: the dependencies of its runs, or a function of the `Turn` that returns them.
+    - `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
+    - `models`: the models that the user chooses from in each session, beginning with the first: pydantic-ai's names, or
+      models by names for the user. A turn uses the model that is chosen when it begins. By default there is only the
+      agent's.
+    - `context_size`: the models' context window in tokens, if pydantic-ai does not know it.
+    - `options`: of `Agent`, by default with `system_prompt="append"`.
+
+    Raises UsageError for anything but an agent of pydantic-ai, and for a model name that cannot be used (see
+    `find_model`).
     """
     options = appending(options)
     if options["system_prompt"] == "override" and _has_system_prompt(agent):
@@ -68,7 +74,8 @@ def _has_system_prompt(agent: Any) -> bool:
 
 
 def offer_models(agent: Agent, names: Sequence[str]) -> None:
-    """Make these models the agent's config option `MODEL` (ACP, Session Config Options). No effect without names."""
+    """Offer these models as the agent's config option `MODEL` (ACP, Session Config Options). No effect without
+    names."""
     if names:
         choices = [
             SessionConfigSelectOption(value=name, name=title, description=None if title == name else name)
@@ -88,13 +95,14 @@ def prompt_handler(
     instructions: Callable[[Turn], Awaitable[str]] | None = None,
     settings: Callable[[Turn], Mapping[str, Any]] | None = None,
 ) -> Callable[[Turn], Awaitable[None]]:
-    """The prompt handler of `from_agent`, for an `Agent` of yours that does more in a turn. `models`: by the values of
-    its config option `MODEL`. `instructions`: those of a turn, behind the agent's own; without it they are the client's
-    (`Session.instructions`), which may replace the agent's. `settings`: of the model in a turn. Raises UsageError for
-    what is not an agent.
+    """The prompt handler of `from_agent`, for your own `Agent` that does more in a turn.
 
-    It raises InternalError with words for the user if the model or its server fails, and sets `Turn.stop_reason` to
-    `max_turn_requests`, `max_tokens` or `refusal` where a run has ended for that.
+    `models`: by the values of its config option `MODEL`. `instructions`: a turn's instructions, appended to the agent's
+    own; by default the client's (`Session.instructions`), which may replace the agent's. `settings`: a turn's model
+    settings. Raises UsageError for anything but an agent of pydantic-ai.
+
+    The handler raises InternalError with words for the user if the model or its server fails. If a run ends for such a
+    reason, it sets `Turn.stop_reason` to `max_turn_requests`, `max_tokens` or `refusal`.
     """
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
@@ -123,7 +131,7 @@ def prompt_handler(
 
 
 async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any], meter: Meter) -> list[Any]:
-    """Run one turn: the history behind it."""
+    """Run one turn. Returns the history after it."""
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
     view = CallsView(turn)
@@ -149,7 +157,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
                     await stopped(turn, error)
                     return events.all_messages()
                 except library.RunCancelled as ended:
-                    # By the agent itself, in one of its tools. A cancel of the turn is a cancel of this task.
+                    # The agent was cancelled by one of its tools. A cancel of the turn would cancel this task instead.
                     return ended.all_messages()
                 finally:
                     if begun:
@@ -169,11 +177,11 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
 
 
 def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
-    """What shows that a tool begins to run."""
+    """A capability that shows when a tool begins to run."""
 
     async def begun(_context: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
         if tool_def.name not in shows_itself:
-            # The event that tells of it may be still to come.
+            # The stream's event of this call may come later.
             await view.begin(call.tool_call_id, call.tool_name, call.args_as_dict())
             await view.run(call.tool_call_id)
         return args
@@ -182,7 +190,7 @@ def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
 
 
 def _counts(meter: Meter) -> Any:
-    """What counts each answer of the model when it has come."""
+    """A capability that counts each response of the model."""
 
     async def answered(context: Any, *, request_context: Any, response: Any) -> Any:
         await meter.count(
@@ -204,7 +212,7 @@ def _tokens(used: Any) -> Tokens:
 
 async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
     if requests.calls:
-        raise UsageError("tools that run elsewhere are not known here; only those that need approval are")
+        raise UsageError("external tools are not supported; only tools that need approval can be deferred")
     decided: dict[str, Any] = {}
     for call in requests.approvals:
         arguments = call.args_as_dict()
@@ -255,7 +263,7 @@ def _load(kept: Any) -> list[Any]:
 
 
 def _said(context: Sequence[Message]) -> list[Any]:
-    """What was said, as messages of pydantic-ai."""
+    """The conversation as messages of pydantic-ai."""
     messages = import_module("pydantic_ai.messages")
     recalled: list[Any] = []
     for message in context:
@@ -268,7 +276,7 @@ def _said(context: Sequence[Message]) -> list[Any]:
 
 
 def _content(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Content blocks (ACP, Content) as pydantic-ai takes them."""
+    """Content blocks (ACP, Content) as pydantic-ai's content."""
     messages = import_module("pydantic_ai.messages")
     pieces: list[Any] = []
     for block in blocks:
@@ -281,16 +289,16 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
 
 
 class SessionToolset:
-    """Those that can run in the session of a turn."""
+    """The tools of the session of a turn, as a toolset."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._library = import_module("pydantic_ai")
         self._toolsets = import_module("pydantic_ai.toolsets")
         self.names: set[str] = set()
-        """Of all that were offered."""
+        """The names of all tools that were offered."""
         self.toolset: Final = self._toolsets.DynamicToolset(self._now)
-        """What pydantic-ai takes. It is found anew for each request to the model."""
+        """The toolset for pydantic-ai, evaluated for each request to the model."""
 
     def _now(self, _context: Any) -> Any:
         described = self._turn.session.tools.describe()
@@ -318,11 +326,11 @@ def _told(result: ToolResult, library: Any) -> Any:
 
 
 _MEDIA: Final = ("image", "audio")
-"""Content that is more to a model than its text."""
+"""Content that means more to a model than its text."""
 
 
 def _piece(piece: Any, library: Any) -> Any:
-    """Content that a tool has shown, as models take it; "" for what they do not."""
+    """Content that a tool has shown, as models accept it; "" for other content."""
     if isinstance(piece, str):
         return cut(piece)
     kind = getattr(piece, "type", "")

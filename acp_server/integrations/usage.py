@@ -1,6 +1,6 @@
-"""What the calls of a model use in a turn, as they end (`Meter`): tokens, the room in the context, the cost.
+"""Counts the usage of a turn's model calls as they end (`Meter`): tokens, context window, cost.
 
-Sizes and prices are those of genai-prices where it is installed, as it is with pydantic-ai. Numbers of servers are
+Context sizes and prices come from genai-prices if it is installed, as it is with pydantic-ai. Numbers from servers are
 bounded.
 """
 
@@ -17,14 +17,14 @@ from acp_server.errors import UsageError
 from acp_server.session.turn import Turn
 
 MOST: Final = 2**53 - 1
-"""Tokens of one call: what every program that reads JSON has as a whole number."""
+"""Tokens of one call: the largest whole number that every JSON reader supports."""
 
 CURRENCY: Final = "USD"
-"""Of the prices."""
+"""The currency of the prices."""
 
 
 class Tokens(NamedTuple):
-    """Of one call, or of several. Input and output have those that were cached and thought in them."""
+    """Tokens of one or several calls. Input and output include cached and thought tokens."""
 
     input: int = 0
     output: int = 0
@@ -34,29 +34,29 @@ class Tokens(NamedTuple):
 
     @classmethod
     def read(cls, *numbers: Any) -> Tokens:
-        """From what a server says, which may be anything."""
+        """Tokens from a server's numbers, which may be any values."""
         return cls(*(min(number, MOST) if type(number) is int and number > 0 else 0 for number in numbers))
 
     def beyond(self, other: Tokens) -> Tokens:
-        """What these have more than the other ones."""
+        """The tokens of this that exceed `other`."""
         return Tokens(*(max(0, mine - its) for mine, its in zip(self, other, strict=True)))
 
     def plus(self, other: Tokens) -> Tokens:
-        """Both together."""
+        """The sum."""
         return Tokens(*map(sum, zip(self, other, strict=True)))
 
 
 class Meter:
-    """That of one turn. `context_size`: of its models, if the author says it."""
+    """The usage of one turn. `context_size`: of its models, if the author gives it."""
 
     def __init__(self, turn: Turn, context_size: int | None = None) -> None:
         self._turn = turn
         self._size = context_size
         self._counted = Tokens()
-        """Since a run has begun."""
+        """The tokens since the run began."""
 
     def begin(self) -> None:
-        """A run begins, whose framework adds up what its calls use."""
+        """A run begins. Its framework adds up the usage of its calls."""
         self._counted = Tokens()
 
     async def count(
@@ -68,10 +68,10 @@ class Meter:
         url: str | None = None,
         context_size: int | None = None,
     ) -> None:
-        """A call has ended. `model`: its name. `provider`: its name, or rather the `url` of its API, which leaves no
-        doubt whose prices hold. `context_size`: as the framework knows it."""
+        """A call has ended. `model`: its name. `provider`: the provider's name; the `url` of its API is preferred,
+        since it identifies the prices without doubt. `context_size`: from the framework."""
         if not any(tokens):
-            # Not every server says it.
+            # Not every server reports usage.
             return
         named = model if isinstance(model, str) else ""
         whose = provider if isinstance(provider, str) else None
@@ -80,7 +80,7 @@ class Meter:
         self._add(tokens, cost, self._size or context_size or size)
 
     def end(self, total: Tokens) -> None:
-        """The run is over, which has used so much; a call that was cut has not been counted yet."""
+        """The run has ended with this total usage. A call that was cancelled has not been counted yet."""
         rest = total.beyond(self._counted)
         if any(rest):
             self._add(rest, None, None)
@@ -88,7 +88,7 @@ class Meter:
     def _add(self, tokens: Tokens, cost: float | None, size: int | None) -> None:
         before = self._turn.session.record.cost
         if before is not None and before[1] != CURRENCY:
-            # The author counts it.
+            # The author counts the cost.
             cost = None
         self._turn.add_usage(
             input_tokens=tokens.input,
@@ -96,14 +96,14 @@ class Meter:
             thought_tokens=tokens.thought or None,
             cached_read_tokens=tokens.cached_read or None,
             cached_write_tokens=tokens.cached_write or None,
-            # Where it is not known how full it is, nothing is told.
+            # Without the number of input tokens the context's usage is unknown.
             context_size=size if tokens.input else None,
             cost=cost,
         )
 
 
 def checked_size(context_size: int | None) -> int | None:
-    """The number of tokens that an author gives. Raises UsageError for anything but a number from 1 on, or None."""
+    """The number of tokens that an author gives. Raises UsageError for anything but a number from 1 up, or None."""
     if context_size is None or (type(context_size) is int and 0 < context_size <= MOST):
         return context_size
     raise UsageError(f"context_size is a number of tokens, not {context_size!r}")
@@ -111,7 +111,7 @@ def checked_size(context_size: int | None) -> int | None:
 
 @cache
 def _prices() -> Any:
-    """The library, which is large, or None."""
+    """The library, which is large; None if it is not installed."""
     try:
         return import_module("genai_prices")
     except ImportError:
@@ -119,13 +119,13 @@ def _prices() -> Any:
 
 
 def _look_up(tokens: Tokens, model: str, provider: str | None, url: str | None) -> tuple[float | None, int | None]:
-    """The cost of a call, and the size of the model's context, as far as they are known."""
+    """The cost of a call and the model's context size, as far as known."""
     price = _price(tokens, model, {"provider_id": provider} if url is None else {"provider_api_url": url})
     return (None, None) if price is None else (float(price.total_price), price.model.context_window)
 
 
 def _price(tokens: Tokens, model: str, whose: dict[str, str | None]) -> Any:
-    """What the library says of a model, and of the cost of one call; None where it does not know it."""
+    """The library's price of a call and its model; None if it does not know the model."""
     library = _prices()
     if library is None or not model or None in whose.values():
         return None
@@ -138,13 +138,13 @@ def _price(tokens: Tokens, model: str, whose: dict[str, str | None]) -> Any:
     try:
         return library.calc_price(used, model, **whose)
     except (LookupError, ValueError, ArithmeticError):
-        # A model or a provider without prices, or numbers of a server that cannot be.
+        # A model or provider without prices, or implausible numbers from a server.
         return None
 
 
 def titles_of(names: Sequence[str]) -> list[str]:
-    """What users call the models that are named as `PROVIDER:NAME`; the name itself, where that is not known or another
-    one is called so."""
+    """The display names of models named `PROVIDER:NAME`. The name itself if the display name is unknown or not
+    unique."""
     titles = [_title_of(name) for name in names]
     return [title if titles.count(title) == 1 else name for name, title in zip(names, titles, strict=True)]
 

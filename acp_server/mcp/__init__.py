@@ -1,10 +1,10 @@
-"""The MCP servers of a session: started or reached, followed, and ended with it (ACP, MCP Servers; extra `mcp`).
+"""The MCP servers of a session: started or connected, used, and closed with it (ACP, MCP Servers; extra `mcp`).
 
-`servers` is `Session.mcp`. All servers of a session live in one task group, which the session holds open
-(`Session.enter`). Each has a task of its own in it (`Server`), in which the official package's client is entered and
-left, over one of the `transports`. Its tools become tools of the session, what they return becomes content (`tools`),
-and what the server asks the user goes to the client (`Questions`). A call is awaited where the tool runs, so a cancel
-of the tool call is a cancel of the MCP request, and the package sends `notifications/cancelled`.
+`servers` has the class of `Session.mcp`. All servers of a session run in one task group, which the session keeps open
+(`Session.enter`). Each has its own task in it (`Server`), which enters and leaves the official package's client over
+one of the `transports`. The server's tools become tools of the session, their results become content (`tools`), and its
+questions to the user are sent to the client (`ServerQuestions`). A call is awaited in the tool's task, so a cancel of
+the tool call cancels the MCP request, and the package sends `notifications/cancelled`.
 
-The package is imported when the first server is connected to, and in a thread: it takes a second.
+The package is imported when the first server is connected, and in a thread, since the import takes a second.
 """

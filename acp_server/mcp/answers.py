@@ -1,7 +1,8 @@
-"""What an MCP server says, made into what the official package takes (MCP, Base Protocol and Tools).
+"""Repairs the messages of an MCP server for the official package (MCP, Base Protocol and Tools).
 
-The package drops what it cannot read, so a call would wait for ever. Here each answer belongs to a request, whose call
-fails if it cannot be read. What is odd about one tool, or one part of a result, costs that tool or that part alone.
+The package drops messages that it cannot parse, so their calls would wait for ever. Here each response is matched to
+its request, and a call fails if its response is unreadable. An invalid tool, or an invalid block of a result, is
+dropped or replaced without affecting the others.
 """
 
 from __future__ import annotations
@@ -26,31 +27,32 @@ MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of the longest message that is read."""
 
 _BATCH: Final = 1_000
-"""Messages of one array."""
+"""The most messages of one array."""
 
 _SAID: Final = 1_000
-"""Problems of one server that are logged as warnings, each once."""
+"""The most problems of one server that are logged as warnings, each once."""
 
 _ROUNDS: Final = 4
-"""How often a result is looked at: what is wrong inside of a part is seen when the part is there."""
+"""How often a result is validated: an error inside of a part is found only when the part itself is valid."""
 
 _NAME: Final = 200
 """Characters of a tool's name in the log."""
 
 _BEGINNING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[?\{"')
-"""How a line begins that was to be a message. What programs print of their own has a blank or another quote there."""
+"""The beginning of a line that is meant to be a message. Other output of programs has a blank or another quote
+there."""
 
 _LAST_ID: Final = re.compile(rb'"id":\s*(-?[0-9]{1,18}|"[ !#-\[\]-~]*")\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*\Z')
-"""Some servers write the id behind the result."""
+"""Some servers write the id after the result."""
 
 _UNPARSED: Final = re.compile(r"Failed to parse (?:JSON response|SSE message): ")
-"""How the official package answers a request over HTTP whose answer it could not read."""
+"""The official package's error for a request over HTTP whose response it could not parse."""
 
 _MEMBERS: Final = frozenset({"id", "result", "error"})
 
 
 class Answers:
-    """What the server that the client calls `server` answers, and which requests wait for it."""
+    """The responses of the server that the client calls `server`, and the requests that wait for them."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -59,13 +61,13 @@ class Answers:
         self._versions: Any = import_module("mcp_types.version")
         self._version: str = self._versions.LATEST_HANDSHAKE_VERSION
         self._waiting: dict[int | str, str] = {}
-        """The requests that wait for an answer: their methods, by their ids."""
+        """The methods of pending requests, by id."""
         self._last = -1
         """The highest id so far."""
         self._said: set[str] = set()
 
     def asked(self, message: Any) -> None:
-        """This is sent to the server."""
+        """Record a message that is sent to the server."""
         if isinstance(message, self._types.JSONRPCRequest):
             id = _key(message.id)
             self._waiting[id] = message.method
@@ -85,7 +87,8 @@ class Answers:
         return self._messages(value)
 
     def received(self, item: Any) -> list[Any]:
-        """What stands for an item of one of the official transports: a message in its envelope, or an exception."""
+        """The replacement for an item from an official transport: messages in the item's envelope. The item may be an
+        exception."""
         if isinstance(item, Exception):
             return self._recovered(item)
         message = item.message
@@ -94,8 +97,8 @@ class Answers:
         value = message.model_dump(by_alias=True, exclude_unset=True)
         error: Any = value.get("error")
         if error is not None and error["code"] == self._types.PARSE_ERROR and _UNPARSED.match(error["message"]):
-            # In the words of pydantic, which have pieces of the answer in them.
-            value["error"] = "it is not what MCP says"
+            # Instead of pydantic's text, which quotes pieces of the response.
+            value["error"] = "it is not valid in MCP"
             read = Response(message.id, malformed=value["error"])
             return [replace(item, message=each) for each in self._message(value, read)]
         return [replace(item, message=read) for read in self._message(value, classify(value))]
@@ -127,7 +130,7 @@ class Answers:
             return self._refused(value.get("id"), "it is not a message of MCP")
 
     def _recovered(self, error: Exception) -> list[Any]:
-        """The messages that a transport could not read: the error has what it was."""
+        """Parse the messages that a transport failed to parse; the error has its input."""
         envelope = import_module("mcp.shared.message").SessionMessage
         if not isinstance(error, ValidationError):
             return [error]
@@ -139,7 +142,7 @@ class Answers:
         return [envelope(message) for message in messages]
 
     def _unread(self, head: bytes, tail: bytes, problem: str) -> list[Any]:
-        """In place of a line that cannot be read: whose it was stands at its beginning, or at its end."""
+        """Replaces an unreadable line. The id of its request is at its beginning, or at its end."""
         read = classify_head(head, problem)
         if isinstance(read, Invalid) and b'"method"' in head:
             return self._refused(read.id, problem)
@@ -151,29 +154,29 @@ class Answers:
         return self._fail_all(problem) if _BEGINNING.match(head) else self._dropped("a line that is not a message")
 
     def _unexpected(self, read: Response, value: dict[str, Any]) -> list[Any]:
-        """An answer to nothing that waits."""
+        """A response to no pending request."""
         if not (value.get("jsonrpc") == "2.0" or _MEMBERS.issuperset(value)):
             return self._dropped("a line that is not a message")
         if isinstance(id := _key(read.id), int) and 0 <= id <= self._last:
-            logger.debug("the MCP server %r answered what has been answered, or was cancelled", self._server)
+            logger.debug("a late or second response of the MCP server %r was dropped", self._server)
             return []
-        return self._fail_all("it does not say which request it is for")
+        return self._fail_all("it does not name its request")
 
     def _refused(self, id: Any, problem: str) -> list[Any]:
-        """A request that cannot be read. The server waits for its answer, which the official package gives to a method
-        that it does not know."""
+        """Replaces an unreadable request. The server waits for a response, so the official package gets a request of an
+        unknown method, which it refuses."""
         self._say(f"a message cannot be read: {problem}")
         if not isinstance(id, int | str):
             return []
         return [self._types.JSONRPCRequest(jsonrpc="2.0", id=id, method="unreadable")]
 
     def _dropped(self, what: str) -> list[Any]:
-        self._say(f"{what} is left out")
+        self._say(f"{what} is dropped")
         return []
 
     def _fail_all(self, problem: str) -> list[Any]:
-        """One of those that wait has been answered, and it is not known which."""
-        self._say(f"an answer cannot be read: {problem}")
+        """A response to an unknown request was unreadable: fail all pending requests."""
+        self._say(f"a response cannot be read: {problem}")
         return [answer for id in [*self._waiting] for answer in self._answer(Response(id, malformed=problem))]
 
     # -- answers
@@ -192,14 +195,14 @@ class Answers:
             error: Any = read.error
             data = self._types.ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
         else:
-            self._say(f"an answer cannot be read: {problem}")
+            self._say(f"a response cannot be read: {problem}")
             data = self._types.ErrorData(
-                code=self._types.INTERNAL_ERROR, message=f"the answer cannot be read: {problem}"
+                code=self._types.INTERNAL_ERROR, message=f"the response cannot be read: {problem}"
             )
         return [self._types.JSONRPCError(jsonrpc="2.0", id=id, error=data)]
 
     def _fitting(self, method: str | None, result: dict[str, Any]) -> dict[str, Any]:
-        """The result, without what the official package would refuse the whole of it for."""
+        """The result, without the parts for which the official package would refuse all of it."""
         if method == "initialize" and result.get("protocolVersion") in self._versions.HANDSHAKE_PROTOCOL_VERSIONS:
             self._version = result["protocolVersion"]
         elif method == "server/discover":
@@ -217,7 +220,7 @@ class Answers:
         return result
 
     def _wrong(self, method: str, result: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """Where it does not fit: paths that begin with a member of it."""
+        """The paths of validation errors; each begins with a member of the result."""
         model = self._types.ListToolsResult if method == "tools/list" else self._types.CallToolResult
         found: list[tuple[Any, ...]] = []
         try:
@@ -226,11 +229,11 @@ class Answers:
                 model.model_validate(result, by_name=False)
         except ValidationError as error:
             for each in error.errors(include_url=False, include_context=False, include_input=False):
-                # In front may be the name of the type that it was read as.
+                # The path may begin with the name of the type that the result was validated as.
                 start = next((at for at, part in enumerate(each["loc"]) if part in result), len(each["loc"]))
                 found.append(each["loc"][start:])
         except (ValueError, KeyError, RecursionError):
-            pass  # the package says what is wrong with it
+            pass  # the package reports the error
         return [path for path in found if path]
 
     def _repaired(
@@ -249,33 +252,33 @@ class Answers:
             kept = [repair(each, odd[at]) if at in odd else each for at, each in enumerate(result[member])]
             result[member] = [each for each in kept if each is not None]
         for member in whole:
-            self._say(f"{one_line(member, _NAME)!r} of a result does not fit")
+            self._say(f"{one_line(member, _NAME)!r} of a result is invalid")
             value = result.pop(member)
             if member == "isError" and value is not None:
                 result[member] = True
         return result
 
     def _repair_tools(self, tool: Any, members: set[Any]) -> Any:
-        """A tool without the members that do not fit, or None."""
+        """A tool without its invalid members; None if a required member is invalid."""
         named: dict[str, Any] = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
         name = named.get("name")
         who = f"the tool {one_line(name, _NAME)!r}" if isinstance(name, str) and name else "a tool without a name"
         if not members <= named.keys() or members & {"name", "inputSchema"}:
-            self._say(f"{who} is not described as MCP says; it is left out")
+            self._say(f"{who} is invalid; it is not offered")
             return None
         for member in members:
-            self._say(f"{member} of {who} does not fit; the tool is used without")
+            self._say(f"{member} of {who} is invalid and ignored")
         return {member: value for member, value in named.items() if member not in members}
 
     def _repair_content(self, block: Any, _members: set[Any]) -> Any:
-        """What the model is told in place of a block."""
+        """The text for the model that replaces an unreadable block."""
         kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
         what = f"a block of the type {one_line(kind, 40)!r}" if isinstance(kind, str) else "a block without a type"
         self._say(f"{what} of a result cannot be read")
-        return {"type": "text", "text": f"[{what}, which cannot be read: left out]"}
+        return {"type": "text", "text": f"[{what}, which cannot be read]"}
 
     def _say(self, problem: str) -> None:
-        """Once as a warning."""
+        """Log a problem, the first time as a warning."""
         is_new = problem not in self._said and len(self._said) < _SAID
         if is_new:
             self._said.add(problem)
@@ -283,7 +286,7 @@ class Answers:
 
 
 def _key(id: Any) -> Any:
-    """An id as it is compared: some servers answer a number by its digits."""
+    """An id for comparisons: some servers answer with a number as a string."""
     if isinstance(id, str):
         return int(id) if re.fullmatch(r"-?[0-9]{1,18}", id, re.ASCII) else id
     return id if type(id) is int else None

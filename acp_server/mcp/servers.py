@@ -1,5 +1,5 @@
-"""`Servers`: what `Session.mcp` is. All MCP servers of a session, in one task group that the session holds open. Each
-has a task of its own in it, and its tools are called in the tasks that make the calls (`Server`)."""
+"""`Servers`, the class of `Session.mcp`: all MCP servers of a session, in one task group that the session keeps open.
+Each has its own task in it; its tools are called in the tasks of their tool calls (`Server`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _LEAVING: Final = 4.0
-"""Seconds for all of them to end. A session has a little more."""
+"""Seconds for all servers to close. The end of a session has a little more."""
 
 
 class Servers:
@@ -46,7 +46,7 @@ class Servers:
         self._is_connected = False
         self._since = 0.0
         self._untold: list[Server] = []
-        """Servers whose failure the user has not been told."""
+        """Servers whose failure was not shown to the user yet."""
 
     async def connect(
         self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
@@ -56,7 +56,7 @@ class Servers:
         if isinstance(trusted, str):
             raise UsageError(f"trusted is a list of names, as in [{trusted!r}]")
         if self._is_connected:
-            raise UsageError("the session is connected to its MCP servers")
+            raise UsageError("the session is already connected to its MCP servers")
         self._is_connected = True
         self._since = anyio.current_time()
         for spec in self._session.mcp_servers:
@@ -104,7 +104,7 @@ class Servers:
                 group.start_soon(server.run, timeout)
 
     def _new_name(self, name: str) -> str:
-        """Other than those of all others: clients may name two alike."""
+        """A name that no other server of the session has; clients may give two servers the same name."""
         taken = {server.name for server in self._servers}
         return next(new for new in (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3))) if new not in taken)
 
@@ -117,11 +117,11 @@ class Servers:
         try:
             self._session.updates.send(notice.to_wire())
         except (SessionClosed, ConnectionClosed):
-            pass  # there is no client left to tell
+            pass  # the client is gone
 
 
 def _as_tool_call(server: Server) -> ToolCall:
-    """A failure as every client shows it."""
+    """A failure in a form that every client shows."""
     return ToolCall(
         tool_call_id=f"mcp_{uuid4().hex}",
         title=f"MCP server {server.name}",
@@ -138,21 +138,22 @@ def need_extra() -> None:
 
 
 _PAGES: Final = 32
-"""How many pages of a list of tools are read."""
+"""The most pages of a list of tools that are read."""
 
 _PACE: Final = 0.5
-"""Seconds between two looks at the tools of a server that changes them all the time."""
+"""Seconds between two lists of tools of a server that keeps changing them."""
 
 _INSTRUCTIONS: Final = 8_000
 _MESSAGE: Final = 1_000
+"""Characters of a server's instructions, and of one of its messages."""
+
 _CLOSED: Final = "Connection closed"
-"""The words of the official package for a call whose server has gone."""
-"""Characters of what a server says of itself, and of what it says of its progress."""
+"""The official package's message for a call whose server is gone."""
 
 
 class Server:
-    """See `acp_server.session.definition.McpServerState`. `name`: other than that of any other server of the session.
-    `on_failure` is called when it has failed. `is_trusted`: what its tools say of themselves is believed."""
+    """See `acp_server.session.definition.McpServerState`. `name`: unique in the session. `on_failure` is called when
+    the server has failed. `is_trusted`: whether the hints of its tools are trusted."""
 
     def __init__(
         self,
@@ -189,19 +190,19 @@ class Server:
 
     @property
     def tools(self) -> list[str]:
-        """The names that the tools of the server have in the session."""
+        """The names in the session of all tools of the server."""
         return self._tools.names
 
     @property
     def failure(self) -> str:
-        """In words for the user and the model, that it cannot be used."""
-        return f"The MCP server {self.name} cannot be used: {self.problem or 'the session is over'}."
+        """The text for the user and the model that the server cannot be used."""
+        return f"The MCP server {self.name} cannot be used: {self.problem or 'the session has ended'}."
 
     # -- its life
 
     async def run(self, timeout: float) -> None:
-        """Connect, within `timeout` seconds, and stay so until `close`. Raises nothing: a server that fails
-        holds up neither the session nor the others."""
+        """Connect within `timeout` seconds, and stay connected until `close`. Raises nothing: a failing server affects
+        neither the session nor other servers."""
         if self._closing.is_set():
             return
         problem = "it has ended"
@@ -209,8 +210,8 @@ class Server:
             with self._connecting as scope:
                 scope.deadline = anyio.current_time() + timeout
                 async with self._connected() as client:
-                    # It would check what a tool returns against the server's own schema, which may take for ever, in
-                    # the event loop.
+                    # The package would validate results against the server's own schema, which may take for ever and
+                    # would block the event loop.
                     client.session.validate_tool_result = _unchecked
                     await self._tools.update(await self._list(client))
                     scope.deadline = math.inf
@@ -229,13 +230,13 @@ class Server:
             self._fail(problem if self._exit_code is None else ending(self._exit_code))
 
     def close(self) -> None:
-        """Have it end. If it is not connected, there is nothing to say good-bye to."""
+        """Disconnect. A server that is not connected yet needs no farewell."""
         self._closing.set()
         if self.state == "connecting":
             self._connecting.cancel()
 
     def _connected(self) -> Any:
-        """The client of the official package: entering it is the handshake."""
+        """The official package's client. Entering it performs the handshake."""
         library, types = import_module("mcp.client"), import_module("mcp_types")
         return library.Client(
             self._transport(),
@@ -255,7 +256,7 @@ class Server:
         self._over.set()
 
     async def _heard(self, message: Any) -> None:
-        """Take note of a notification of the server."""
+        """Handle a notification of the server."""
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             self._changed.set()
 
@@ -271,18 +272,18 @@ class Server:
         scope.cancel()
 
     async def _listen(self, client: Any) -> None:
-        """Servers from the version 2026-07-28 on tell of changes only if they are asked to."""
+        """Listen for changes of the tools. Servers since version 2026-07-28 send them only to listeners."""
         subscriptions = import_module("mcp.client.subscriptions")
         try:
             async with client.listen(tools_list_changed=True) as events:
-                # What has changed before that is not told.
+                # Changes before the subscription were not sent.
                 self._changed.set()
                 async for _ in events:
                     self._changed.set()
         except (subscriptions.ListenNotSupportedError, subscriptions.SubscriptionLost, TimeoutError):
-            pass  # an older one tells without
+            pass  # an older server sends changes without a subscription
         except import_module("mcp").MCPError as error:
-            logger.debug("the MCP server %r does not tell of changes: %s", self.name, error.code)
+            logger.debug("the MCP server %r does not send changes: %s", self.name, error.code)
 
     async def _relist(self, client: Any) -> None:
         while True:
@@ -292,7 +293,7 @@ class Server:
                 await self._tools.update(await self._list(client))
             except Exception as error:
                 logger.warning(
-                    "the tools of the MCP server %r are not known anew: %s", self.name, why(error, self._secrets)
+                    "the tools of the MCP server %r cannot be listed again: %s", self.name, why(error, self._secrets)
                 )
             await anyio.sleep(_PACE)
 
@@ -320,7 +321,7 @@ class Server:
     # -- its tools
 
     async def _call(self, name: str, arguments: dict[str, Any], call: ToolContext) -> Output:
-        """Call one of its tools, in the task of the tool call. Being cancelled cancels the request."""
+        """Call one of its tools, in the task of the tool call. A cancel also cancels the MCP request."""
         client = self._client
         if client is None:
             raise ToolFailed(self.failure)
@@ -338,15 +339,15 @@ class Server:
 
     def _refusal(self, name: str, error: Exception) -> str:
         if isinstance(error, import_module("mcp").MCPError):
-            # Servers have errors of their own with that code.
+            # Servers use that code for other errors too.
             is_end = cast("Any", error).code == import_module("mcp_types").CONNECTION_CLOSED
             if is_end and str(error) == _CLOSED:
-                return f"The MCP server {self.name} has ended. What the call has done by then is not known."
+                return f"The MCP server {self.name} has ended. The effects of the call are unknown."
             words = shortened(str(error), _MESSAGE)
             return f"The MCP server {self.name} refused: {words}" if words else f"The MCP server {self.name} refused."
         logger.warning("a call of %s of the MCP server %r failed: %s", name, self.name, type(error).__name__)
-        return f"The answer of the MCP server {self.name} cannot be used."
+        return f"The response of the MCP server {self.name} cannot be used."
 
 
 async def _unchecked(_name: str, _result: Any) -> None:
-    """What a server promises of its results is its own matter."""
+    """Does not validate results against the server's schema."""

@@ -1,7 +1,7 @@
-"""The tools of one MCP server as tools of the session: their names, what they ask, their coming and going.
+"""The tools of one MCP server as tools of the session: their names, approvals, additions and removals.
 
-What they return is made into what the user and the model get (`output`; MCP, Tools: tool result). What the server asks
-the user while they run is passed on to the client (`ServerQuestions`).
+Their results become content for the user and the model (`output`; MCP, Tools: tool result). The server's questions to
+the user during a call are sent to the client (`ServerQuestions`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 TEXT: Final = 100_000
-"""Characters of text that are passed on of one result: more fills the context of a model. Of longer text the beginning
-and the end."""
+"""Characters of one result's text that are passed on; more would fill a model's context. The middle of a longer text is
+omitted."""
 
 _STRUCTURED: Final = 1024 * 1024
 """Bytes of structured content that are passed on."""
@@ -55,10 +55,11 @@ _BLOCKS: Final[dict[str, Any]] = {
 
 
 def output(result: Any, call: ToolContext) -> Output:
-    """A `CallToolResult`. Text goes to both; images, recordings and resources are shown to the user, and the model is
-    told of them. The value is the structured content; else the text, or all content blocks if there is more than text.
+    """Convert a `CallToolResult`. Text goes to the user and the model. Images, recordings and resources are shown to
+    the user and described to the model. The value is the structured content; else the text, or all content blocks if
+    there is more than text.
 
-    Raises ToolFailed for a result that says that it is an error.
+    Raises ToolFailed for an error result.
     """
     most = call.client.connection.limits.content
     texts: list[str] = []
@@ -71,7 +72,7 @@ def output(result: Any, call: ToolContext) -> Output:
             continue
         size = _size(block)
         most -= size
-        texts.append(_told(block) if most >= 0 else f"[{block['type']} of {size} characters: too long, left out]")
+        texts.append(_told(block) if most >= 0 else f"[{block['type']} of {size} characters: too long, omitted]")
         if most >= 0:
             blocks.append(_BLOCKS[block["type"]].from_wire({k: v for k, v in block.items() if v is not None}))
     text = shortened("\n".join(texts))
@@ -91,11 +92,11 @@ def output(result: Any, call: ToolContext) -> Output:
 
 
 def shortened(text: str, most: int = TEXT) -> str:
-    """The text, or its beginning and end if it is too long."""
+    """The text; the middle of a text over `most` characters is omitted."""
     if len(text) <= most:
         return text
     half = most // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters omitted]\n{text[-half:]}"
 
 
 def _structured(value: Any) -> Any:
@@ -106,12 +107,12 @@ def _structured(value: Any) -> Any:
 
 
 def _size(block: dict[str, Any]) -> int:
-    # All of it: links, and what servers say of content, have no end either.
+    # The whole block, since links and descriptions are unbounded too.
     return len(codec.encode(block))
 
 
 def _told(block: dict[str, Any]) -> str:
-    """What a model is told of what is not text."""
+    """The text for a model that describes a block that is not text."""
     if block["type"] == "resource_link":
         return f"[{block['name']}]({block['uri']})"
     if block["type"] != "resource":
@@ -123,10 +124,10 @@ def _told(block: dict[str, Any]) -> str:
 
 
 TOOLS: Final = 256
-"""How many of one server are offered. Models take few hundred in all."""
+"""The most tools of one server that are offered. Models accept a few hundred in total."""
 
 _SCHEMA: Final = 64 * 1024
-"""Bytes of a tool's definition. A longer one is left out."""
+"""Bytes of a tool's definition. A tool with a longer one is not offered."""
 
 _DESCRIPTION: Final = 8_000
 """Characters of a description."""
@@ -135,12 +136,12 @@ _TITLE: Final = 200
 _LABEL: Final = 60
 
 Call = Callable[[str, dict[str, Any], ToolContext], Awaitable[Output]]
-"""Calls a tool of the server, by the name that it has there."""
+"""Calls a tool of the server, by its name at the server."""
 
 
 class ServerTools:
-    """Those of one server. `name`: what it is called, other than any other server of the session. `call`: what their
-    functions do. `is_trusted`: whether it is believed that a tool only reads."""
+    """The tools of one server. `name`: the server's name, unique in the session. `call`: calls a tool. `is_trusted`:
+    whether read-only hints are trusted."""
 
     def __init__(
         self, name: str, session: Session, approval: NeedsApproval | None, call: Call, *, is_trusted: bool = False
@@ -152,7 +153,7 @@ class ServerTools:
         self._call = call
         self._definitions: dict[str, bytes] = {}
         self._offered: dict[str, str] = {}
-        """By their names at the server: those in the session."""
+        """The tools' names in the session, by their names at the server."""
 
     @property
     def names(self) -> list[str]:
@@ -160,7 +161,7 @@ class ServerTools:
         return list(self._offered.values())
 
     async def update(self, listed: Iterable[Any]) -> None:
-        """The server has these, `mcp.types.Tool`s: what is new is added, what is gone is removed."""
+        """Apply the server's list of tools (`mcp.types.Tool`): new tools are added, missing ones removed."""
         definitions: dict[str, bytes] = {}
         changed: list[Any] = []
         for tool in listed:
@@ -168,7 +169,7 @@ class ServerTools:
             if definition is None or tool.name in definitions:
                 continue
             if len(definitions) == TOOLS:
-                logger.warning("the MCP server %r has more than %d tools; the others are left out", self._name, TOOLS)
+                logger.warning("the MCP server %r has more than %d tools; others are not offered", self._name, TOOLS)
                 break
             definitions[tool.name] = definition
             if self._definitions.get(tool.name) != definition:
@@ -185,7 +186,7 @@ class ServerTools:
             definition = b""
         if definition and len(definition) <= _SCHEMA:
             return definition
-        logger.warning("a tool of the MCP server %r takes too much to describe; it is left out", self._name)
+        logger.warning("a tool of the MCP server %r has a definition that is too long; it is not offered", self._name)
         return None
 
     async def _add(self, tool: Any, definition: bytes) -> None:
@@ -193,10 +194,10 @@ class ServerTools:
             return await self._call(tool.name, arguments, call)
 
         try:
-            # The check of a schema takes milliseconds, and there are many.
+            # Checking a schema takes milliseconds, and there may be many.
             parameters = await to_thread.run_sync(SchemaParameters, function, tool.input_schema)
         except (UsageError, RecursionError) as error:
-            logger.warning("a tool of the MCP server %r is left out: %s", self._name, error)
+            logger.warning("a tool of the MCP server %r is not offered: %s", self._name, error)
             return
         if self._session.closed:
             return
@@ -218,7 +219,8 @@ class ServerTools:
         self._definitions[tool.name] = definition
 
     def _always(self, tool: str, definition: bytes) -> Always:
-        """A tool that is described in another way is another tool: the user is asked again."""
+        """The key of a lasting approval. It has a hash of the definition, so a tool whose description changes needs a
+        new approval."""
         parts = ["mcp", quote(self._name, safe=""), quote(tool, safe=""), sha256(definition).hexdigest()]
         return Always(
             "/".join(parts),
@@ -233,25 +235,25 @@ class ServerTools:
     def _remove(self, name: str) -> None:
         del self._definitions[name]
         offered = self._offered.pop(name)
-        # The author may have removed it before.
+        # The author may have removed it already.
         if offered in self._session.tools:
             self._session.tools.remove(offered)
 
 
 def _short(name: str) -> str:
-    """A name as code, which nothing in it ends, short enough for a label that names two."""
+    """A name as a code span, which no character in it ends, short enough for a label with two names."""
     return code(one_line(name, _LABEL, exact=True))
 
 
 def _title(server: str, tool: str, title: str | None) -> str:
-    """What the user reads of a call: the real names, whatever the server calls the tool, as code on one line."""
+    """The title of a call for the user: always the real names, as code in one line, whatever title the server gives."""
     names = f"{code(one_line(server, _TITLE, exact=True))}: {code(one_line(tool, _TITLE, exact=True))}"
     return names if not title or title == tool else f"{names} ({code(one_line(title, _TITLE))})"
 
 
 def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
-    """A name that models take, and that no other tool has: the server's and the tool's. A name that had to be changed
-    for that ends in a hash, which is the same for the same tool at all times."""
+    """A name that models accept and that no other tool has, made of the names of server and tool. A name that had to be
+    changed for that ends in a hash, which is always the same for the same tool."""
     plain = f"{server}_{tool}"
     name = "".join(letter if letter in CHARACTERS else "_" for letter in plain)
     if name == plain and len(name) <= LONGEST and not is_taken(name):
@@ -265,21 +267,20 @@ def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
 
 
 _ASKED: Final = 4
-"""Questions of one server that wait for the user. More are declined."""
+"""The most questions of one server that wait for the user. Further ones are declined."""
 
 _QUESTION: Final = 2_000
 """Characters of a question, and of each text of its form."""
 
 _WORDS: Final = frozenset({"title", "description"})
-"""What a form has for the user to read."""
+"""The members of a form that are text for the user."""
 
 
 class ServerQuestions:
-    """What the server that the client calls `name` asks the user (MCP, Elicitation), passed on to the client (ACP,
-    Elicitation).
+    """Sends the questions of the server `name` (MCP, Elicitation) to the client (ACP, Elicitation).
 
-    A question belongs to the tool calls of the server that run. Without a call it is declined, and it is withdrawn when
-    the last of them has ended.
+    A question belongs to the server's running tool calls. Without a running call it is declined. It is withdrawn when
+    the last call has ended.
     """
 
     def __init__(self, name: str, session: Session) -> None:
@@ -290,12 +291,12 @@ class ServerQuestions:
 
     @property
     def possible(self) -> bool:
-        """Whether the client can ask anything."""
+        """Whether the client supports any elicitation."""
         return self._client.capabilities.elicitation is not None
 
     @contextmanager
     def during(self, call: ToolContext) -> Generator[None]:
-        """For the length of the block a call runs that questions may belong to."""
+        """Within the block the tool call runs, so that questions may belong to it."""
         self._calls.append(call)
         try:
             yield
@@ -306,7 +307,7 @@ class ServerQuestions:
                     scope.cancel()
 
     async def ask(self, context: Any, params: Any) -> Any:
-        """The callback of the official package: the user's answer, or a no. `context` is not needed."""
+        """The official package's callback. Returns the user's answer, or a decline. `context` is unused."""
         result = import_module("mcp_types").ElicitResult
         if not self._calls or len(self._waiting) >= _ASKED:
             return result(action="decline")
@@ -330,7 +331,7 @@ class ServerQuestions:
         call = self._calls[0].id if len(self._calls) == 1 else None
         if params.mode == "url":
             if not _is_address(params.url):
-                raise UsageError("what it sends the user to is not an address of the web")
+                raise UsageError("its address is not an http or https URL")
             id = params.elicitation_id or uuid4().hex
             return await self._client.elicit_url(message, params.url, elicitation_id=id, tool_call_id=call)
         form = ElicitationSchema.from_wire(_harmless(params.requested_schema))
@@ -341,14 +342,14 @@ _ADDRESS: Final = re.compile(r"https?://[^/?#@\\]+(?:[/?#].*)?", re.IGNORECASE)
 
 
 def _is_address(url: str) -> bool:
-    """Whether a user may be sent there: to a page of the web, and not to a file or a program. Each character of it
-    can be seen, and the name of the host is at its beginning."""
+    """Whether the user may be sent to this URL: to a web page, and not to a file or a program. Every character is
+    visible, and the host name is at the beginning."""
     is_plain = len(url) <= _QUESTION and url.isascii() and url.isprintable() and " " not in url
     return is_plain and _ADDRESS.fullmatch(url) is not None
 
 
 def _harmless(form: Any) -> Any:
-    """A form of the server's, with its words on one line each, and nothing in them that steers or turns a line."""
+    """A server's form with each text on one line, and without control characters or changes of direction."""
     if isinstance(form, dict):
         named = cast("dict[str, Any]", form)
         return {

@@ -1,9 +1,9 @@
-"""The ways to a server (MCP, Transports), for the official package: a process (`program`), and HTTP (`streamable`, and
-the older `sse`). Also what is said of them, in which their settings must not be read (`Secrets`).
+"""Transports to a server (MCP, Transports) for the official package: a process (`program`) and HTTP (`streamable`, and
+the older `sse`). Also error texts about them, without their secret settings (`Secrets`).
 
-The package has transports, too. `program` bounds what it reads, ends the whole process group, also if its leader ended
-by itself, and keeps what the process says on standard error apart from our own. The two over HTTP are the official ones
-within bounds.
+The package has its own transport for processes. `program` also bounds the input, ends the whole process group even if
+its leader has exited, and keeps the process's standard error apart from ours. The HTTP transports are the official ones
+with bounds.
 """
 
 from __future__ import annotations
@@ -29,43 +29,42 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _SHORTEST: Final = 6
-"""Characters. Shorter values are not secrets, and are in most texts by chance."""
+"""Characters. Shorter values are not treated as secrets, since they occur in most texts by chance."""
 
 _LONGEST_TEXT: Final = 500
-"""Characters of what is told."""
+"""Characters of an error text."""
 
 _HIDDEN: Final = "[hidden]"
 
 
 class SettingsError(Exception):
-    """The settings of a server cannot be used; the text says why, without their values."""
+    """The settings of a server cannot be used. The text tells why, without their values."""
 
 
 class Secrets:
-    """The values that `hide` takes out."""
+    """The secret values, which `hide` removes from texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        # The longest first: one may be part of another. Of `Bearer x` the second word alone is one, too.
+        # The longest first, since one may be a part of another. The second word of `Bearer x` is a secret by itself.
         parts = {part for value in values for part in (value, *value.split()) if len(part) >= _SHORTEST}
         self._values = sorted(parts, key=len, reverse=True)
 
     def hide(self, text: str) -> str:
-        """The text without them, and not too long."""
+        """The text without the secrets, and bounded."""
         for value in self._values:
             text = text.replace(value, _HIDDEN)
         return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def why(error: Any, secrets: Secrets) -> str:
-    """Why a server cannot be reached, in words of ours, as far as possible: texts of exceptions have addresses in them,
-    with keys perhaps."""
+    """Why a server cannot be reached, without the exception's text if possible, since that may have URLs with keys."""
     while isinstance(error, ExceptionGroup):
         error = cast("Any", error).exceptions[0]
     response = getattr(error, "response", None)
     if isinstance(error, SettingsError):
         return str(error)
     if isinstance(error, FileNotFoundError):
-        return "the program or its folder is not there"
+        return "the program or its folder does not exist"
     if isinstance(error, OSError) and error.strerror:
         return f"it cannot be reached: {error.strerror}"
     if isinstance(error, import_module("mcp").MCPError):
@@ -73,30 +72,30 @@ def why(error: Any, secrets: Secrets) -> str:
     if response is not None:
         return f"it answered with the status {response.status_code}"
     if isinstance(error, ValueError):
-        return "what it answers is not what MCP says"
+        return "its response is not valid in MCP"
     return f"it cannot be reached ({type(error).__name__})"
 
 
 def ending(exit_code: int) -> str:
-    """How the process of a server has ended, in words."""
+    """How the process of a server ended, as text."""
     return f"it was ended by signal {-exit_code}" if exit_code < 0 else f"it has ended with exit status {exit_code}"
 
 
 stderr_logger: logging.Logger = logging.getLogger("acp_server.mcp.stderr")
 
 _WRITING: Final = 2.0
-"""Seconds for a server to take a message. A server that does not read is of no use, and is ended."""
+"""Seconds for a server to read a message. A server that does not read is killed."""
 
 _PATIENCE: Final = Patience(closed=1.5, terminated=1.0, killed=1.0)
-"""It has to end within the time that a session has to close."""
+"""It has to end within the time that closing a session takes."""
 
 
 @asynccontextmanager
 async def program(
     spec: McpServerStdio, cwd: str, secrets: Secrets, on_end: Callable[[int | None], None]
 ) -> AsyncGenerator[tuple[Reader, Writer]]:
-    """Start the server, and end it behind the block. `on_end` gets its exit status, if that is known, when its output
-    ends. Raises OSError if it cannot be started."""
+    """Start the server, and end it after the block. `on_end` gets its exit status, if known, when its output ends.
+    Raises OSError if it cannot be started."""
     _check(spec)
     safe: dict[str, str] = import_module("mcp.client.stdio").get_default_environment()
 
@@ -106,7 +105,7 @@ async def program(
     process = await ChildProcess.start(
         [spec.command, *spec.args],
         cwd=cwd,
-        # Not all of ours: keys in it do not concern the server, unless the client passes them on.
+        # Not the whole environment: keys in it do not concern the server, unless the client passes them on.
         env=safe | {variable.name: variable.value for variable in spec.env},
         on_stderr=heard,
     )
@@ -118,7 +117,7 @@ async def program(
 
 
 def _check(spec: McpServerStdio) -> None:
-    """Raise SettingsError for what no program can be started with."""
+    """Raise SettingsError for settings that no process can be started with."""
     for variable in spec.env:
         if not variable.name or "=" in variable.name or "\0" in variable.name:
             raise SettingsError(f"its settings name a variable {variable.name!r}, which is not a name")
@@ -136,16 +135,16 @@ class _Stream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Nothing: the process is closed by its owner."""
+        """Does nothing: the owner closes the process."""
 
 
 _LAST_WORDS: Final = 2.0
-"""Seconds between the end of what a server says and its exit status, which tells the user more. A busy machine takes
-long over the end of a program."""
+"""Seconds to wait for the exit status after the end of the output, since it tells the user more. On a busy machine a
+process takes long to exit."""
 
 
 class Reader(_Stream):
-    """What the server says, message by message. Lines that are not messages are left out: programs greet, and warn."""
+    """The server's messages, one by one. Other lines are dropped, since programs print greetings and warnings."""
 
     def __init__(self, process: ChildProcess, answers: Answers, on_end: Callable[[int | None], None]) -> None:
         self._process = process
@@ -156,7 +155,7 @@ class Reader(_Stream):
         self._envelope: Any = import_module("mcp.shared.message").SessionMessage
 
     async def receive(self) -> Any:
-        """The next message. Raises EndOfStream behind the last one."""
+        """The next message. Raises EndOfStream after the last one."""
         await anyio.lowlevel.checkpoint()
         while not self._read:
             data = await self._process.stream.receive()
@@ -179,8 +178,8 @@ class Reader(_Stream):
 
 
 class Writer(_Stream):
-    """What the server is told. A message is written whole, or the server is ended: a cancel of who sends it must not
-    leave half a line in the pipe."""
+    """The messages to the server. Each is written whole, or the server is killed: a cancel of the sender must not leave
+    half a line in the pipe."""
 
     def __init__(self, process: ChildProcess, answers: Answers) -> None:
         self._process = process
@@ -188,7 +187,7 @@ class Writer(_Stream):
         self._lock = anyio.Lock()
 
     async def send(self, item: Any, /) -> None:
-        """Write a message. Raises BrokenResourceError if the server does not take it."""
+        """Write a message. Raises BrokenResourceError if the server does not read it."""
         self._answers.asked(item.message)
         data = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self._lock:
@@ -200,7 +199,8 @@ class Writer(_Stream):
 
 
 _CONNECTING: Final = 30.0
-"""Seconds to connect, and to be read by the server. How long an answer may take is the caller's matter: tools build."""
+"""Seconds to connect, and for the server to read the request. There is no limit on the response: a tool may run a
+build."""
 
 
 @asynccontextmanager
@@ -216,7 +216,7 @@ async def streamable(spec: McpServerHttp) -> AsyncGenerator[Any]:
 
 @asynccontextmanager
 async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
-    """Server-sent events, and a request for each message."""
+    """Server-sent events, and one HTTP request for each message."""
     transport = import_module("mcp.client.sse")
     async with transport.sse_client(
         spec.url, headers=_headers(spec), timeout=_CONNECTING, sse_read_timeout=None, httpx_client_factory=_client
@@ -225,7 +225,7 @@ async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
 
 
 class Heard(_Stream):
-    """What a transport of the official package reads, with what it could not read."""
+    """The messages of an official transport, including messages that it could not parse."""
 
     def __init__(self, stream: Any, answers: Answers) -> None:
         self._stream = stream
@@ -234,11 +234,11 @@ class Heard(_Stream):
 
     @property
     def last_context(self) -> Any:
-        """The package runs what handles a message in the context that it was read in."""
+        """The context in which the last message was read; the package handles the message in it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        """The next message. Raises EndOfStream behind the last one."""
+        """The next message. Raises EndOfStream after the last one."""
         while not self._read:
             self._read.extend(self._answers.received(await self._stream.receive()))
         return self._read.popleft()
@@ -253,12 +253,12 @@ class Heard(_Stream):
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        """Close the stream of the package."""
+        """Close the package's stream."""
         await self._stream.aclose()
 
 
 class Told(_Stream):
-    """What a transport of the official package sends, of which the requests wait for answers."""
+    """The messages to an official transport. Their requests are recorded as pending."""
 
     def __init__(self, stream: Any, answers: Answers) -> None:
         self._stream = stream
@@ -270,7 +270,7 @@ class Told(_Stream):
         await self._stream.send(item)
 
     async def aclose(self) -> None:
-        """Close the stream of the package."""
+        """Close the package's stream."""
         await self._stream.aclose()
 
 
@@ -287,7 +287,7 @@ def _client(headers: dict[str, str] | None = None, timeout: Any = None, auth: An
     httpx = import_module("httpx2")
 
     class Bounded(httpx.AsyncByteStream):
-        """A body that is read whole, up to a bound."""
+        """A body that is read up to a bound."""
 
         def __init__(self, stream: Any) -> None:
             self._stream = stream
@@ -297,17 +297,17 @@ def _client(headers: dict[str, str] | None = None, timeout: Any = None, auth: An
             async for data in self._stream:
                 size += len(data)
                 if size > MESSAGE:
-                    raise httpx.StreamError(f"an answer of more than {MESSAGE} bytes")
+                    raise httpx.StreamError(f"a response of more than {MESSAGE} bytes")
                 yield data
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
     async def bound(response: Any) -> None:
-        # What is packed may be any size unpacked, and it was not asked for.
+        # A compressed response may have any size uncompressed, and none was requested.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise httpx.StreamError("an answer in an encoding that was not asked for")
-        # A stream of events goes on for as long as the session; there each event is bounded.
+            raise httpx.StreamError("a response in an encoding that was not requested")
+        # A stream of events lasts as long as the session; its events are bounded one by one.
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = Bounded(response.stream)
 

@@ -1,11 +1,11 @@
-"""Programs that we start: each leads a process group of its own, is listened to, and ends without leftovers.
+"""Child processes: each leads its own process group, its output is read, and it ends without leftovers.
 
-A program is ended in steps, and each step has its time (`Patience`, in `child`): its input is closed, it is asked to
-end, and it is killed with its whole group. A group that is left when our own process ends is killed, too, for its owner
-had no time to.
+A program is ended in steps, each with its time (`Patience`, in `child`): its input is closed, its group is terminated,
+and its group is killed. A group that is left at the end of this process is killed too, since its owner had no time for
+that.
 
-Here: the group. What a program starts in turn is in it, too, and so ends with it. On Windows there is no such group to
-signal; there only the process itself is ended. This module waits only for the end of a group.
+This module has the group. Children of the program belong to it, and so end with it. Windows has no such group to
+signal; there only the process itself is ended. Of all its functions, only `gone` waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyio.abc import Process
 from acp_server.tasks.exit_hooks import before_exit
 
 _GLANCE: Final = 0.02
-"""Seconds between two looks at whether a group is empty: the system tells only of our own children."""
+"""Seconds between two checks whether a group is empty: the system reports the end of direct children only."""
 
 
 def own_group() -> dict[str, Any]:
@@ -43,43 +43,43 @@ class ProcessGroup:
 
     @property
     def is_led(self) -> bool:
-        """Whether the process itself still runs, as far as is known. As long as it does, the number is its own."""
+        """Whether the process itself still runs, as far as known. Until it ends, its id cannot be reused."""
         return not self._exited.is_set() and self._process.returncode is None
 
     @property
     def is_there(self) -> bool:
-        """Whether anything of it still runs."""
+        """Whether any process of the group still runs."""
         if sys.platform == "win32":
             return self.is_led
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
-            # Not permitted means that the number already belongs to another user's process.
+            # Not permitted means that the id now belongs to another user's process.
             return False
         return self.is_led or _has_living_member(self._process.pid)
 
     def terminate(self) -> None:
-        """Ask everything in it to end. No effect on an empty one."""
+        """Send SIGTERM to the group. No effect on an empty one."""
         if sys.platform == "win32":
             self._end_leader()
         else:
             self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End everything in it. No effect on an empty one."""
+        """Send SIGKILL to the group. No effect on an empty one."""
         if sys.platform == "win32":
             self._end_leader()
         else:
             self._send(signal.SIGKILL)
 
     async def gone(self, seconds: float) -> bool:
-        """Wait until nothing of it is left, at most so long; whether that is so.
+        """Wait at most `seconds` until no process of the group is left. Returns whether none is.
 
-        The task that waits for the process may be gone, as when a loop of asyncio ends and cancels every task.
+        The task that waits for the process may be gone, for example when an asyncio loop ends and cancels every task.
         """
         with anyio.move_on_after(seconds):
             await self._process.wait()
-            while self.is_there:  # noqa: ASYNC110 - the system gives no event for it
+            while self.is_there:  # noqa: ASYNC110 - the system has no event for it
                 await anyio.sleep(_GLANCE)
             return True
         return False
@@ -99,7 +99,7 @@ class ProcessGroup:
 
 
 _groups: Final[dict[int, weakref.WeakSet[ProcessGroup]]] = {}
-"""By the process that has started them. A server may import this, and fork the processes that work."""
+"""By the process that started them: a server may import this module and fork its workers."""
 
 
 def _end_with_us(group: ProcessGroup) -> None:
@@ -117,7 +117,7 @@ def _kill_what_is_left() -> None:
 
 
 def _has_living_member(group: int) -> bool:
-    """Whether more than zombies is left: in a container they may never be collected, so they are not waited for."""
+    """Whether any member is not a zombie. In a container zombies may never be reaped, so nothing waits for them."""
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -125,9 +125,9 @@ def _has_living_member(group: int) -> bool:
     for process in processes:
         try:
             with open(f"/proc/{process}/stat", "rb") as file:
-                # The name of the program, in parentheses, may have parentheses and spaces of its own.
+                # The name of the program, in parentheses, may itself have parentheses and spaces.
                 state, _parent, its_group = file.read().rpartition(b")")[2].split()[:3]
-        except (OSError, ValueError):  # It has just ended.
+        except (OSError, ValueError):  # it has just ended
             continue
         if int(its_group) == group and state not in (b"Z", b"X"):
             return True

@@ -1,4 +1,4 @@
-"""A program that we start: in a process group of its own, listened to, and ended without leftovers."""
+"""A child process: in its own process group, with its output read, and ended without leftovers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _KEPT_LINES: Final = 20
 
 
 class Tail:
-    """Bytes in, lines out. A line of more than 8 KiB comes in pieces; the last 20 lines are kept."""
+    """Bytes in, lines out. A line of more than 8 KiB is split; the last 20 lines are kept."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that `data` completes, as text without their ends. Bytes that are not UTF-8 are replaced."""
+        """The lines that `data` completes, as text without line ends. Bytes that are not UTF-8 are replaced."""
         *complete, self._rest = (self._rest + data).split(b"\n")
         lines = [piece for line in complete for piece in _pieces(line.rstrip(b"\r"))]
         if len(self._rest) > _LONGEST_LINE:
@@ -42,7 +42,7 @@ class Tail:
         return lines
 
     def finish(self) -> list[str]:
-        """The last line, if it was left without an end."""
+        """The last line, if it has no line end."""
         lines = _pieces(self._rest.rstrip(b"\r")) if self._rest else []
         self._rest = b""
         self._lines.extend(lines)
@@ -50,7 +50,7 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """The lines that are kept, one below the other."""
+        """The kept lines, joined by newlines."""
         return "\n".join(self._lines)
 
 
@@ -63,23 +63,23 @@ def _cut(line: bytes) -> list[bytes]:
 
 
 Command: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
-"""A program, or a program with its arguments. It is never read by a shell."""
+"""A program, or a program with its arguments. It is never run by a shell."""
 
 _LINGER: Final = 1.0
-"""Seconds that output is still read after the process has ended, in case something it started holds the pipe open."""
+"""Seconds that output is still read after the process has ended, in case a child of the process holds the pipe open."""
 _STARTING: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a process may take to end, in seconds, before the next stronger means."""
+    """Seconds that a process has to end before the next stronger step."""
 
     closed: float = 5.0
-    """After its standard input was closed, which is how an agent, or a server of tools, is told to go."""
+    """After its standard input was closed, which ends an agent or a tool server."""
     terminated: float = 2.0
-    """After the terminate signal to its process group."""
+    """After SIGTERM to its process group."""
     killed: float = 2.0
-    """After the kill signal; then it is given up and reported in the log."""
+    """After SIGKILL. Then it is given up, which is logged."""
 
 
 class ProcessStream:
@@ -91,7 +91,7 @@ class ProcessStream:
         self._stdin = process.stdin
         self._stdout = process.stdout
         self._ended = False
-        # On asyncio a second task that reads, such as `_discard_output`, could keep the first from being woken.
+        # On asyncio a second reading task, such as `_discard_output`, could keep the first from being woken.
         self._reading = anyio.ResourceGuard("reading from")
 
     async def receive(self) -> bytes:
@@ -111,7 +111,7 @@ class ProcessStream:
         await self._stdin.send(data)
 
     async def aclose(self) -> None:
-        """Close the process's standard input, and nothing else: what it still writes is not ours to refuse."""
+        """Close only the process's standard input: the process may still write."""
         await self._stdin.aclose()
 
     async def end_input(self) -> None:
@@ -154,16 +154,16 @@ class ChildProcess:
         on_stderr: Callable[[str], object] | None = None,
         stderr_log: logging.Logger = logger,
     ) -> ChildProcess:
-        """Start `command` in the folder `cwd`, with `env` as its whole environment; without it with our own. With
-        `user` as that user and group, which only root may do.
+        """Start `command` in the folder `cwd`, with `env` as its whole environment; by default with this process's.
+        With `user` it runs with that user id and group id, which only root may request.
 
-        `on_stderr` gets each line of its standard error; without it they go to `stderr_log`. Raises OSError if there is
-        no such program or folder, or it may not be started.
+        `on_stderr` gets each line of its standard error; by default they go to `stderr_log`. Raises OSError if there is
+        no such program or folder, or it must not be started.
         """
         words = [command] if isinstance(command, str | os.PathLike) else list(command)
         if not words:
             raise UsageError("the command is empty")
-        # A cancel in the middle would leave a process without an owner.
+        # A cancel during the start would leave a process without an owner.
         with grace(_STARTING):
             process = await anyio.open_process(
                 [os.fspath(word) for word in words],
@@ -190,22 +190,22 @@ class ChildProcess:
 
     @property
     def stderr(self) -> str:
-        """The end of what it has written to standard error."""
+        """The end of its standard error."""
         return self._tail.text
 
     def kill(self) -> None:
-        """End it and its process group by force, now. Closing it then has nothing more to wait for."""
+        """Kill its process group now. `aclose` need not wait then."""
         if self._group.is_there:
             self._group.kill()
 
     async def last_words(self, patience: float = _LINGER) -> None:
-        """Wait until it has ended and all of its standard error has been read, at most `patience` seconds."""
+        """Wait at most `patience` seconds until it has ended and its standard error was read completely."""
         with anyio.move_on_after(patience):
             await self._process.wait()
             await self._heard_out.wait()
 
     async def aclose(self, patience: Patience | None = None) -> None:
-        """End it: close its input, wait, terminate its group, wait, kill its group. Nothing of the group is left.
+        """End it: close its input, wait, terminate its group, wait, kill its group. No process of the group is left.
 
         A cancel does not interrupt this, since its time is bounded by `patience`. Idempotent.
         """
@@ -216,7 +216,7 @@ class ChildProcess:
         try:
             with grace(patience.closed + patience.terminated + 1):
                 await self.stream.aclose()
-                # A program that is busy writing sees the end of its input only when it can go on.
+                # A program that is blocked in a write sees the end of its input only when its output is read.
                 self._house.spawn(self._discard_output)
                 with anyio.move_on_after(patience.closed):
                     await self._process.wait()
@@ -276,4 +276,4 @@ class ChildProcess:
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching over a process failed", exc_info=error)
+        logger.error("watching a process failed", exc_info=error)

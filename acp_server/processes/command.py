@@ -1,4 +1,4 @@
-"""A command without a terminal device: it gets no input, its output is read, and what it has started ends with it."""
+"""A command without a terminal device: it has no input, its output is read, and its children end with it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ logger: logging.Logger = logging.getLogger("acp_server.processes")
 STARTING: Final = 30.0
 """Seconds that a command may take to start."""
 _LINGER: Final = 0.5
-"""Seconds that a command's output may stay open after its end before it counts as complete: something that it left
-running may hold it open for ever."""
+"""Seconds that a command's output may stay open after its end before it counts as complete: a child that still runs may
+hold it open for ever."""
 _TERMINATED: Final = 1.0
 _KILLED: Final = 2.0
 ENDING: Final = _TERMINATED + 1 + 2 * _KILLED
-"""Seconds that the end of a command takes at most."""
+"""The most seconds that the end of a command takes."""
 
 
 class CommandOutput:
-    """Bytes in, text out: at most `limit` bytes of it in UTF-8. What is not UTF-8 is replaced."""
+    """Bytes in, text out: keeps at most `limit` bytes of UTF-8. Bytes that are not UTF-8 are replaced."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -43,8 +43,8 @@ class CommandOutput:
         """Whether older output has been dropped."""
 
     def feed(self, data: bytes, final: bool = False) -> str:
-        """Add what the command has written, and return it as text; `final`: no more will come, so half a character
-        stays half."""
+        """Add the command's output, and return it as text. `final`: no more will come, so an incomplete character is
+        replaced."""
         text = self._decoder.decode(data, final)
         self._kept += text.encode()
         excess = len(self._kept) - self._limit
@@ -59,13 +59,13 @@ class CommandOutput:
 
     @property
     def text(self) -> str:
-        """What is kept."""
+        """The kept output."""
         return self._kept.decode()
 
 
 async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> Process:
-    """Start a command, with both of its outputs in one. Raises OSError, a TimeoutError among them, and ValueError."""
-    # A cancel in the middle would leave a process without an owner.
+    """Start a command, with both of its outputs in one. Raises OSError, including TimeoutError, and ValueError."""
+    # A cancel during the start would leave a process without an owner.
     with grace(STARTING):
         return await anyio.open_process(
             words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=cwd, env=env, **own_group()
@@ -74,7 +74,7 @@ async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, 
 
 
 class Command(ABC):
-    """A command that runs."""
+    """A running command."""
 
     def __init__(self, process: Process) -> None:
         self.ended: anyio.Event = anyio.Event()
@@ -89,21 +89,22 @@ class Command(ABC):
 
     @abstractmethod
     async def take(self, data: bytes) -> None:
-        """It has written this; nothing at the end."""
+        """Called with its output; with b"" at the end."""
 
     @property
     def exit(self) -> tuple[int | None, str | None]:
-        """Its exit code, or the name of the signal that has ended it; neither while it runs."""
+        """Its exit code, or the name of the signal that ended it; neither while it runs."""
         code = self._process.returncode
         if code is None or code >= 0:
             return code, None
         try:
             return None, signal.Signals(-code).name
-        except ValueError:  # A real-time signal has a number only.
+        except ValueError:  # a real-time signal has only a number
             return None, f"SIG{-code}"
 
     async def kill(self) -> None:
-        """End the command and what it started, by force if need be. A cancel does not interrupt it."""
+        """Terminate the command and its children, and kill them if that does not help. A cancel does not interrupt
+        it."""
         try:
             with grace(_TERMINATED + 1):
                 self._group.terminate()
@@ -116,7 +117,7 @@ class Command(ABC):
                 await self.ended.wait()
 
     async def end(self) -> None:
-        """Kill it and let go of it."""
+        """Kill it and release its resources."""
         try:
             await self.kill()
         finally:
@@ -141,7 +142,7 @@ class Command(ABC):
         try:
             await self._process.wait()
         except anyio.get_cancelled_exc_class():
-            # As when `asyncio.run` ends, which cancels every task: whatever ends the command now waits for this one.
+            # When `asyncio.run` ends, it cancels every task: `kill`, which may run now, still needs this one.
             self._tasks.spawn(self._wait)
             raise
         self._exited.set()
@@ -152,4 +153,4 @@ class Command(ABC):
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching over a command failed", exc_info=error)
+        logger.error("watching a command failed", exc_info=error)

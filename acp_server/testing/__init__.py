@@ -2,10 +2,10 @@
 
     talking      talk: a session of an agent in memory, by the client API
     streams      memory_pair: two connected streams in memory; FaultyStream: splits, stalls, breaks, read errors
-    scripted     ScriptedClient: raw messages to an agent, and waiting for what it sends; ScriptedAgent, for clients;
-                 scripted: an agent in memory with a scripted client in front of it
+    scripted     ScriptedClient: sends raw messages to an agent and waits for its messages; ScriptedAgent, for clients;
+                 scripted: an agent in memory, connected to a scripted client
 
-Transcript and read_recording, the wire as text and recordings read back, are `acp_server.agent.record`'s.
+Transcript and read_recording, the wire as text and recordings read back, are in `acp_server.agent.record`.
 
 They work on asyncio and trio, under any test runner.
 """

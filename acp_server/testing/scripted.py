@@ -1,4 +1,4 @@
-"""A client, and an agent, for tests that work on the raw wire: plain dictionaries, nothing is checked or filled in.
+"""A client and an agent for tests on the raw wire: messages are dictionaries, which are sent unchecked and unchanged.
 
     async with scripted(lambda stream: agent.connect(stream).run()) as client:
         await client.ask("initialize", {"protocolVersion": 1})
@@ -8,8 +8,8 @@
         await client.notify("session/cancel", {...})
         assert (await client.response(id))["result"] == {"stopReason": "cancelled"}
 
-Every wait is bounded; when its time is up, the failure shows what went over the wire until then. It knows nothing of
-the protocol's meaning, so it can test any agent and any client.
+Every wait has a time-out; its failure shows the messages on the wire so far. This module knows no methods of the
+protocol, so it can test any agent and any client.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from acp_server.wire.framing import LineFramer, TooLong
 
 Message = dict[str, Any]
 Match = str | Callable[[Message], bool]
-"""The method of a request or notification, or a function that knows the message."""
+"""The method of a request or notification, or a function that checks the message."""
 
 BARRIER = "_test/barrier"
 """The method of `barrier`, which no agent has."""
@@ -42,21 +42,21 @@ _SHOWN: Final = 200
 
 
 class _Peer:
-    """One end of `stream`, for the length of an `async with` block; it closes the stream at the end.
+    """One end of `stream` within an `async with` block, which closes the stream at its end.
 
     `patience`: seconds that each wait may take.
     """
 
     _other: Direction
-    """The direction of what the other end sends."""
+    """The direction of the other end's messages."""
 
     def __init__(self, stream: Stream, *, patience: float = 20.0) -> None:
         self.received: list[Message] = []
-        """Every message of the other end, in order."""
+        """Every message from the other end, in order."""
         self._responses: dict[bytes, Message] = {}
         """The first response to each id. The key is the id as JSON, in which 7, 7.0 and "7" differ."""
         self.transcript: Transcript = Transcript()
-        """Everything that went over the wire, both ways."""
+        """All messages in both directions."""
         self.patience = patience
         self._stream = stream
         self._framer = LineFramer()
@@ -87,11 +87,11 @@ class _Peer:
     # -- sending
 
     async def send(self, *messages: Any) -> None:
-        """Send messages as they are, all in one chunk."""
+        """Send messages unchanged, all in one chunk."""
         await self.send_raw(b"".join(codec.encode(message) for message in messages))
 
     async def send_raw(self, data: bytes) -> None:
-        """Send bytes, whatever they are."""
+        """Send any bytes."""
         for line in data.splitlines():
             self.transcript.add("in" if self._other == "out" else "out", line)
         try:
@@ -102,7 +102,7 @@ class _Peer:
             self.fail(f"nothing can be sent, and {self._end()}")
 
     async def request(self, method: str, params: Any = None, *, id: Any = None) -> Any:
-        """Send a request and do not wait for its answer: its id, which is the next integer unless it is given."""
+        """Send a request without waiting for its response. Returns its id, by default the next integer."""
         message = self.new_request(method, params, id=id)
         await self.send(message)
         return message["id"]
@@ -112,7 +112,7 @@ class _Peer:
         await self.send(new_notification(method, params))
 
     async def ask(self, method: str, params: Any = None) -> Message:
-        """Send a request and wait for its answer: the whole response."""
+        """Send a request and wait for its response. Returns the whole response."""
         return await self.response(await self.request(method, params))
 
     async def result(self, method: str, params: Any = None) -> Any:
@@ -131,19 +131,19 @@ class _Peer:
         await self.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
 
     def answer(self, method: str, result: Any) -> None:
-        """From now on answer requests of this method with `result`, as soon as they arrive.
+        """Answer later requests of this method with `result` as soon as they arrive.
 
-        A function gets the whole request and returns the result, or a coroutine for it; while it waits, what arrives
-        behind the request is not looked at. Requests without a script stay unanswered.
+        A function gets the whole request and returns the result, or a coroutine for it. Messages after the request are
+        not read while it awaits. Requests without a script stay unanswered.
         """
         self._answers[method] = result
 
     def leave_unanswered(self, method: str) -> None:
-        """From now on leave requests of this method to `expect` and `respond` again."""
+        """Stop answering requests of this method, so that `expect` and `respond` can handle them."""
         self._answers.pop(method, None)
 
     async def barrier(self) -> None:
-        """Wait until the other end has read all that was sent before: a request that it must refuse goes through."""
+        """Wait until the other end has read everything sent before: sends a request that it must refuse."""
         response = await self.ask(BARRIER)
         if "error" not in response:
             self.fail(f"the other end knows {BARRIER}")
@@ -155,7 +155,8 @@ class _Peer:
     # -- waiting
 
     async def expect(self, match: Match) -> Message:
-        """The next message that fits, past what the last `expect` returned; those between are passed over."""
+        """The next message that matches, after the message that the last `expect` returned. Messages in between are
+        skipped."""
         for index in itertools.count(self._seen):
             await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_described(match)}")
             message = self.received[index]
@@ -165,14 +166,14 @@ class _Peer:
         raise AssertionError
 
     async def expect_request(self, method: str) -> Message:
-        """Like `expect`, for a request: fails if the message has no id to answer."""
+        """Like `expect`, for a request: fails if the message has no id."""
         message = await self.expect(method)
         if "id" not in message:
             self.fail(f"{method} came as a notification")
         return message
 
     async def response(self, id: Any) -> Message:
-        """The response to the request with this id, whenever it came or comes."""
+        """The response to the request with this id, received already or awaited."""
         key = codec.encode(id)
         await self._wait_for(lambda: key in self._responses, f"request {id!r} has no answer")
         return self._responses[key]
@@ -182,11 +183,11 @@ class _Peer:
         await self._wait_for(lambda: self._ended, "the other end did not close the connection", at_end=True)
 
     def all(self, match: Match) -> list[Message]:
-        """All messages so far that fit."""
+        """All messages so far that match."""
         return [message for message in self.received if _fits(match, message)]
 
     def updates(self, session_id: str | None = None) -> list[Message]:
-        """All session updates so far, of one session or of all: what is under `update`."""
+        """All session updates so far, of one session or of all: the member `update` of each."""
         return [
             message["params"]["update"]
             for message in self.all("session/update")
@@ -194,11 +195,11 @@ class _Peer:
         ]
 
     def fail(self, why: str) -> NoReturn:
-        """Fail the test, showing the wire: all of it, or the beginning and the end of much."""
+        """Fail the test and show the wire; the middle of a long one is omitted."""
         lines = str(self.transcript).split("\n")
         if len(lines) > _SHOWN:
             half = _SHOWN // 2
-            lines[half:-half] = [f"     ... {len(lines) - 2 * half} lines are left out; `transcript` has them ..."]
+            lines[half:-half] = [f"     ... {len(lines) - 2 * half} lines omitted; `transcript` has them ..."]
         raise AssertionError("\n".join([why, *lines])) from self._failure
 
     async def _wait_for(self, true: Callable[[], bool], otherwise: str, at_end: bool = False) -> None:
@@ -225,7 +226,7 @@ class _Peer:
     async def _line(self, line: bytes) -> None:
         message = self.transcript.add(self._other, line)
         if not isinstance(message, dict):
-            # A batch's answer, or something that is not a message at all.
+            # A response to a batch, or a line that is not a message.
             message = {"line": message if message is not None else line}
         message = cast("Message", message)
         self.received.append(message)
@@ -242,7 +243,7 @@ class _Peer:
             await self.respond(message, result)
 
     def _end(self) -> str:
-        """Why nothing more comes."""
+        """Why no more messages come."""
         error = self._failure
         return f"{type(error).__name__}: {error}" if error is not None else "the other end has closed the connection"
 
@@ -251,7 +252,7 @@ class _Peer:
         self._changed = anyio.Event()
 
     def failed(self, error: BaseException) -> None:
-        """Have waits that get nothing say that this is why."""
+        """Make failing waits show this error as their cause."""
         if self._failure is None and not isinstance(error, anyio.get_cancelled_exc_class()):
             self._failure = error
 
@@ -263,7 +264,7 @@ class ScriptedClient(_Peer):
 
 
 class ScriptedAgent(_Peer):
-    """An agent at its end of a stream, for testing clients. Its `request` is one to the client."""
+    """An agent at its end of a stream, for testing clients. Its `request` is sent to the client."""
 
     _other = "in"
 
@@ -289,10 +290,11 @@ def _described(match: Match) -> str:
 async def scripted(
     serve: Callable[[Stream], Awaitable[Any]], *, patience: float = 20.0, wrap: Callable[[Stream], Stream] | None = None
 ) -> AsyncGenerator[ScriptedClient]:
-    """A client of what `serve(stream)` serves, in memory, for example `lambda stream: agent.connect(stream).run()`.
+    """A client connected in memory to the server `serve(stream)`, for example `lambda stream:
+    agent.connect(stream).run()`.
 
     `wrap` may put a `FaultyStream` around the server's end. At the end of the block the client closes its end, and the
-    server has `patience` seconds to come to its own end; what it raises comes out.
+    server has `patience` seconds to end. The server's exception is raised.
     """
     here, there = memory_pair()
     ended: list[BaseException | None] = []
@@ -303,7 +305,7 @@ async def scripted(
         try:
             await serve(there if wrap is None else wrap(there))
         except Exception as error:
-            # What the client still waits for will not come: it learns why.
+            # The client's pending waits will fail: show them the cause.
             client.failed(error)
             await there.aclose()
             raise

@@ -12,7 +12,7 @@ from acp_server.peer.stream import Stream
 
 
 class _Pipe:
-    """One direction: chunks put in, the same chunks taken out, and an end."""
+    """One direction: chunks in, the same chunks out, and an end."""
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
@@ -31,7 +31,7 @@ class _Pipe:
         self._signal()
 
     async def take(self) -> bytes:
-        # First, so that a cancel here takes nothing away that it cannot give back.
+        # First, so that a cancel here loses no chunk.
         await anyio.lowlevel.checkpoint()
         while not self._chunks and not self._ended:
             await self._changed.wait()
@@ -43,14 +43,14 @@ class _Pipe:
 
 
 class MemoryStream:
-    """One end of `memory_pair`. Closing it ends the input of the other end, and breaks what the other end sends."""
+    """One end of `memory_pair`. Closing it ends the input of the other end, and breaks the other end's sends."""
 
     def __init__(self, incoming: _Pipe, outgoing: _Pipe) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
 
     async def receive(self) -> bytes:
-        """The next chunk, just as the other side sent it; see `acp_server.peer.stream.Stream`."""
+        """The next chunk, exactly as the other side sent it; see `acp_server.peer.stream.Stream`."""
         return await self._incoming.take()
 
     async def send(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ class MemoryStream:
         self._outgoing.put(data)
 
     def send_nowait(self, data: bytes) -> None:
-        """Put a chunk in front of the other side at once, for tests that decide about chunks and order."""
+        """Deliver a chunk to the other side at once, for tests that control chunks and their order."""
         self._outgoing.put(data)
 
     def send_eof(self) -> None:
@@ -67,13 +67,13 @@ class MemoryStream:
         self._outgoing.end()
 
     async def aclose(self) -> None:
-        """See `acp_server.peer.stream.Stream`. What was sent before can still be received."""
+        """See `acp_server.peer.stream.Stream`. Chunks sent before can still be received."""
         self._outgoing.end()
         self._incoming.end()
 
 
 def memory_pair() -> tuple[MemoryStream, MemoryStream]:
-    """Two connected streams: what one sends, the other receives, in order, chunk by chunk."""
+    """Two connected streams: each receives the other's chunks, in order and unsplit."""
     here, there = _Pipe(), _Pipe()
     return MemoryStream(here, there), MemoryStream(there, here)
 
@@ -81,7 +81,7 @@ def memory_pair() -> tuple[MemoryStream, MemoryStream]:
 class FaultyStream:
     """`stream`, with faults.
 
-    `sizes`: how many bytes each `receive` returns at most, one after the other; when they are used up, what is there.
+    `sizes`: the most bytes of each `receive`, one after the other; afterwards a `receive` returns everything available.
     `break_after`: how many bytes can be sent before the other side is gone, see `break_sending`.
     """
 
@@ -96,35 +96,35 @@ class FaultyStream:
         self._stall_at: int | None = None
         self._released = anyio.Event()
         self.stalled = anyio.Event()
-        """Set when a `send` has come to a stop at `stall_sending`."""
+        """Set when a `send` has stalled because of `stall_sending`."""
         self.sent: int = 0
-        """Bytes that went through."""
+        """Bytes that were passed on."""
 
     # -- faults
 
     def end_input(self) -> None:
-        """From now on there is nothing more to receive, not even what is there already."""
+        """End the input now, even before bytes that have arrived."""
         self._input_over = True
         self._interrupt()
 
     def fail_reading(self, error: Exception) -> None:
-        """From now on `receive` raises `error`, for example `OSError(errno.EIO, "...")`."""
+        """Make `receive` raise `error`, for example `OSError(errno.EIO, "...")`."""
         self._read_error = error
         self._interrupt()
 
     def stall_sending(self, after: int = 0) -> None:
-        """Let `after` more bytes through; whatever is sent then waits for `release`, like in front of a full pipe."""
+        """Pass `after` more bytes on; later sends then wait for `release`, as before a full pipe."""
         self._stall_at = self.sent + after
         self._released = anyio.Event()
         self.stalled: anyio.Event = anyio.Event()
 
     def release(self) -> None:
-        """Let everything through again."""
+        """Pass everything on again."""
         self._stall_at = None
         self._released.set()
 
     def break_sending(self, after: int = 0) -> None:
-        """Let `after` more bytes through; then `send` raises BrokenResourceError, as when the other side is gone."""
+        """Pass `after` more bytes on; then `send` raises BrokenResourceError, as when the other side is gone."""
         self._break_after = self.sent + after
         self.release()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 Permission: TypeAlias = "Literal['allow', 'reject'] | AskPermission"
-"""How questions are answered: all alike, or by a function of the request."""
+"""How permission requests are answered: all alike, or by a function of the request."""
 
 
 @asynccontextmanager
@@ -50,15 +50,16 @@ async def talk(
     limits: Limits | None = None,
     patience: float = 20.0,
 ) -> AsyncGenerator[RemoteSession]:
-    """A session of `agent` with a client of its own, both in memory. `session.agent` is the client's side of the
-    connection; several blocks at once are several clients.
+    """A session of `agent` with its own client, both in memory. `session.agent` is the client's side of the connection.
+    Several blocks at once are several clients.
 
-    `permission`: `allow` and `reject` answer each question for this once. `files`: the texts of the client's files, by
-    their paths below `cwd`; what the agent writes is written there. Without it the client has no files. `load`: the id
-    of a session to load, in place of a new one. `version` 2 is that of the draft. `limits`: those of the agent. When
-    the block ends, the agent has `patience` seconds to end; what serving it raised comes out.
+    `permission`: `allow` and `reject` answer each permission request once. `files`: the client's texts by their paths
+    below `cwd`; the agent's writes change them. By default the client has no files. `load`: the id of a session to
+    load, instead of a new one. `version` 2 is the draft. `limits`: of the agent.
+
+    At the end of the block, the agent has `patience` seconds to end; its exception is raised.
     """
-    # Not at the top: the client brings in the types of the protocol, which tests of the wire do without.
+    # Not at the top: the client imports the types of the protocol, which tests of the wire do not need.
     from acp_server.client import Handlers, allow_once, connect_agent, reject_once
 
     answers: dict[str, AskPermission] = {"allow": allow_once, "reject": reject_once}
@@ -66,7 +67,7 @@ async def talk(
     if answer is None:
         raise UsageError(f"permission is 'allow', 'reject' or a function of the request, and not {permission!r}")
     if not callable(getattr(agent, "connect", None)):
-        raise UsageError(f"talk wants an Agent, and not {agent!r}")
+        raise UsageError(f"talk takes an Agent, and not {agent!r}")
     held = None if files is None else _Files(files, cwd)
     here, there = memory_pair()
     ended: list[BaseException | None] = []

@@ -253,7 +253,7 @@ async def test_a_run_of_too_many_steps_is_stopped() -> None:
     ):
         session = await editor.open()
         assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
-        assert editor.said()[-1].endswith("say so if it is to go on.")
+        assert editor.said()[-1].endswith("send a message to go on.")
         server.replies[:] = [["Fine."]]
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
 

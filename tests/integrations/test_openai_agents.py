@@ -131,7 +131,7 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped() -> None:
     async with model_server(*replies) as server, editing(make(server, contract.Tools(), max_turns=3)) as editor:
         session = await editor.open()
         assert (await editor.ask(session, "Look."))["stopReason"] == "max_turn_requests"
-        assert editor.said()[-1].endswith("say so if it is to go on.")
+        assert editor.said()[-1].endswith("send a message to go on.")
         server.replies.append(["Fine."])
         assert (await editor.ask(session, "Go on."))["stopReason"] == "end_turn"
 
@@ -164,7 +164,7 @@ async def test_a_server_that_filters_is_a_refusal_with_a_sentence() -> None:
     refusal = Refusal(400, {"message": contract.SECRET, "code": "content_filter"})
     async with model_server(refusal) as server, editing(make(server, contract.Tools())) as editor:
         assert (await editor.ask(await editor.open()))["stopReason"] == "refusal"
-        assert editor.said() == ["The model's server has withheld the answer, for what is in it."]
+        assert editor.said() == ["The model's server has withheld the answer because of its content."]
 
 
 async def test_a_model_that_is_not_known_is_told() -> None:

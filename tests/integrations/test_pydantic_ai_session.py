@@ -88,7 +88,7 @@ async def test_a_tool_that_fails_tells_the_model_why_and_the_turn_goes_on() -> N
 async def test_of_a_long_result_the_model_is_told_the_beginning_and_the_end() -> None:
     async with model_server() as server, editing(with_tools(server)) as editor:
         told = (await called("long", {}, editor, server))[1]
-        assert told.startswith("a" * (MOST * 3 // 4) + "\n[32,768 characters are left out here]\n")
+        assert told.startswith("a" * (MOST * 3 // 4) + "\n[32,768 characters omitted]\n")
         assert told.endswith("b" * (MOST // 4))
         assert len(told) < MOST + 100
 

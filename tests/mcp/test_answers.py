@@ -44,9 +44,9 @@ ODD: dict[str, tuple[bytes, str]] = {
     "the id behind": (b'{"result":{"content":"\xff"},"jsonrpc":"2.0","id":ID}', "error: it is not JSON"),
     "the id null": (
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}',
-        "error: it does not say which request",
+        "error: it does not name its request",
     ),
-    "another id": (b'{"jsonrpc":"2.0","id":"other","result":{}}', "error: it does not say which request"),
+    "another id": (b'{"jsonrpc":"2.0","id":"other","result":{}}', "error: it does not name its request"),
     "the id as a text": (b'{"jsonrpc":"2.0","id":"ID","result":' + DONE + b"}", "done"),
 }
 
@@ -62,7 +62,7 @@ def told(messages: list[Any]) -> str:
     [message] = messages
     assert message.id == 7
     if isinstance(message, types.JSONRPCError):
-        return f"error: {message.error.message.removeprefix('the answer cannot be read: ')}"
+        return f"error: {message.error.message.removeprefix('the response cannot be read: ')}"
     return "\n".join(block["text"] for block in message.result["content"])
 
 
@@ -104,7 +104,7 @@ async def test_a_call_with_an_odd_answer_ends_and_the_next_one_works(
                 assert (status, message) == ("completed", expected)
         assert [server.state for server in stage.sessions[0].mcp] == ["connected"]
     # What has failed is said, once.
-    assert caplog.text.count("an answer cannot be read") == (len(expected) > 7 and expected.startswith("error"))
+    assert caplog.text.count("a response cannot be read") == (len(expected) > 7 and expected.startswith("error"))
 
 
 @pytest.mark.anyio
@@ -116,7 +116,7 @@ async def test_a_server_that_begins_with_an_odd_answer_fails_at_once(method: str
         await editor.ask(session, " ")
         await reported(editor)
         [failed] = stage.sessions[0].mcp
-        assert (failed.problem or "").startswith("the answer cannot be read")
+        assert (failed.problem or "").startswith("the response cannot be read")
 
 
 @pytest.mark.anyio
@@ -128,15 +128,15 @@ async def test_an_odd_tool_or_block_costs_itself_alone(tmp_path: Path, caplog: p
         assert stage.told[0] == "completed"
         assert (stage.told[1] or "").splitlines() == [
             "done",
-            "[a block of the type 'film', which cannot be read: left out]",
-            "[a block of the type 'image', which cannot be read: left out]",
-            "[a block without a type, which cannot be read: left out]",
+            "[a block of the type 'film', which cannot be read]",
+            "[a block of the type 'image', which cannot be read]",
+            "[a block without a type, which cannot be read]",
         ]
     for said in (
-        "outputSchema of the tool 'endless' does not fit; the tool is used without",
-        "the tool 'bare' is not described as MCP says; it is left out",
-        "annotations of the tool 'polite' does not fit; the tool is used without",
-        "a tool without a name is not described as MCP says; it is left out",
+        "outputSchema of the tool 'endless' is invalid and ignored",
+        "the tool 'bare' is invalid; it is not offered",
+        "annotations of the tool 'polite' is invalid and ignored",
+        "a tool without a name is invalid; it is not offered",
     ):
         assert caplog.text.count(said) == 1
 

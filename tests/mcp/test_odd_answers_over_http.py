@@ -20,8 +20,8 @@ GENERATOR = "ignore:Async generator 'http:ResourceWarning"
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings(GENERATOR)]
 
 WAYS = get_args(Way)
-UNREAD = "refused: the answer cannot be read: it is not what MCP says"
-UNKNOWN = "refused: the answer cannot be read: it does not say which request it is for"
+UNREAD = "refused: the response cannot be read: it is not valid in MCP"
+UNKNOWN = "refused: the response cannot be read: it does not name its request"
 # What is told of an answer by each way, where that is not the same as over stdio.
 STREAMABLE: dict[str, dict[Way, str]] = {
     **{name: {"json": UNREAD, "events": UNREAD} for name in ODD},

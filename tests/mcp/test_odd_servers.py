@@ -43,14 +43,14 @@ async def reported(editor: Editor, name: str = "raw") -> None:
     [
         (
             {"name": "raw", "command": "/nowhere/server", "args": [], "env": []},
-            "the program or its folder is not there",
+            "the program or its folder does not exist",
         ),
         (raw("good", **{"A=B": "1"}), "its settings name a variable 'A=B', which is not a name"),
         (raw("good", **{"A\0": "1"}), "its settings name a variable 'A\\x00', which is not a name"),
         (raw("good", A="1\0"), "the variable A of its settings has a NUL in it"),
         (raw("go\0od"), "its command has a NUL in it"),
         (raw("absent"), "it has ended with exit status 1"),
-        (raw("nonsense"), "what it answers is not what MCP says"),
+        (raw("nonsense"), "its response is not valid in MCP"),
         (raw("silent"), "it did not answer within 0.3 s"),
         (raw("deaf"), "it did not answer within 0.3 s"),
         (
@@ -105,7 +105,7 @@ async def test_one_that_dies_in_a_call_fails_it_and_those_that_follow(tmp_path: 
         await call(editor, session, "raw_run")
         assert stage.told == (
             "failed",
-            "The MCP server raw has ended. What the call has done by then is not known.",
+            "The MCP server raw has ended. The effects of the call are unknown.",
         )
         await reported(editor)
         await call(editor, session, "raw_run")
@@ -207,7 +207,7 @@ async def test_it_is_connected_once() -> None:
     async with editing(agent) as editor:
         await editor.open()
         await editor.open("/", mcpServers=[raw("good")])
-    assert raised == ["the session is connected to its MCP servers"]
+    assert raised == ["the session is already connected to its MCP servers"]
 
 
 def test_an_agent_without_the_extra_says_which_one_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

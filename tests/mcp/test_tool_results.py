@@ -79,10 +79,10 @@ def test_an_error_is_told_with_what_there_is_to_see() -> None:
 def test_what_is_too_long_is_left_out_and_said_to_be() -> None:
     told = made(Block(type="image", data="x" * 60, mimeType="image/png"), call=Call(content=50))
     assert told.content == []
-    assert told.message == "[image of 142 characters: too long, left out]"
+    assert told.message == "[image of 142 characters: too long, omitted]"
     text = made(Block(type="text", text="x" * 3 * TEXT)).message
     assert len(text) < TEXT + 100
-    assert f"[{2 * TEXT} characters are left out]" in text
+    assert f"[{2 * TEXT} characters omitted]" in text
     assert shortened("abc", 3) == "abc"
 
 
@@ -91,7 +91,7 @@ def test_links_and_what_is_said_of_content_count_as_content() -> None:
     described = Block(type="image", data="aGk=", mimeType="image/png", _meta={"note": "x" * 10_000})
     told = made(*links, described, call=Call(content=5_000))
     assert 0 < len(told.content) < 5
-    assert told.message.count("too long, left out]") == 101 - len(told.content)
+    assert told.message.count("too long, omitted]") == 101 - len(told.content)
 
 
 def test_structured_content_with_very_many_members_is_left_out() -> None:

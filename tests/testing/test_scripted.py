@@ -104,7 +104,7 @@ async def test_a_failure_shows_the_beginning_and_the_end_of_a_long_wire() -> Non
         lines = str(failure.value).split("\n")
         assert (lines[0], len(lines)) == ("too much", 202)
         assert lines[1].endswith("n0")
-        assert lines[101] == "     ... 800 lines are left out; `transcript` has them ..."
+        assert lines[101] == "     ... 800 lines omitted; `transcript` has them ..."
         assert lines[201].endswith("n999")
 
 

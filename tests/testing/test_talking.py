@@ -114,7 +114,7 @@ async def test_a_permission_that_is_neither_is_refused() -> None:
 
 
 async def test_what_is_not_an_agent_is_said_at_once() -> None:
-    with pytest.raises(UsageError, match="talk wants an Agent, and not 'agent'"):
+    with pytest.raises(UsageError, match="talk takes an Agent, and not 'agent'"):
         async with talk("agent"):  # pyright: ignore[reportArgumentType]
             pass
 
