@@ -23,7 +23,7 @@ class Side(NamedTuple):
 
     link: Link
     routes: Routes
-    """The routes of the agent's requests."""
+    """The handlers for requests from the agent."""
     sessions: Mapping[str, LiveSession]
     """The open sessions, by id."""
     is_cancelling: Callable[[str], bool]

@@ -40,7 +40,7 @@ async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> 
     try:
         answer = await side.link.request("initialize", offer(request), timeout=timeout)
     except RpcError as error:
-        logger.info("the agent refuses version 2; it is asked for version 1: %s", error)
+        logger.info("the agent refuses version 2; requesting version 1: %s", error)
         return None
     except ConnectionClosed as error:
         if side.start_over is None:
