@@ -144,7 +144,7 @@ class Way:
 
     @property
     def folders(self) -> tuple[Identity | None, ...]:
-        """The folders on the way; None for each one that does not exist."""
+        """The folders on the way; None for each missing folder."""
         return (*self._seen, *(None for _ in self.missing))
 
     @property
