@@ -1,22 +1,22 @@
 """The types of the Agent Client Protocol, version 1: one file for each of its areas.
 
-    base             what every type shares: reading, writing, `_meta`, unknown fields and members, what is forgiven
-    types            identifiers, numbers, unions and enumerations that stay open, the error object
+    base             shared by all types: reading, writing, `_meta`, unknown fields and members, lenient fields
+    types            identifiers, numbers, open unions and enumerations, the error object
     content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls, `session/request_permission`
-    initialization   `initialize` with what either side can do, `authenticate`, `logout`
-    config_options   configuration options and modes
+    initialization   `initialize` with the capabilities of both sides, `authenticate`, `logout`
+    config_options   config options and modes
     session          `session/new` and the rest of a session's life, with its MCP servers
-    updates          `session/update`, plans among them
+    updates          `session/update`, including plans
     subagents        child sessions in `session/update`
     client_methods   `fs/*` and `terminal/*`
     elicitation      `elicitation/*`, with its forms
     methods          the table of methods
-    features         the table of what is unstable
-    reading          reading any of these types, what is forgiven, and why one could not be read
+    features         the table of unstable features
+    reading          reading any of these types leniently, and explaining errors
 
-Everything public is here by its name, and is loaded when it is first used: a program that answers
-`initialize` and nothing else loads only what that takes. Nothing in here does any input or output.
+Every public name is available here, and is imported at its first use: a program that only answers `initialize` imports
+only the types for that. This package does no I/O.
 """
 
 import sys
@@ -56,7 +56,7 @@ def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str |
     return found.get, load, lambda: sorted({*vars(module), *found})
 
 
-# The areas and their public names. This is the one list of them: an area has no `__all__`.
+# The areas and their public names. This is their only list: an area has no `__all__`.
 _NAMES = {
     "base": "NULL Record Unknown",
     "config_options": (
@@ -135,11 +135,11 @@ _NAMES = {
     ),
     "words": "OwnWord",
 }
-# `area_of` tells the area that a public name belongs to, and None if there is no such name.
+# `area_of` gives the area of a public name, and None for any other name.
 area_of: Callable[[str], str | None]
 __dir__: Callable[[], list[str]]
 area_of, _load, __dir__ = offer(__name__, _NAMES)
 
-if not TYPE_CHECKING:  # A type checker that saw this would take every name for a public one.
+if not TYPE_CHECKING:  # with it, type checkers would take every name for a public one
     __getattr__ = _load
     __all__ = [name for names in _NAMES.values() for name in names.split()]

@@ -1,22 +1,22 @@
-"""What every type of the protocol shares: reading a received object, writing one, `_meta`, unknown fields.
+"""The base of every type of the protocol: reading a received object, writing one, `_meta`, unknown fields.
 
-It knows no type of the protocol, and it never touches JSON text: dictionaries in, dictionaries out.
+It knows no type of the protocol, and no JSON text: dictionaries in, dictionaries out.
 
 Five rules hold everywhere:
 
-* Fields that this version does not know are read, kept (`model_extra`) and written again, so that a proxy passes
-  a newer peer's message on without loss. A name that Python code gives to a constructor or an attribute has to be
-  that of a field: a wrong one is an error that names the right one.
-* Unset, null and a value are three things. A field that is not given, or given as `None`, is unset: it is not written,
-  and reads as the default that the protocol names, or as `None`. `NULL` is null, which is written; only fields take it
-  where null means something of its own, such as to clear. It reads as `None`, and `is_null` tells it from unset.
-  Everything else is a value, and is written even if it is the default.
-* A check ends at the first wrong item of a list: a list of a million zeros costs no million errors. That is set in the
-  schema that pydantic makes of a type (`first_problem`).
-* What Python code builds is checked strictly. What a peer sent is read by `from_wire`, which forgives what
-  the protocol wants forgiven. `Wire`, a note beside a type, says what that is. Validation ignores it, so it costs
-  nothing while a message is well formed. Only `acp_server.schema.reading` acts on it, when a received message has
-  failed; the exported JSON Schema shows it under the keys that ACP publishes.
+- Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes the messages
+  of a newer peer on without loss. A name that Python code gives to a constructor or an attribute must be that of a
+  field; the error for a wrong name suggests the right one.
+- Unset, null and a value are three things. A field that is not given, or given as `None`, is unset: it is not written,
+  and reads as the protocol's default, or as `None`. `NULL` is null, which is written; only fields where null has its
+  own meaning, such as to clear, accept it. It reads as `None`, and `is_null` tells it from unset. Everything else is a
+  value, and is written even if it is the default.
+- Validation ends at the first wrong item of a list, since a list of a million zeros must not produce a million errors.
+  That is set in pydantic's schema of a type (`first_problem`).
+- Objects that Python code builds are validated strictly. Received objects are read by `from_wire`, which is lenient
+  where the protocol requires it. `Wire`, a note beside a type, marks such fields. Validation ignores it, so it costs
+  nothing for a valid message. Only `acp_server.schema.reading` uses it, when a received message is invalid; the
+  exported JSON Schema has it under the keys that ACP publishes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,19 +57,18 @@ class Wire:
     """The notes on one field."""
 
     required: bool = False
-    """Part of every message although Python code may leave it to its default."""
+    """It is in every message, although Python code may leave it to its default."""
     of_python: bool = False
-    """Its default is that of Python code alone, and no part of the published schema."""
+    """Its default is only for Python code, and not in the published schema."""
     on_error: bool = False
-    """A value of the wrong shape counts as absent (`x-deserialize-default-on-error`)."""
+    """A malformed value counts as absent (`x-deserialize-default-on-error`)."""
     skip_items: bool = False
-    """Items of the wrong shape are left out of the list (`x-deserialize-skip-invalid-items`)."""
+    """Malformed items are dropped from the list (`x-deserialize-skip-invalid-items`)."""
     on_null: bool = False
     """Null counts as absent (`x-deserialize-default-on-null`)."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Write the notes into the JSON Schema of the field; `x-required` and `x-of-python` are for the exporter
-        alone."""
+        """Add the notes to the JSON Schema of the field; `x-required` and `x-of-python` are only for the exporter."""
         notes = {
             "x-required": self.required,
             "x-of-python": self.of_python,
@@ -81,15 +80,15 @@ class Wire:
 
 
 Lenient: TypeAlias = Annotated[T, Wire(on_error=True)]
-"""A wrong value counts as absent."""
+"""A malformed value counts as absent."""
 LenientItems: TypeAlias = Annotated[T, Wire(on_error=True, skip_items=True)]
-"""Wrong items are left out; a wrong list counts as absent."""
+"""Malformed items are dropped; a malformed list counts as absent."""
 NullIsDefault: TypeAlias = Annotated[T, Wire(on_null=True)]
 """Null counts as absent."""
 Sent: TypeAlias = Annotated[T, Wire(required=True)]
-"""Has a default in Python and is written all the same, because the protocol requires it."""
+"""It has a default in Python, but is always written, since the protocol requires it."""
 Unsaid: TypeAlias = Annotated[T, Wire(required=True, of_python=True)]
-"""The same, with a default that the protocol does not name."""
+"""Like `Sent`, with a default that the protocol does not have."""
 
 
 class _Null:
@@ -102,15 +101,15 @@ class _Null:
         return False
 
     def __reduce__(self) -> str:
-        return "NULL"  # There is one, in copies and in other processes too.
+        return "NULL"  # a singleton, in copies and in other processes too
 
 
 NULL: Final[Any] = _Null()
-"""Null on the wire, for a field where null means something of its own. `None` leaves a field out."""
+"""Null on the wire, for a field where null has its own meaning. `None` omits a field."""
 
 if TYPE_CHECKING:
-    # A constructor only reads what it is given, so any sequence will do; the attribute is a list. Type checkers take
-    # both from a descriptor. There is none at runtime.
+    # A constructor accepts any sequence, and the attribute is a list. Type checkers derive both from a descriptor,
+    # which does not exist at runtime.
     class Items(Generic[T]):
         """A field that is a list."""
 
@@ -125,8 +124,8 @@ if TYPE_CHECKING:
 
         def __set__(self, instance: Any, value: Sequence[T] | None) -> None: ...
 
-    # The tags of all other members of a union are literals. With one here, too, a type checker can tell the members
-    # apart by their tags: behind `case "text"` a content block is a TextContent.
+    # The tags of all other members of a union are literals. With a literal here too, type checkers distinguish the
+    # members by their tags: after `case "text"` a content block is a TextContent.
     UnknownTag = Literal["(unknown)"]
 else:
     Items = list
@@ -151,12 +150,12 @@ def no_items() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class CountsAs:
-    """What a field counts as that is unset. It reads as None all the same; null is not a value of it."""
+    """The value that an unset field counts as. The field reads as None all the same; null is not a valid value."""
 
     value: Any
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The default, and no null, in the JSON Schema of the field; `x-default` is for the exporter alone."""
+        """Add the default to the JSON Schema of the field, and remove null; `x-default` is only for the exporter."""
         written = handler(schema)
         (kind,) = (member for member in written.pop("anyOf") if member != {"type": "null"})
         return {**written, **kind, "x-default": self.value}
@@ -164,10 +163,10 @@ class CountsAs:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """One error for a union of plain values, in place of one for each of its members."""
+    """One error for a union of plain values, instead of one for each member."""
 
     what: str
-    """What the error says was expected."""
+    """The expected value, in words for the error."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
@@ -182,18 +181,18 @@ JsonObject = dict[str, Any]
 
 def to_wire_name(name: str) -> str:
     """`session_id` -> `sessionId`, the spelling of the wire; `meta` -> `_meta`."""
-    if name == "meta":  # Not by Field(alias=...), which would take `meta=` away from constructors in type checkers.
+    if name == "meta":  # with Field(alias=...) type checkers would refuse `meta=`
         return "_meta"
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
 
 def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
-    """`data` as `kind`, a class or a union, that `validator` reads. Raises `pydantic.ValidationError`."""
+    """Read `data` leniently as `kind`, a class or a union, by `validator`. Raises `pydantic.ValidationError`."""
     try:
         return validator.validate_python(data, by_alias=True, by_name=False)
     except ValidationError as error:
-        from acp_server.schema.reading import forgiven  # Here, because a well-formed message never needs it.
+        from acp_server.schema.reading import forgiven  # imported here, since a valid message never needs it
 
         return forgiven(kind, validator, data, error)
 
@@ -206,9 +205,9 @@ class Record(BaseModel, **SHOWN):
     )
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset()
-    """Attributes where null means something of its own; see `NULL`."""
+    """Attributes where null has its own meaning; see `NULL`."""
 
-    if not TYPE_CHECKING:  # To a type checker a constructor has the fields as its parameters.
+    if not TYPE_CHECKING:  # to type checkers a constructor has the fields as parameters
 
         def __init__(self, /, **data: Any) -> None:
             names = _names(type(self))
@@ -218,7 +217,7 @@ class Record(BaseModel, **SHOWN):
                     break
             self.__pydantic_validator__.validate_python(data, self_instance=self, context=BUILT)
 
-        # Without this, pydantic would call it for each object that is read, where it has no part.
+        # Without this, pydantic would call it for each object that is read, although it does nothing there.
         __init__.__pydantic_base_init__ = True
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -240,20 +239,19 @@ class Record(BaseModel, **SHOWN):
                 self.__pydantic_fields_set__.discard(name)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy, with the attributes in `update` set. Raises AttributeError for a name that no field has."""
+        """A copy with the attributes in `update` set. Raises AttributeError for a name that is not a field."""
         copied = super().model_copy(deep=deep)
         for name, value in (update or {}).items():
             setattr(copied, name, value)
         return copied
 
     def is_null(self, name: str) -> bool:
-        """Whether the attribute, which reads as None, is null, where that means something of its own; else it is
-        unset."""
+        """Whether the attribute is null, where that has its own meaning. It reads as None, like an unset one."""
         return name in self.__pydantic_fields_set__ and getattr(self, name) is None and self.may_be_null(name)
 
     @classmethod
     def may_be_null(cls, name: str) -> bool:
-        """Whether null means something of its own in this attribute."""
+        """Whether null has its own meaning for this attribute."""
         return name in cls.NULLABLE
 
     @classmethod
@@ -262,56 +260,56 @@ class Record(BaseModel, **SHOWN):
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build what checks and writes the type, when it is needed: one thread at a time, for pydantic before 2.14."""
+        """Build the validator and serializer of the type at its first use. One thread at a time, since pydantic before
+        2.14 requires it."""
         with _building:
-            # One frame more: names of types are looked up in that of the caller.
+            # One frame more: pydantic looks type names up in the caller's frame.
             return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """What there is: most objects have few of their fields."""
+        """Only what is set, since most objects have few of their fields."""
         return [(name, value) for name, value in super().__repr_args__() if value is not None]
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
         """Read a received object, a parsed JSON value. `None` counts as an object without fields.
 
-        Keys are those of the wire only. Raises `pydantic.ValidationError` if the object is not of this type
-        even with everything forgiven that the protocol allows to forgive; `acp_server.schema.explain` tells
-        it in a few words.
+        Only the keys of the wire are accepted. Raises `pydantic.ValidationError` if the object is invalid even with all
+        lenient fields dropped; `acp_server.schema.explain` describes the error briefly.
         """
         return tolerantly(cls, cls.__pydantic_validator__, data)
 
     def to_wire(self) -> JsonObject:
-        """This object as JSON-ready values under the keys of the wire; see the module's rules for what is left out.
+        """This object as JSON-ready values under the keys of the wire; unset fields are omitted.
 
-        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError
-        for a value that is nested more than about 250 deep.
+        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError for a value
+        that is nested more than about 250 deep.
         """
         try:
             return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
-            # A key with half of a surrogate pair: the only text that pydantic does not write. Where a class has a
-            # serializer of its own, the error comes within another one.
+            # A key with half of a surrogate pair: the only text that pydantic does not write. If a class has its own
+            # serializer, the error is within another one.
             if "surrogates not allowed" not in str(error):
                 raise
             mended = _with_whole_keys(self)
             return mended.__pydantic_serializer__.to_python(mended, mode="json", by_alias=True, exclude_none=True)
         except TypeError:
-            # Before it says what is wrong with a member of a union, pydantic before 2.14 wants it built by itself.
+            # pydantic before 2.14 can only report an error in a member of a union that has been built.
             if not build_all(self):
                 raise
             return self.to_wire()
 
 
 def build_all(value: Any) -> bool:
-    """Build the types of a record and of the records within it; whether one was not built yet."""
+    """Build the types of a record and of the records in it. Returns whether any was not built yet."""
     if isinstance(value, Record):
         return any([type(value).model_rebuild() is True, *map(build_all, value.__dict__.values())])
     return isinstance(value, list) and any([*map(build_all, cast("list[Any]", value))])
 
 
 def _with_whole_keys(value: Any) -> Any:
-    """The same, with keys that UTF-8 can express. What nests is not deeper than `to_wire` says."""
+    """A copy with keys that UTF-8 can express. The nesting is bounded, see `to_wire`."""
     if isinstance(value, Record):
         copy = value.model_copy()
         object.__setattr__(copy, "__dict__", _with_whole_keys(dict(copy.__dict__)))
@@ -326,20 +324,20 @@ def _with_whole_keys(value: Any) -> Any:
 
 @cache
 def _checked(cls: type[Record]) -> dict[str, Own]:
-    """The attributes of which Python code may not set each value of their type."""
+    """The attributes that Python code must not set to every value of their type."""
     found = ((name, own_of(field.annotation, field.metadata)) for name, field in cls.model_fields.items())
     return {name: own for name, own in found if own is not None}
 
 
 @cache
 def _names(cls: type[Record]) -> frozenset[str]:
-    """What a constructor takes: attributes, and the keys of the wire."""
+    """The arguments of a constructor: attributes, and the keys of the wire."""
     return frozenset((*attributes(cls), *cls.model_fields))
 
 
 def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
-    """`data`, which a constructor was given, without what is unset, and with null as None. Raises ValidationError for
-    names that no field has, and for null where it means nothing."""
+    """The arguments `data` of a constructor, without unset ones, and with null as None. Raises ValidationError for
+    names that are not fields, and for null where it has no meaning."""
     given: dict[str, Any] = {}
     problems: list[InitErrorDetails] = []
     for key, value in data.items():
@@ -351,7 +349,7 @@ def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
             )
             problems.append(InitErrorDetails(type=wrong, loc=(key,), input=value))
         elif value is NULL and not cls.may_be_null(name):
-            wrong = PydanticCustomError("null", "Null says nothing here; leave the field out, or give None")
+            wrong = PydanticCustomError("null", "Null has no meaning here; omit the field, or set None")
             problems.append(InitErrorDetails(type=wrong, loc=(key,), input=None))
         elif value is not None or field.is_required():
             given[key] = None if value is NULL else value
@@ -361,8 +359,8 @@ def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _instead(cls: type[Record], name: str) -> str:
-    """What the name may be meant for, as the end of a message."""
-    from difflib import get_close_matches  # Here, because only a mistake needs it.
+    """A suggestion for a wrong name, as the end of a message."""
+    from difflib import get_close_matches  # imported here, since only a mistake needs it
 
     # The official SDK has a field `field_meta`.
     near = get_close_matches(name.removeprefix("field_"), cls.model_fields, 1) or get_close_matches(
@@ -375,12 +373,12 @@ _COLLECTIONS: Final = frozenset(
     ("list", "dict", "tuple", "set", "frozenset", "deque", "ordered-dict", "counter", "frozendict")
 )
 NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "serialization")
-"""What a schema has beside schemas."""
+"""Members of a schema that are not schemas."""
 
 
 def first_problem(schema: Any, done: type | None = None) -> Any:
-    """A copy of a schema of pydantic's by which a check ends at the first wrong item of a collection. Models of the
-    kind `done` that are within the schema are left as they are."""
+    """A copy of a schema of pydantic's with which validation ends at the first wrong item of a collection. Models of
+    the kind `done` within the schema are left unchanged."""
 
     def copy(value: Any, top: bool) -> Any:
         if isinstance(value, (list, tuple)):
@@ -390,7 +388,7 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
             return value
         fields = cast("dict[str, Any]", value)
         kind = fields.get("type")
-        if not isinstance(kind, str):  # a table of fields or choices, where any name may be one
+        if not isinstance(kind, str):  # a table of fields or choices, which may have any names
             return {key: copy(each, top) for key, each in fields.items()}
         if kind == "model":
             if done is not None and not top and issubclass(fields["cls"], done):
@@ -403,33 +401,33 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
 
 
 class _MetaOrNothing:
-    """Read anything that is not an object as None: extension data must never cost a message."""
+    """Reads anything but an object as None, since extension data must never make a message invalid."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_default_schema(handler(source), default=None, on_error="default")
 
 
 class Model(Record):
-    """An object that carries `_meta`, the place for extensions (protocol: extensibility)."""
+    """An object with `_meta`, the place for extensions (protocol: extensibility)."""
 
     meta: Annotated[dict[str, Any] | None, _MetaOrNothing(), Wire(on_error=True)] = None
     """Data of extensions, by key. Never mixed with parameters; None if absent or not an object."""
 
 
 class Sparse(Record):
-    """Fields that are absent read as a useful default (`[]`, `False`), and yet stay absent when written. Null that was
-    set is written, where it means something of its own."""
+    """Absent fields read as a useful default (`[]`, `False`), and still stay absent when written. Null is written where
+    it has its own meaning."""
 
     @model_serializer(mode="wrap")
     def _write_what_was_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        if not info.exclude_none:  # A plain model_dump: the reader wants to see everything.
+        if not info.exclude_none:  # a plain model_dump shows everything
             return data
         was_set = self.__pydantic_fields_set__
         defaults, nullable = _presence(type(self))
         for key, name, default in defaults:
             written = key if info.by_alias else name
-            if name not in was_set and data.get(written) == default:  # It may have been filled in place.
+            if name not in was_set and data.get(written) == default:  # it may have been filled in place
                 data.pop(written, None)
         for key, name in nullable:
             if name in was_set and getattr(self, name) is None:
@@ -445,7 +443,8 @@ def attributes(cls: type[Record]) -> dict[str, str]:
 
 @cache
 def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple[str, str]]]:
-    """(key, attribute, default as written) of what is left out unless set; (key, attribute) of what may be null."""
+    """(key, attribute, default as written) of fields that are omitted unless set; (key, attribute) of fields that may
+    be null."""
     defaults: list[tuple[str, str, Any]] = []
     for key, name in attributes(cls).items():
         field = cls.model_fields[name]
@@ -456,11 +455,10 @@ def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple
 
 
 class Unknown(Record):
-    """A member of a union that this version of the protocol does not have: carried and written again unchanged.
+    """A member of a union that this version of the protocol does not have: kept and written again unchanged.
 
-    Its tag is an attribute, as in all members of the union, and also `tag`. Everything else is in `fields`, under the
-    keys it came with. A constructor takes any names; `from_wire` is the way
-    that type checkers know.
+    Its tag is an attribute, as in all members of the union, and also `tag`. Everything else is in `fields`, under its
+    keys on the wire. A constructor takes any names; type checkers only know `from_wire`.
     """
 
     if not TYPE_CHECKING:
@@ -472,20 +470,20 @@ class Unknown(Record):
 
     @property
     def tag(self) -> str:
-        """What kind of member it is; "" where a union has no tags. A type checker takes the attribute that has it for
-        a literal."""
+        """The kind of the member; "" if the union has no tags. Type checkers take the attribute of the tag for a
+        literal."""
         return next(
             (getattr(self, name) for name, field in type(self).model_fields.items() if "tag" in field.metadata), ""
         )
 
     @property
     def fields(self) -> JsonObject:
-        """What came beside the tag, as it came."""
+        """All members except the tag, as received."""
         return self.__pydantic_extra__ or {}
 
     @property
     def meta(self) -> dict[str, Any] | None:
-        """Its `_meta`, as in all members of the union; None if it has none, or a malformed one."""
+        """Its `_meta`, as in all members of the union; None if it is missing or malformed."""
         meta: Any = self.fields.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else None
 
@@ -495,5 +493,5 @@ class Unknown(Record):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, *_: Any) -> Any:
-        # Published schemas say what may be sent.
+        # Published schemas have only what may be sent.
         raise PydanticOmit

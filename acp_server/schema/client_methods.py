@@ -1,6 +1,5 @@
-"""What the agent asks of the client: files, unsaved changes included, and commands that it runs (protocol: file system,
-terminals). Only for clients that have announced it, with `fs` and `terminal`.
-"""
+"""Requests of the agent to the client: files, including unsaved changes, and commands (protocol: file system,
+terminals). Only for clients that have announced `fs` and `terminal`."""
 
 from acp_server.schema.base import Items, Lenient, Model, NullIsDefault, Sparse, no_items
 from acp_server.schema.session import EnvVariable
@@ -11,13 +10,13 @@ class ReadTextFileRequest(Model):
     """Parameters of `fs/read_text_file`. Only for clients with `fs.readTextFile`."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     path: FilePath
     """Absolute path of the file."""
     line: Line | None = None
     """The first line to read, counted from 1."""
     limit: UInt32 | None = None
-    """How many lines to read at most."""
+    """The most lines to read."""
 
 
 class ReadTextFileResponse(Model):
@@ -31,22 +30,22 @@ class WriteTextFileRequest(Model):
     """Parameters of `fs/write_text_file`. Only for clients with `fs.writeTextFile`."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     path: FilePath
-    """Absolute path of the file, which is made if it is not there."""
+    """Absolute path of the file, which is created if it does not exist."""
     content: str
     """The whole text."""
 
 
 class WriteTextFileResponse(Model):
-    """Result of `fs/write_text_file`: it is written."""
+    """Result of `fs/write_text_file`: the file was written."""
 
 
 class CreateTerminalRequest(Sparse, Model):
     """Parameters of `terminal/create`: run a command. The terminal lives until it is released."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     command: str
     """The program."""
     args: NullIsDefault[Items[str]] = no_items()
@@ -54,9 +53,9 @@ class CreateTerminalRequest(Sparse, Model):
     env: NullIsDefault[Items[EnvVariable]] = no_items()
     """Variables added to its environment."""
     cwd: FilePath | None = None
-    """Where it runs, an absolute path."""
+    """The working directory, an absolute path."""
     output_byte_limit: UInt64 | None = None
-    """How many bytes of output are kept; the oldest go first, whole characters at a time."""
+    """The most bytes of output to keep. Above it the oldest are dropped, in whole characters."""
 
 
 class CreateTerminalResponse(Model):
@@ -67,10 +66,10 @@ class CreateTerminalResponse(Model):
 
 
 class _OfTerminal(Model):
-    """What every request about a terminal has."""
+    """The members of every request about a terminal."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     terminal_id: TerminalId
     """The terminal."""
 
@@ -89,7 +88,7 @@ class TerminalExitStatus(Model):
 
 
 class TerminalOutputResponse(Model):
-    """Result of `terminal/output`: what there is, at once."""
+    """Result of `terminal/output`: the present output, without waiting for more."""
 
     output: str
     """The output kept so far."""
@@ -108,7 +107,7 @@ class WaitForTerminalExitResponse(TerminalExitStatus):
 
 
 class KillTerminalRequest(_OfTerminal):
-    """Parameters of `terminal/kill`: end the command, keep the terminal and its output."""
+    """Parameters of `terminal/kill`: kill the command, and keep the terminal and its output."""
 
 
 class KillTerminalResponse(Model):
@@ -116,7 +115,7 @@ class KillTerminalResponse(Model):
 
 
 class ReleaseTerminalRequest(_OfTerminal):
-    """Parameters of `terminal/release`: end the command if it runs, and free the terminal."""
+    """Parameters of `terminal/release`: kill the command if it runs, and release the terminal."""
 
 
 class ReleaseTerminalResponse(Model):

@@ -1,4 +1,4 @@
-"""Settings of a session that the user can change: configuration options and modes.
+"""Settings of a session that the user can change: config options and modes.
 
 Protocol: session config options, session modes.
 """
@@ -37,23 +37,23 @@ from acp_server.schema.words import OpenEnum
 
 
 class SessionMode(Model):
-    """A way for the agent to work, such as asking first or going ahead."""
+    """A way in which the agent works, such as asking first or working on its own."""
 
     id: SessionModeId
-    """Names the mode."""
+    """Identifies the mode."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on how the agent works in it."""
+    """A short description of how the agent works in it."""
 
 
 class SessionModeState(Model):
-    """The modes of a session and the one it is in."""
+    """The modes of a session and the current one."""
 
     current_mode_id: SessionModeId
-    """The mode it is in."""
+    """The current mode."""
     available_modes: LenientItems[Items[SessionMode]]
-    """The modes to choose from."""
+    """The available modes."""
 
 
 class SetSessionModeRequest(Model):
@@ -66,32 +66,32 @@ class SetSessionModeRequest(Model):
 
 
 class SetSessionModeResponse(Model):
-    """Result of `session/set_mode`: the session is in the mode."""
+    """Result of `session/set_mode`: the session has entered the mode."""
 
 
 SessionConfigOptionCategory = TypeAliasType(
     "SessionConfigOptionCategory",
     Annotated[Literal["mode", "model", "model_config", "thought_level"] | str, OpenEnum(extensible=True)],
 )
-"""What an option is about, for icons and places on the screen only. Names of one's own begin with `_`."""
+"""The subject of an option, only for its icon and position on the screen. Custom categories begin with `_`."""
 
 
 class SessionConfigSelectOption(Model):
     """A value to choose."""
 
     value: SessionConfigValueId
-    """Names the value."""
+    """Identifies the value."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what it means."""
+    """A short description of its meaning."""
 
 
 class SessionConfigSelectGroup(Model):
     """Values shown under a heading."""
 
     group: SessionConfigGroupId
-    """Names the group."""
+    """Identifies the group."""
     name: str
     """The heading."""
     options: LenientItems[Items[SessionConfigSelectOption]]
@@ -99,7 +99,7 @@ class SessionConfigSelectGroup(Model):
 
 
 def by_first_item(key: str) -> Discriminator:
-    """Tells a list of groups, whose items have `key`, from a list of options: by the first item."""
+    """Distinguishes a list of groups, whose items have `key`, from a list of options by its first item."""
 
     def tag(value: Any) -> str | None:
         if not isinstance(value, list):
@@ -124,30 +124,30 @@ SessionConfigSelectOptions = TypeAliasType(
         FirstProblem(),
     ],
 )
-"""The values to choose from: all under headings, or none."""
+"""The available values: all of them under headings, or none."""
 
 
 class _ConfigOption(Model):
-    """What every configuration option has."""
+    """The members of every config option."""
 
     id: SessionConfigId
-    """Names the option."""
+    """Identifies the option."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what it changes."""
+    """A short description of its effect."""
     category: Lenient[SessionConfigOptionCategory | None] = None
-    """What it is about."""
+    """Its subject."""
 
 
 class SessionConfigSelect(_ConfigOption):
-    """An option with one value out of a list."""
+    """A config option with one value out of a list."""
 
     type: Sent[Literal["select"]] = "select"
     current_value: SessionConfigValueId
-    """The value it has."""
+    """The current value."""
     options: SessionConfigSelectOptions
-    """The values to choose from."""
+    """The available values."""
 
     @classmethod
     def of(
@@ -162,9 +162,9 @@ class SessionConfigSelect(_ConfigOption):
     ) -> Self:
         """An option in one line: `SessionConfigSelect.of("style", ["short", "full"])`.
 
-        `values`: what there is to choose from; a mapping has the name of each for the user. By default a name is the
-        value, or the id, with a capital letter. `current`: the value that it has, by default the first. Raises
-        ValueError for no values, and for one text.
+        `values`: the available values; a mapping has the name of each for the user. By default a name is the value, or
+        the id, with a capital letter. `current`: the current value, by default the first. Raises ValueError for no
+        values, and for a single string.
         """
         if isinstance(values, str) or not (names := _named(values)):
             raise ValueError(f"an option has several values to choose from, and not {values!r}")
@@ -189,7 +189,7 @@ def _spoken(word: str) -> str:
 
 
 class SessionConfigBoolean(_ConfigOption):
-    """An option that is on or off. Only for clients with `session.configOptions.boolean`."""
+    """A config option that is on or off. Only for clients with `session.configOptions.boolean`."""
 
     type: Sent[Literal["boolean"]] = "boolean"
     current_value: Bool
@@ -197,7 +197,7 @@ class SessionConfigBoolean(_ConfigOption):
 
 
 class UnknownSessionConfigOption(Unknown):
-    """A kind of option that this version does not have."""
+    """A kind of config option that this version does not have."""
 
     type: UnknownTag
 
@@ -206,7 +206,7 @@ SessionConfigOption = TypeAliasType(
     "SessionConfigOption",
     Annotated[SessionConfigSelect | SessionConfigBoolean | UnknownSessionConfigOption, Tagged("type")],
 )
-"""A configuration option and its present value, told apart by `type`."""
+"""A config option and its current value, distinguished by `type`."""
 
 
 class SetSessionConfigOptionRequest(Model):
@@ -217,9 +217,9 @@ class SetSessionConfigOptionRequest(Model):
     config_id: SessionConfigId
     """The option to change."""
     type: str | None = None
-    """`boolean` for a boolean value, set by itself; absent or anything else for the id of a value."""
+    """`boolean` for a boolean value, which sets it automatically; absent or any other text for the id of a value."""
     value: Annotated[Bool | SessionConfigValueId, Expect("a string or a boolean")]
-    """The value to give it."""
+    """The new value."""
 
     @model_validator(mode="after")
     def _type_and_value_agree(self) -> "SetSessionConfigOptionRequest":
@@ -250,4 +250,4 @@ class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
     config_options: LenientItems[Items[SessionConfigOption]]
-    """All options with their present values; a change of one may have changed others."""
+    """All options with their current values; a change of one may have changed others."""

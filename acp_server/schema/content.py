@@ -1,7 +1,7 @@
-"""Content blocks: what prompts, messages and tool results are made of (protocol: content). And prompts:
-`session/prompt`, its stop reason, and the two cancels (protocol: prompt turn, cancellation).
+"""Content blocks of prompts, messages and tool results (protocol: content), and prompts: `session/prompt`, its stop
+reason, and the two cancels (protocol: prompt turn, cancellation).
 
-The same shapes as in the Model Context Protocol, so that a tool's output can be passed on as it is.
+Content blocks have the shapes of the Model Context Protocol, so that a tool's output can be passed on unchanged.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -39,14 +39,14 @@ Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenE
 
 
 class Annotations(Model):
-    """Hints on who content is for and how much it matters."""
+    """Hints about the audience and the importance of content."""
 
     audience: LenientItems[MaybeItems[Role]] = UNSET
-    """Whom the content is meant for."""
+    """The intended audience."""
     last_modified: Lenient[str | None] = None
-    """When the resource behind the content last changed, ISO 8601."""
+    """When the content's resource last changed, ISO 8601."""
     priority: Lenient[Double | None] = None
-    """Its importance next to other content; larger is more important."""
+    """Its relative importance; a larger number is more important."""
 
 
 class TextContent(Model):
@@ -68,7 +68,7 @@ class ImageContent(Model):
     mime_type: MediaTypeName
     """Its media type, such as `image/png`."""
     uri: Lenient[UriText | None] = None
-    """Where the image came from."""
+    """The source of the image."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that shows the image."""
 
@@ -90,13 +90,13 @@ class ResourceLink(Model):
 
     type: Sent[Literal["resource_link"]] = "resource_link"
     uri: UriText
-    """Where it is."""
+    """Its URI."""
     name: str
     """A short name, such as the file's."""
     title: Lenient[str | None] = None
-    """A name made for display."""
+    """The title to show."""
     description: Lenient[str | None] = None
-    """A few words on what it holds."""
+    """A short description of its content."""
     mime_type: Lenient[MediaTypeName | None] = None
     """Its media type."""
     size: Lenient[Int64 | None] = None
@@ -109,7 +109,7 @@ class TextResourceContents(Model):
     """The contents of a resource that is text."""
 
     uri: UriText
-    """Where the resource is."""
+    """The URI of the resource."""
     text: str
     """The whole text."""
     mime_type: Lenient[MediaTypeName | None] = None
@@ -120,7 +120,7 @@ class BlobResourceContents(Model):
     """The contents of a resource that is binary."""
 
     uri: UriText
-    """Where the resource is."""
+    """The URI of the resource."""
     blob: Base64Text
     """The bytes, base64."""
     mime_type: Lenient[MediaTypeName | None] = None
@@ -145,7 +145,7 @@ class EmbeddedResource(Model):
 
     type: Sent[Literal["resource"]] = "resource"
     resource: EmbeddedResourceResource
-    """The contents and where they are from."""
+    """The contents with their URI."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that shows the resource."""
 
@@ -163,62 +163,63 @@ ContentBlock = TypeAliasType(
         Tagged("type"),
     ],
 )
-"""One piece of content, told apart by `type`."""
+"""One piece of content, distinguished by `type`."""
 
 
 StopReason = TypeAliasType(
     "StopReason",
     Annotated[Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"] | str, OpenEnum()],
 )
-"""Why a turn ended: `cancelled` answers the client's cancel, `refusal` takes the prompt out of the context."""
+"""Why a turn ended. `cancelled`: the client cancelled it. `refusal`: the prompt and what followed are not part of the
+context."""
 
 
 class PromptRequest(Model):
-    """Parameters of `session/prompt`: the user says something, and a turn begins."""
+    """Parameters of `session/prompt`: a message of the user begins a turn."""
 
     session_id: SessionId
     """The session."""
     prompt: Items[ContentBlock]
-    """What the user says. Text and resource links always, other content as the agent announced."""
+    """The user's message. Text and resource links are always allowed, other content if the agent announced it."""
 
 
 class Usage(Model):
-    """The tokens that a turn has cost."""
+    """The tokens that a turn used."""
 
     total_tokens: UInt64
-    """All of them."""
+    """The total."""
     input_tokens: UInt64
-    """Of what the model read."""
+    """Input tokens of the model."""
     output_tokens: UInt64
-    """Of what the model wrote."""
+    """Output tokens of the model."""
     thought_tokens: Lenient[UInt64 | None] = None
-    """Of what the model thought; None if that is not known, as in the next two."""
+    """Tokens of the model while thinking; None if unknown, as for the next two."""
     cached_read_tokens: Lenient[UInt64 | None] = None
-    """Of the input, those that came from a cache."""
+    """Input tokens that were read from a cache."""
     cached_write_tokens: Lenient[UInt64 | None] = None
-    """Of the input, those that went into a cache."""
+    """Input tokens that were written to a cache."""
 
 
 class PromptResponse(Model):
-    """Result of `session/prompt`: the turn is over."""
+    """Result of `session/prompt`: the turn has ended."""
 
     stop_reason: StopReason
     """Why it ended."""
     usage: Lenient[Usage | None] = None
-    """What it has cost."""
+    """The tokens that it used."""
 
 
 class CancelNotification(Model):
-    """Parameters of `session/cancel`: stop the turn of this session. Its prompt answers `cancelled`."""
+    """Parameters of `session/cancel`: cancel the turn of this session. Its prompt is answered with `cancelled`."""
 
     session_id: SessionId
     """The session."""
 
 
 class CancelRequestNotification(Sparse, Model):
-    """Parameters of `$/cancel_request`: stop working on one request. Either side sends it."""
+    """Parameters of `$/cancel_request`: cancel one request. Either side may send it."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
 
     request_id: RequestId
-    """The id of a request that the sender of this notification has made."""
+    """The id of a request that the sender of this notification has sent."""

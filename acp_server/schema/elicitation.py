@@ -1,7 +1,7 @@
 """`elicitation/create` and `elicitation/complete`: the agent asks the user for input (protocol: elicitation).
 
 A request has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request. A form
-is a small part of JSON Schema, one property a field.
+is a subset of JSON Schema, with one property for each field.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -45,7 +45,7 @@ ElicitationSchemaType = TypeAliasType("ElicitationSchemaType", Annotated[Literal
 """The type of a form: always `object`."""
 
 StringFormat = TypeAliasType("StringFormat", Annotated[Literal["email", "uri", "date", "date-time"] | str, OpenEnum()])
-"""What the text of a field has to be."""
+"""The required format of a field's text."""
 
 
 class EnumOption(Model):
@@ -54,22 +54,22 @@ class EnumOption(Model):
     const: str
     """The value."""
     title: str
-    """What the user sees."""
+    """The text to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what it means."""
+    """A short description of its meaning."""
 
 
 class _Property(Model):
-    """What every field of a form has."""
+    """The members of every field of a form."""
 
     title: Lenient[str | None] = None
     """Its label."""
     description: Lenient[str | None] = None
-    """A few words on what to enter."""
+    """A short description of the expected input."""
 
 
 class StringPropertySchema(_Property):
-    """A text field, or with `enum` or `one_of` a choice of one."""
+    """A text field; with `enum` or `one_of`, a choice of one value."""
 
     type: Sent[Literal["string"]] = "string"
     min_length: UInt32 | None = None
@@ -77,13 +77,13 @@ class StringPropertySchema(_Property):
     max_length: UInt32 | None = None
     """The most characters."""
     pattern: str | None = None
-    """A regular expression that the text has to match."""
+    """A regular expression that the text must match."""
     format: StringFormat | None = None
-    """What the text has to be."""
+    """The required format of the text."""
     default: Lenient[str | None] = None
-    """What it holds at first."""
+    """The initial value."""
     enum: MaybeItems[str] = UNSET
-    """The values to choose from."""
+    """The available values."""
     one_of: MaybeItems[EnumOption] = UNSET
     """The values to choose from, with titles."""
 
@@ -97,7 +97,7 @@ class NumberPropertySchema(_Property):
     maximum: Double | None = None
     """The largest number, included."""
     default: Lenient[Double | None] = None
-    """What it holds at first."""
+    """The initial value."""
 
 
 class IntegerPropertySchema(_Property):
@@ -109,7 +109,7 @@ class IntegerPropertySchema(_Property):
     maximum: Int64 | None = None
     """The largest number, included."""
     default: Lenient[Int64 | None] = None
-    """What it holds at first."""
+    """The initial value."""
 
 
 class BooleanPropertySchema(_Property):
@@ -117,7 +117,7 @@ class BooleanPropertySchema(_Property):
 
     type: Sent[Literal["boolean"]] = "boolean"
     default: Lenient[Bool | None] = None
-    """What it holds at first."""
+    """The initial value."""
 
 
 class StringMultiSelectItems(Model):
@@ -148,7 +148,7 @@ MultiSelectItems = TypeAliasType(
         StringMultiSelectItems | TitledMultiSelectItems | UnknownMultiSelectItems, Tagged("type", extensible=True)
     ],
 )
-"""The values of a choice of several, told apart by `type`."""
+"""The values of a choice of several, distinguished by `type`."""
 
 
 class MultiSelectPropertySchema(_Property):
@@ -160,9 +160,9 @@ class MultiSelectPropertySchema(_Property):
     max_items: UInt64 | None = None
     """The most values."""
     items: MultiSelectItems
-    """The values to choose from."""
+    """The available values."""
     default: LenientItems[MaybeItems[str]] = UNSET
-    """What is chosen at first."""
+    """The initial choice."""
 
 
 class UnknownPropertySchema(Unknown):
@@ -183,7 +183,7 @@ ElicitationPropertySchema = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""A field of a form, told apart by `type`."""
+"""A field of a form, distinguished by `type`."""
 
 
 class ElicitationSchema(Model):
@@ -193,15 +193,15 @@ class ElicitationSchema(Model):
     title: Lenient[str | None] = None
     """Its heading."""
     description: Lenient[str | None] = None
-    """A few words on what it is for."""
+    """A short description of its purpose."""
     properties: dict[str, ElicitationPropertySchema] = Field(default_factory=dict[str, ElicitationPropertySchema])
     """The fields, in order."""
     required: MaybeItems[str] = UNSET
-    """The names of the fields that have to be filled."""
+    """The names of the required fields."""
 
 
 class ElicitationSessionScope(Record):
-    """The question belongs to a session, and perhaps to one tool call in it."""
+    """The elicitation belongs to a session, and perhaps to one of its tool calls."""
 
     session_id: SessionId
     """The session."""
@@ -210,7 +210,7 @@ class ElicitationSessionScope(Record):
 
 
 class ElicitationRequestScope(Sparse):
-    """The question belongs to a request outside of sessions, such as `authenticate`."""
+    """The elicitation belongs to a request outside of sessions, such as `authenticate`."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
 
@@ -219,7 +219,7 @@ class ElicitationRequestScope(Sparse):
 
 
 def with_scopes(schema: CoreSchema, handler: GetJsonSchemaHandler, *scopes: type[Record]) -> JsonObject:
-    """The JSON Schema of a mode: the fields of the scope are those of one scope or of the other."""
+    """The JSON Schema of a mode: it has the members of exactly one of the scopes."""
     written = handler.resolve_ref_schema(handler(schema))
     for key in ("sessionId", "toolCallId", "requestId"):
         del written["properties"][key]
@@ -228,22 +228,22 @@ def with_scopes(schema: CoreSchema, handler: GetJsonSchemaHandler, *scopes: type
 
 
 class _Mode(Sparse, Model):
-    """What both modes have. Set `session_id` (and `tool_call_id`), or `request_id`."""
+    """The members of both modes. Set `session_id` (and `tool_call_id`), or `request_id`."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
 
     message: str
-    """What is asked, in words for the user."""
+    """The question to the user."""
     session_id: SessionId | None = None
-    """The session that the question belongs to."""
+    """The session of the elicitation."""
     tool_call_id: Lenient[ToolCallId | None] = None
-    """The tool call in that session that it belongs to."""
+    """The tool call in that session."""
     request_id: RequestId = None
-    """The request that it belongs to, where there is no session."""
+    """The request of the elicitation, if there is no session."""
 
     @property
     def scope(self) -> ElicitationSessionScope | ElicitationRequestScope:
-        """What the question belongs to."""
+        """The session or request of the elicitation."""
         if self.session_id is not None:
             return ElicitationSessionScope(session_id=self.session_id, tool_call_id=self.tool_call_id)
         return ElicitationRequestScope(request_id=self.request_id)
@@ -261,7 +261,7 @@ class _Mode(Sparse, Model):
 
 
 class ElicitationFormMode(_Mode):
-    """Ask through a form. Only for clients with `elicitation.form`."""
+    """Ask by a form. Only for clients with `elicitation.form`."""
 
     mode: Sent[Literal["form"]] = "form"
     requested_schema: ElicitationSchema
@@ -273,13 +273,13 @@ class ElicitationUrlMode(_Mode):
 
     mode: Sent[Literal["url"]] = "url"
     elicitation_id: ElicitationId
-    """Names the elicitation in `elicitation/complete`."""
+    """Identifies the elicitation in `elicitation/complete`."""
     url: Uri
-    """Where to go."""
+    """The URL to open."""
 
 
 class UnknownElicitationMode(Unknown):
-    """A way of asking that this version does not have."""
+    """A mode that this version does not have."""
 
     mode: UnknownTag
 
@@ -288,7 +288,7 @@ CreateElicitationRequest = TypeAliasType(
     "CreateElicitationRequest",
     Annotated[ElicitationFormMode | ElicitationUrlMode | UnknownElicitationMode, Tagged("mode", extensible=True)],
 )
-"""Parameters of `elicitation/create`, told apart by `mode`."""
+"""Parameters of `elicitation/create`, distinguished by `mode`."""
 
 ElicitationContentValue = TypeAliasType(
     "ElicitationContentValue",
@@ -297,11 +297,11 @@ ElicitationContentValue = TypeAliasType(
         Expect("a string, a number, a boolean or a list of strings"),
     ],
 )
-"""What a field of a form was filled with."""
+"""The value of a form's field."""
 
 
 class _NotAccepted(Model):
-    """It is false: nothing was answered. Only `ElicitationAcceptAction` is true."""
+    """It is false, since it has no answer. Only `ElicitationAcceptAction` is true."""
 
     def __bool__(self) -> bool:
         return False
@@ -316,7 +316,7 @@ class ElicitationAcceptAction(Model):
 
 
 class ElicitationDeclineAction(_NotAccepted):
-    """The user said no."""
+    """The user declined."""
 
     action: Sent[Literal["decline"]] = "decline"
 
@@ -328,7 +328,7 @@ class ElicitationCancelAction(_NotAccepted):
 
 
 class UnknownElicitationAction(Unknown):
-    """An outcome that this version does not have; it answers nothing."""
+    """An outcome that this version does not have; it counts as no answer."""
 
     action: UnknownTag
 
@@ -343,11 +343,11 @@ CreateElicitationResponse = TypeAliasType(
         Tagged("action", extensible=True),
     ],
 )
-"""Result of `elicitation/create`, told apart by `action`."""
+"""Result of `elicitation/create`, distinguished by `action`."""
 
 
 class CompleteElicitationNotification(Model):
-    """Parameters of `elicitation/complete`: what happened at the URL is over."""
+    """Parameters of `elicitation/complete`: the interaction at the URL has ended."""
 
     elicitation_id: ElicitationId
     """The elicitation."""

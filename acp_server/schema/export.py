@@ -1,13 +1,12 @@
-"""Writes the types of this package as JSON Schema 2020-12, for validators that are not Python.
+"""Writes the types of this package as JSON Schema 2020-12, which validators in other languages read.
 
     python -m acp_server.schema.export [--check] [--stable] DIRECTORY...
 
 Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every stable type under `$defs`; as a whole it
-describes any one message. `DIRECTORY/v1/methods.json` names the types of the parameters and the result of each
-method, its receiver, and the capability that opens it. `schema.unstable.json` and `methods.unstable.json` have what is
-unstable as well, see `acp_server.schema.features`. The schemas say what may be sent: what a receiver forgives,
-and what this package carries from a newer peer, is not in them, except as the `x-deserialize-*` notes that ACP
-itself publishes.
+describes any one message. `DIRECTORY/v1/methods.json` has the types of the parameters and the result of each method,
+its receiver, and the required capability. `schema.unstable.json` and `methods.unstable.json` also have the unstable
+features, see `acp_server.schema.features`. The schemas describe what may be sent. Lenient reading and unknown members
+of newer peers are not in them, except for the `x-deserialize-*` notes that ACP itself publishes.
 """
 
 import argparse
@@ -47,7 +46,7 @@ EXTENSIONS = {
 
 
 class Version(NamedTuple):
-    """A version of the protocol, as the package of its types has it."""
+    """A version of the protocol, with the package of its types."""
 
     number: int
     package: ModuleType
@@ -55,18 +54,18 @@ class Version(NamedTuple):
     members: Mapping[str, Mapping[str, str]]
     """The capabilities of members of unions."""
     error_id: Json
-    """The id of an answer that is an error."""
+    """The id of an error response."""
 
 
 V1 = Version(schema.PROTOCOL_VERSION, schema, schema.METHODS, schema.MEMBER_CAPABILITIES, {"$ref": f"{REF}RequestId"})
-# The id of what could not be read is null, although null is not an id in version 2.
+# The id of an unreadable request is null, although null is not a request id in version 2.
 NO_ID: Json = {"anyOf": [{"type": "integer", "format": "int64"}, {"type": "string"}, {"type": "null"}]}
 V2 = Version(v2.PROTOCOL_VERSION, v2, v2.METHODS, v2.MEMBER_CAPABILITIES, NO_ID)
 VERSIONS = (V1, V2)
 
 
 def documents(version: Version = V1) -> dict[str, Json]:
-    """What to write about a version, by file name."""
+    """The documents of a version, by file name."""
     every = definitions(version)
     return {
         "schema.json": _schema(version, stable(version, every), "."),
@@ -128,8 +127,7 @@ def without(features: Sequence[Feature], definitions: Mapping[str, Json]) -> dic
 
 
 def _left(part: Any, gone: set[str], members: set[str]) -> Any:
-    """What is left of a definition without these properties, tags and words, and without references to what is
-    `gone`."""
+    """A definition without these properties, tags and words, and without references to the types in `gone`."""
     if isinstance(part, list):
         listed = cast("list[Any]", part)
         return [_left(each, gone, members) for each in listed if not (isinstance(each, dict) and _refers(each, gone))]
@@ -189,12 +187,12 @@ def _types(package: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _tidied(definition: Json) -> Json:
-    """A definition as generated, without what says nothing, and with all that is required among `required`."""
+    """A generated definition without meaningless members, and with every required member in `required`."""
     definition = dict(definition)
     definition.pop("title", None)
     if "oneOf" in definition and "discriminator" not in definition:
-        definition["anyOf"] = definition.pop("oneOf")  # An empty list is a list of anything.
-    if "anyOf" in definition:  # A member that pydantic wrote out has its name as its title.
+        definition["anyOf"] = definition.pop("oneOf")  # an empty list matches both members
+    if "anyOf" in definition:  # pydantic inlines a member with its name as title
         definition["anyOf"] = [_ref(member["title"]) if "title" in member else member for member in definition["anyOf"]]
     if "properties" in definition:
         definition.pop("additionalProperties", None)
@@ -213,7 +211,7 @@ def _tidied(definition: Json) -> Json:
 
 
 def _complete(cls: type[Record], definition: Json) -> None:
-    """Add to the properties of a class what pydantic does not know: their descriptions, and made defaults."""
+    """Add to the properties of a class what pydantic does not know: descriptions, and generated defaults."""
     properties: dict[str, Json] = definition.get("properties", {})
     for key, name in attributes(cls).items():
         if key not in properties:
@@ -227,7 +225,7 @@ def _complete(cls: type[Record], definition: Json) -> None:
 
 
 def meaning_of(cls: type[Record], name: str) -> str | None:
-    """What a field means: the text below it in the source."""
+    """The description of a field: the docstring below it in the source."""
     bases = [base for base in cls.__mro__ if issubclass(base, Record)]
     texts = (_docstrings(base.__module__).get(f"{base.__name__}.{name}") for base in bases)
     return next(filter(None, texts), None)
@@ -262,7 +260,7 @@ def _row(method: Method) -> Json:
 
 
 def _envelopes(version: Version, methods: Sequence[Method]) -> dict[str, Json]:
-    """Requests, notifications and responses, by the side that sends them."""
+    """Requests, notifications and responses, by their sender."""
     found: dict[str, Json] = {}
     for sender, receiver in (("Agent", "client"), ("Client", "agent")):
         sent = [method for method in methods if method.receiver == receiver]
@@ -327,7 +325,7 @@ def _texts(directory: Path, *, only_stable: bool = False) -> dict[Path, str]:
 
 
 def stale(directory: Path, *, only_stable: bool = False) -> list[Path]:
-    """The files under `directory` that do not say what the types say, and those that should not be there."""
+    """The files under `directory` that differ from the types, and files that should not exist."""
     wanted = _texts(directory, only_stable=only_stable)
     wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
     present = [path for version in VERSIONS for path in sorted((directory / f"v{version.number}").glob("*"))]
@@ -335,7 +333,7 @@ def stale(directory: Path, *, only_stable: bool = False) -> list[Path]:
 
 
 def write(directory: Path, *, only_stable: bool = False) -> None:
-    """Write every file, and remove files that should not be there."""
+    """Write every file, and remove files that should not exist."""
     for path in stale(directory, only_stable=only_stable):
         path.unlink(missing_ok=True)
     for path, text in _texts(directory, only_stable=only_stable).items():
@@ -347,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit status 1 if `--check` finds a stale file, which it names on standard error."""
     parser = argparse.ArgumentParser(prog="python -m acp_server.schema.export", description="Write the JSON Schemas.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is stale")
-    parser.add_argument("--stable", action="store_true", help="only the files without what is unstable")
+    parser.add_argument("--stable", action="store_true", help="only the files without unstable features")
     parser.add_argument("directories", type=Path, nargs="+", help="where the files are, such as protocol_schemas")
     options = parser.parse_args(arguments)
     if not options.check:

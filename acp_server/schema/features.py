@@ -1,7 +1,7 @@
-"""The parts of the protocol that are not, or were not always, stable: their state, their methods, types and members.
+"""The features of the protocol that are, or were, unstable: their state, methods, types and members.
 
-A feature whose state is unstable is served by agents that name it in `Agent(unstable={...})`. When the protocol makes
-it stable, its state here is what changes. The table holds names alone and loads nothing.
+An agent serves an unstable feature if it names it in `Agent(unstable={...})`. When the protocol makes a feature stable,
+its state here changes. The table has only names and imports nothing.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ class Release(NamedTuple):
 
 
 PUBLISHED: Final = Release("npm 2.4.0", "2026-11-02")
-"""The newest published schema that the types here were compared with. Features that name another release were written
-from the protocol's pages."""
+"""The newest published schema that the types here were compared with. A feature with another release was written from
+the protocol's pages."""
 
 
 class Feature(NamedTuple):
-    """One part of the protocol. Names are those of either version; a version need not have each of them."""
+    """One feature of the protocol. Names are of either version; a version need not have each of them."""
 
     state: Literal["stable", "unstable"]
-    """Unstable: the protocol may change it or take it back."""
+    """Unstable: the protocol may change or remove it."""
     release: str
-    """The release of the published schema that has it in this state, as far as that is known."""
+    """The release of the published schema that has it in this state, as far as known."""
     does: str
-    """What it is for, in one line."""
+    """Its purpose, in one line."""
     methods: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     """Types that only this feature needs."""
@@ -50,7 +50,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "system_prompt": Feature(
             "stable",
             "1.30.0",
-            "the client's instructions for a session, beside the agent's own or in their place",
+            "the client's instructions for a session, appended to the agent's own or replacing them",
             types=(
                 "SystemPrompt",
                 "SystemPromptMode",
@@ -68,7 +68,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "fork": Feature(
             "unstable",
             "npm 2.4.0",
-            "a session that begins with what another one has said",
+            "a session that begins with a copy of another one's conversation",
             methods=("session/fork",),
             types=("ForkSessionRequest", "ForkSessionResponse", "SessionForkCapabilities"),
             members=(f"{_CAPABILITY}.fork",),
@@ -84,7 +84,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "archive": Feature(
             "unstable",
             "npm 2.4.0",
-            "sessions that are put away and not listed, and can be taken out again",
+            "sessions that are archived and not listed, and can be unarchived",
             methods=("session/archive", "session/unarchive"),
             types=(
                 "ArchiveSessionRequest",
@@ -107,11 +107,11 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "end_turn_usage": Feature(
             "unstable",
             "npm 2.4.0",
-            "the tokens that a turn has cost, with the answer to its prompt",
+            "the tokens that a turn used, in the response to its prompt",
             types=("Usage",),
             members=("PromptResponse.usage", "StateSnapshot.usage", "StateUpdate.usage"),
         ),
-        # The protocol has it as stable since the schema 1.34.0, of which no package can be had yet.
+        # The protocol has it as stable since the schema 1.34.0, which no package has yet.
         "subagents": Feature(
             "unstable",
             "npm 2.4.0",
@@ -128,7 +128,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         ),
     }
 )
-"""Every such part that this library has, by the name that `Agent(unstable=...)` takes."""
+"""All such features that this library has, by the name for `Agent(unstable=...)`."""
 
 _PROXY = ("Proxy", "InitializeProxy", "ProxySuccessor")
 
@@ -137,7 +137,7 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
         "auth_status": Feature(
             "unstable",
             "npm 2.4.0",
-            "who is logged in, for display; what a client may do is decided by the errors of its requests",
+            "who is logged in, only to show it; errors of requests tell a client what it may do",
             methods=("auth/status", "auth/status_update"),
             types=(
                 *("AuthAccount", "AuthState", "AuthStatusCapabilities", "AuthStatusRequest", "AuthStatusResponse"),
@@ -148,7 +148,7 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
         "providers": Feature(
             "unstable",
             "npm 2.4.0",
-            "custom model endpoints: the configuration of one agent, which an agent adds with methods of its own",
+            "custom model endpoints: the configuration of one agent, which can add its own methods for it",
             methods=("providers/list", "providers/set", "providers/disable"),
             types=(
                 *("ProviderId", "ProviderInfo", "ProviderCurrentConfig", "ProvidersCapabilities", "LlmProtocol"),
@@ -190,7 +190,7 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
         ),
     }
 )
-"""The parts of published schemas that this library does not have. `Feature.does` also says what there is instead."""
+"""The features of published schemas that this library does not have. `Feature.does` also tells what replaces them."""
 
 
 def is_stable(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""`initialize`: both sides say who they are, which version they speak, what they can do; `authenticate` and `logout`.
+"""`initialize`: both sides exchange their names, versions and capabilities. Also `authenticate` and `logout`.
 
 Protocol: initialization, authentication.
 """
@@ -27,7 +27,7 @@ from acp_server.schema.types import AuthMethodId, Bool, ProtocolVersion, Tagged
 
 
 class PromptCapabilities(Sparse, Model):
-    """What a prompt may hold beyond text and resource links."""
+    """The content that a prompt may have besides text and resource links."""
 
     image: Lenient[Bool] = False
     """`image` blocks."""
@@ -38,7 +38,7 @@ class PromptCapabilities(Sparse, Model):
 
 
 class McpCapabilities(Sparse, Model):
-    """How the agent can reach MCP servers beyond stdio."""
+    """The transports to MCP servers that the agent supports besides stdio."""
 
     http: Lenient[Bool] = False
     """Streamable HTTP."""
@@ -55,7 +55,7 @@ class SessionDeleteCapabilities(Model):
 
 
 class SessionAdditionalDirectoriesCapabilities(Model):
-    """The agent accepts `additionalDirectories` when a session is made, loaded or resumed."""
+    """The agent accepts `additionalDirectories` when a session is created, loaded or resumed."""
 
 
 class SessionResumeCapabilities(Model):
@@ -67,18 +67,18 @@ class SessionCloseCapabilities(Model):
 
 
 class SessionSystemPromptOverrideCapabilities(Model):
-    """The agent takes a system prompt in the place of its own."""
+    """The agent accepts a system prompt that replaces its own."""
 
 
 class SessionSystemPromptModeCapabilities(Model):
-    """Which modes of a system prompt the agent takes besides `append`."""
+    """The modes of a system prompt that the agent supports besides `append`."""
 
     override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
-    """In the place of the agent's own."""
+    """The prompt replaces the agent's own."""
 
 
 class SessionSystemPromptCapabilities(Model):
-    """The agent accepts `systemPrompt` when a session is made or taken up, in the mode `append`."""
+    """The agent accepts `systemPrompt` when a session is created, loaded or resumed, in the mode `append`."""
 
     mode: Lenient[SessionSystemPromptModeCapabilities | None] = None
     """Further modes."""
@@ -93,7 +93,8 @@ class SessionTitleCapabilities(Model):
 
 
 class SessionArchiveCapabilities(Model):
-    """The agent answers `session/archive` and `session/unarchive`, and says of each session whether it is archived."""
+    """The agent answers `session/archive` and `session/unarchive`, and lists with each session whether it is
+    archived."""
 
 
 class SessionStatusCapabilities(Model):
@@ -101,9 +102,9 @@ class SessionStatusCapabilities(Model):
 
 
 class SessionCapabilities(Model):
-    """What the agent can do with sessions beyond making, prompting and cancelling them.
+    """The agent's session features besides creating, prompting and cancelling sessions.
 
-    `session/load` is announced apart, by `loadSession`.
+    `session/load` is announced separately, by `loadSession`.
     """
 
     list: Lenient[SessionListCapabilities | None] = None
@@ -111,7 +112,7 @@ class SessionCapabilities(Model):
     delete: Lenient[SessionDeleteCapabilities | None] = None
     """`session/delete`."""
     additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
-    """More roots than the working directory."""
+    """Roots besides the working directory."""
     resume: Lenient[SessionResumeCapabilities | None] = None
     """`session/resume`."""
     close: Lenient[SessionCloseCapabilities | None] = None
@@ -133,29 +134,29 @@ class LogoutCapabilities(Model):
 
 
 class AgentAuthCapabilities(Model):
-    """What the agent can do about authentication."""
+    """The agent's authentication features."""
 
     logout: Lenient[LogoutCapabilities | None] = None
     """`logout`."""
 
 
 class AgentCapabilities(Sparse, Model):
-    """Everything an agent announces."""
+    """All capabilities of an agent."""
 
     load_session: Lenient[Bool] = False
     """`session/load`."""
     prompt_capabilities: Lenient[PromptCapabilities] = Field(default_factory=PromptCapabilities)
-    """What prompts may hold."""
+    """The content that prompts may have."""
     mcp_capabilities: Lenient[McpCapabilities] = Field(default_factory=McpCapabilities)
-    """How MCP servers may be reached."""
+    """The supported transports to MCP servers."""
     session_capabilities: Lenient[SessionCapabilities] = Field(default_factory=SessionCapabilities)
-    """What can be done with sessions."""
+    """The agent's session features."""
     auth: Lenient[AgentAuthCapabilities] = Field(default_factory=AgentAuthCapabilities)
-    """What can be done about authentication."""
+    """The agent's authentication features."""
 
 
 class FileSystemCapabilities(Sparse, Model):
-    """Which files operations the client performs for the agent."""
+    """The file operations that the client performs for the agent."""
 
     read_text_file: Lenient[Bool] = False
     """`fs/read_text_file`."""
@@ -168,11 +169,11 @@ class CompactionCapabilities(Record):
 
 
 class BooleanConfigOptionCapabilities(Model):
-    """The client shows configuration options that are on or off."""
+    """The client shows config options that are on or off."""
 
 
 class SessionConfigOptionsCapabilities(Model):
-    """Which kinds of configuration option the client shows beyond a choice from a list."""
+    """The kinds of config option that the client shows besides a choice from a list."""
 
     boolean: Lenient[BooleanConfigOptionCapabilities | None] = None
     """Options that are on or off."""
@@ -183,18 +184,18 @@ class NoticeCapabilities(Record):
 
 
 class ClientSessionCapabilities(Model):
-    """Which session updates and options the client understands beyond the baseline."""
+    """The session updates and config options that the client supports besides the baseline."""
 
     compaction: Lenient[CompactionCapabilities | None] = None
     """`compaction_update` and `compaction_summary_chunk`."""
     config_options: Lenient[SessionConfigOptionsCapabilities | None] = None
-    """More kinds of configuration option."""
+    """More kinds of config option."""
     notices: Lenient[NoticeCapabilities | None] = None
     """`notice`."""
 
 
 class AuthCapabilities(Sparse, Model):
-    """Which ways to authenticate the client can carry out."""
+    """The login methods that the client supports."""
 
     terminal: Lenient[Bool] = False
     """Methods of type `terminal`: it can run the agent's command again in an interactive terminal."""
@@ -209,20 +210,20 @@ class ElicitationUrlCapabilities(Model):
 
 
 class ElicitationCapabilities(Model):
-    """How the client can ask the user for input."""
+    """The elicitation modes that the client supports."""
 
     form: Lenient[ElicitationFormCapabilities | None] = None
-    """Through a form."""
+    """By a form."""
     url: Lenient[ElicitationUrlCapabilities | None] = None
     """At a URL."""
 
 
 class SubagentCapabilities(Model):
-    """The client shows child sessions, and keeps to what it may do to each."""
+    """The client shows child sessions, and respects the capabilities of each."""
 
 
 class ClientCapabilities(Sparse, Model):
-    """Everything a client announces."""
+    """All capabilities of a client."""
 
     fs: Lenient[FileSystemCapabilities] = Field(default_factory=FileSystemCapabilities)
     """File operations."""
@@ -231,9 +232,9 @@ class ClientCapabilities(Sparse, Model):
     session: Lenient[ClientSessionCapabilities | None] = None
     """Session updates and options."""
     auth: Lenient[AuthCapabilities] = Field(default_factory=AuthCapabilities)
-    """Ways to authenticate."""
+    """Login methods."""
     elicitation: Lenient[ElicitationCapabilities | None] = None
-    """Asking the user for input."""
+    """Elicitation modes."""
     subagents: Lenient[SubagentCapabilities | None] = None
     """Child sessions."""
 
@@ -242,36 +243,36 @@ class AuthMethodAgent(Model):
     """The agent authenticates by itself when the client calls `authenticate`."""
 
     type: SkipJsonSchema[Literal["agent"] | None] = None
-    """Absent in the protocol, where a method without a type is this one; some agents write it."""
+    """Absent in the protocol, where a method without a type has this one; some agents write it."""
     id: AuthMethodId
-    """Names the method."""
+    """Identifies the method."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what will happen."""
+    """A short description of the login."""
 
 
 class AuthMethodTerminal(Sparse, Model):
-    """The client runs the agent's command once more, in an interactive terminal; exit status 0 means success.
+    """The client runs the agent's command again in an interactive terminal; exit status 0 means success.
 
     Announced only to clients with `auth.terminal`, and never passed to `authenticate`.
     """
 
     type: Sent[Literal["terminal"]] = "terminal"
     id: AuthMethodId
-    """Names the method."""
+    """Identifies the method."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what will happen."""
+    """A short description of the login."""
     args: NullIsDefault[Items[str]] = no_items()
-    """Arguments to add to the agent's own."""
+    """Arguments that are appended to the agent's."""
     env: NullIsDefault[dict[str, str]] = Field(default_factory=dict[str, str])
-    """Variables to add to the agent's environment; they replace those of the same name."""
+    """Variables that are added to the agent's environment; they replace variables of the same name."""
 
 
 class UnknownAuthMethod(Unknown):
-    """A way to authenticate that this version does not have."""
+    """A login method that this version does not have."""
 
     type: UnknownTag
 
@@ -279,56 +280,56 @@ class UnknownAuthMethod(Unknown):
 AuthMethod = TypeAliasType(
     "AuthMethod", Annotated[AuthMethodTerminal | AuthMethodAgent | UnknownAuthMethod, Tagged("type")]
 )
-"""A way to authenticate, told apart by `type`; without one the agent does it by itself."""
+"""A login method, distinguished by `type`; without a type the agent authenticates by itself."""
 
 
 class AuthenticateRequest(Model):
-    """Parameters of `authenticate`: authenticate now, in this way."""
+    """Parameters of `authenticate`: authenticate by this method."""
 
     method_id: AuthMethodId
     """One of the methods that the agent announced."""
 
 
 class AuthenticateResponse(Model):
-    """Result of `authenticate`: it worked."""
+    """Result of `authenticate`: it succeeded."""
 
 
 class LogoutRequest(Model):
-    """Parameters of `logout`: forget who the user is."""
+    """Parameters of `logout`: forget the user's login."""
 
 
 class LogoutResponse(Model):
-    """Result of `logout`: it worked."""
+    """Result of `logout`: it succeeded."""
 
 
 class Implementation(Model):
-    """A program that speaks the protocol."""
+    """A program that implements the protocol."""
 
     name: str
     """Its name in code."""
     title: Lenient[str | None] = None
     """Its name for the user; without one, `name` is shown."""
     version: str
-    """Its version, in its own form."""
+    """Its version, in any form."""
 
 
 class InitializeRequest(Sparse, Model):
     """Parameters of `initialize`, the client's first message.
 
-    Two things that clients in use get wrong are understood: a version written as digits in a string, and
-    `capabilities` for `clientCapabilities`.
+    Two mistakes of existing clients are accepted: a version written as digits in a string, and `capabilities` instead
+    of `clientCapabilities`.
     """
 
     protocol_version: ProtocolVersion
-    """The newest version that the client speaks."""
+    """The newest version that the client supports."""
     client_capabilities: Lenient[ClientCapabilities] = Field(default_factory=ClientCapabilities)
-    """What the client can do."""
+    """The client's capabilities."""
     client_info: Lenient[Implementation | None] = None
-    """Which program the client is."""
+    """The client's name and version."""
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
-        """Read received parameters; see the class for what is understood beyond the protocol."""
+        """Read received parameters; see the class for accepted mistakes."""
         data = _with_number(data)
         if isinstance(data, dict) and "capabilities" in data and "clientCapabilities" not in data:
             items = cast("JsonObject", data).items()
@@ -340,17 +341,17 @@ class InitializeResponse(Sparse, Model):
     """Result of `initialize`."""
 
     protocol_version: ProtocolVersion
-    """The version to speak: the client's, if the agent speaks it too, else the newest of the agent."""
+    """The negotiated version: the client's if the agent supports it, else the agent's newest."""
     agent_capabilities: Lenient[AgentCapabilities] = Field(default_factory=AgentCapabilities)
-    """What the agent can do."""
+    """The agent's capabilities."""
     auth_methods: LenientItems[Items[AuthMethod]] = no_items()
-    """How a user can authenticate."""
+    """The available login methods."""
     agent_info: Lenient[Implementation | None] = None
-    """Which program the agent is."""
+    """The agent's name and version."""
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
-        """Read a received result; a version written as digits in a string is understood."""
+        """Read a received result; also accepts a version written as digits in a string."""
         return super().from_wire(_with_number(data))
 
 

@@ -1,7 +1,7 @@
-"""The methods of the protocol as data: who answers, what goes in and out, which capability opens it.
+"""The methods of the protocol as data: receiver, types of parameters and result, required capability.
 
-The table holds names, so that having it costs nothing; a type is loaded when it is asked for. It does not
-say what a method does: the classes it names do.
+The table has names, so that it costs nothing; a type is imported when it is used. The meaning of a method is documented
+at its types.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class Method(NamedTuple):
     name: str
     """The name on the wire."""
     receiver: Side
-    """Who handles it."""
+    """The side that handles it."""
     params: str
     """The name of the type of its parameters."""
     result: str | None = None
     """The name of the type of its result; None for a notification."""
     capability: str | None = None
-    """What its receiver has to announce before the other side may send it; None if it is always there.
+    """The capability that its receiver must announce before the other side may send it; None if there is none.
 
     A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
     """
@@ -41,12 +41,12 @@ class Method(NamedTuple):
 
     @classmethod
     def request(cls, name: str, receiver: Side, does: str, capability: str | None = None) -> Self:
-        """A request whose types are named after what it does."""
+        """A request whose types are named after `does`."""
         return cls(name, receiver, f"{does}Request", f"{does}Response", capability)
 
     @property
     def is_request(self) -> bool:
-        """Whether it is answered."""
+        """Whether it has a response."""
         return self.result is not None
 
     @property
@@ -60,11 +60,11 @@ class Method(NamedTuple):
         return None if self.result is None else getattr(self.package, self.result)
 
     def read_params(self, data: Any) -> "Record":
-        """Read received parameters; None stands for none. Raises `pydantic.ValidationError`."""
+        """Read received parameters; None counts as no parameters. Raises `pydantic.ValidationError`."""
         return schema.from_wire(self.params_type, data)
 
     def read_result(self, data: Any) -> "Record":
-        """Read a received result; None stands for an empty one. Raises `pydantic.ValidationError`."""
+        """Read a received result; None counts as an empty one. Raises `pydantic.ValidationError`."""
         return schema.from_wire(self.result_type, data)
 
 
@@ -115,8 +115,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of the protocol, by its name on the wire; `acp_server.schema.features` names those that are
-unstable."""
+"""Every method of the protocol, by its name on the wire; `acp_server.schema.features` has the unstable ones."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -142,22 +141,22 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-"""For unions some of whose members need a capability of the receiver: the capability by the member's tag.
+"""For unions with members that need a capability of the receiver: the capability by the member's tag.
 
-Of `ContentBlock` this holds for prompts, which go to the agent; what an agent sends is not restricted.
+For `ContentBlock` this holds only in prompts, which go to the agent; an agent may send any content.
 """
 
 
 def is_announced(
     capability: str | None, *, agent: "AgentCapabilities | None", client: "ClientCapabilities | None"
 ) -> bool:
-    """Whether a capability, written as in `Method.capability`, is among those that the two sides announced.
+    """Whether a capability, written as in `Method.capability`, is among the announced capabilities of the two sides.
 
     None needs no announcement. A side that is not known yet has announced nothing.
     """
     if capability is None:
         return True
-    from acp_server.schema.base import attributes  # Here, so that the table alone loads nothing.
+    from acp_server.schema.base import attributes  # imported here, so that the table imports nothing
 
     side, *path = capability.split(".")
     value: Any = agent if side == "agentCapabilities" else client

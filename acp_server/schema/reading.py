@@ -1,13 +1,13 @@
-"""Reads what a peer sent as a type of the protocol, a union included, or says what is wrong with it.
+"""Reads received data as a type of the protocol, including unions, or explains why it is invalid.
 
-What is wrong is told in words fit for the peer that sent it: places and reasons, no values.
+Errors are explained in words for the peer that sent the data: places and reasons, no values.
 
-The protocol marks fields whose wrong values count as absent, lists whose wrong items are skipped, and fields whose null
-counts as absent (`acp_server.schema.base`). A message is read strictly first. Only when that has failed, `forgiven`
-looks for what to leave out rather than refuse it, so that tolerance costs a well-formed message nothing, and a message
-with a million wrong values not much.
+The protocol marks fields whose malformed values count as absent, lists whose malformed items are skipped, and fields
+whose null counts as absent (`acp_server.schema.base`). A message is first read strictly. Only if that fails, `forgiven`
+looks for values to drop. So lenience costs a valid message nothing, and a message with a million malformed values not
+much.
 
-It costs little to import: pydantic is loaded when something is read.
+The import is cheap: pydantic is imported when something is read.
 """
 
 from __future__ import annotations
@@ -31,19 +31,18 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Record")
 Path = tuple[str | int, ...]
 Repairs = dict[Path, bool]
-"""Where to cut, and whether an empty list has to take the place of what is cut."""
+"""The places to cut, and whether an empty list must replace what is cut."""
 
 MISSING = object()
 
 _MOST_LOOKED_AT: Final = 100_000
-"""Values that are looked at for what is wrong in one message, each as often as the message is read again without a
-wrong one: some 30 ms."""
+"""The most values that are visited while one message is repaired, counted again for each attempt: some 30 ms."""
 
 _MOST_TOLD: Final = 100
-"""Problems that are told one by one."""
+"""The most problems that are listed one by one."""
 
 _LONGEST: Final = 1000
-"""Characters of a place or a reason that are told: names that the peer made up may be in it, many times over."""
+"""Characters of a place or a reason that are listed: either may have names that the peer chose, many times over."""
 
 
 @overload
@@ -53,7 +52,7 @@ def from_wire(kind: Any, data: Any) -> Any: ...
 def from_wire(kind: Any, data: Any) -> Any:
     """Read `data`, a parsed JSON value, as `kind`: a class such as `Plan`, or a union such as `SessionUpdate`.
 
-    As tolerant as `Record.from_wire`. Raises `pydantic.ValidationError`.
+    As lenient as `Record.from_wire`. Raises `pydantic.ValidationError`.
     """
     if isinstance(kind, type):
         return cast("type[Record]", kind).from_wire(data)
@@ -74,8 +73,8 @@ def read(kind: type[T], params: Any) -> T: ...
 @overload
 def read(kind: Any, params: Any) -> Any: ...
 def read(kind: Any, params: Any) -> Any:
-    """The parameters of a request, as `from_wire` reads them. Raises InvalidParams, whose data lists each problem with
-    its place, but not the input."""
+    """The parameters of a request, read like `from_wire`. Raises InvalidParams, whose data lists each problem with its
+    place, but not the input."""
     from pydantic import ValidationError
 
     try:
@@ -85,7 +84,7 @@ def read(kind: Any, params: Any) -> Any:
 
 
 def read_result(kind: Any, method: str, result: Any) -> Any:
-    """The result of a request of ours, as `from_wire` reads it. Raises MalformedResponse."""
+    """The result of an outgoing request, read like `from_wire`. Raises MalformedResponse."""
     from pydantic import ValidationError
 
     try:
@@ -96,8 +95,8 @@ def read_result(kind: Any, method: str, result: Any) -> Any:
 
 
 def explain(error: ValidationError) -> list[dict[str, str]]:
-    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem, of those in a list for the first;
-    "" is the whole. Of very many problems only their number is told."""
+    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; of a list only the first problem.
+    "" is the whole value. Of very many problems only the number is given."""
     if (count := error.error_count()) > _MOST_TOLD:
         return [{"path": "", "message": f"{count} problems"}]
     return [
@@ -107,7 +106,7 @@ def explain(error: ValidationError) -> list[dict[str, str]]:
 
 
 def place_of(steps: Iterable[Any]) -> str:
-    """A place in a JSON value, such as `prompt[0].text`, by the steps that lead there: names, and indexes of lists."""
+    """A place in a JSON value, such as `prompt[0].text`, from the steps to it: names, and indexes of lists."""
     path = ""
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
@@ -115,7 +114,7 @@ def place_of(steps: Iterable[Any]) -> str:
 
 
 def _path(location: Path) -> str:
-    # The name of a class says which member of a union was read, not a place.
+    # A class name is the chosen member of a union, not a place.
     return place_of(step for step in location if isinstance(step, int) or not _is_class(step))
 
 
@@ -129,7 +128,7 @@ def problem(path: str, message: str, **data: Any) -> InvalidParams:
 
 
 def absolute(path: str, name: str, longest: int | None = None) -> str:
-    """`path`, if it is absolute and has `longest` characters at most. Raises InvalidParams (ACP, Session Setup: working
+    """`path`, if it is absolute and has at most `longest` characters. Raises InvalidParams (ACP, Session Setup: working
     directory)."""
     if longest is not None and len(path) > longest:
         raise problem(name, f"is longer than {longest} characters")
@@ -139,10 +138,10 @@ def absolute(path: str, name: str, longest: int | None = None) -> str:
 
 
 def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> Any:
-    """`data`, which `validator` could not read as `kind`, a class or a union, without the values that are wrong.
+    """Read `data`, which is invalid as `kind`, a class or a union, without its malformed values.
 
-    `data` itself is not changed. Raises the error about a value that may not be left out. Raises the last error, too,
-    if there are too many wrong values: without each, all is looked through again.
+    `data` itself is not changed. Raises the error of a value that must not be dropped. Also raises the last error if
+    there are too many malformed values, since each attempt visits all values again.
     """
     from pydantic import ValidationError
 
@@ -158,7 +157,7 @@ def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> An
 
 
 def _values_in(data: Any) -> int:
-    """How many values there are in `data`; of very many, just more than may be looked at."""
+    """The number of values in `data`; for very many, any number above the bound."""
     left, count = [data], 1
     while left and count <= _MOST_LOOKED_AT:
         value = left.pop()
@@ -170,7 +169,7 @@ def _values_in(data: Any) -> int:
 
 
 def _repairs(kind: Any, data: Any, error: ValidationError) -> Repairs:
-    """What to leave out for what `error` complains of. Raises `error` if something may not be left out."""
+    """The cuts that fix the problems of `error`. Raises `error` if one of them must not be cut."""
     repairs: Repairs = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         repair = _repair(kind, data, detail["loc"])
@@ -181,7 +180,7 @@ def _repairs(kind: Any, data: Any, error: ValidationError) -> Repairs:
 
 
 def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:
-    """The innermost value around `location` that may be dropped. A class name in it is the member of a union."""
+    """The innermost value around `location` that may be dropped. A class name in it is a member of a union."""
     from acp_server.schema.base import Wire, attributes
 
     found: tuple[Path, bool] | None = None
@@ -197,7 +196,7 @@ def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:
                 continue
             (model,) = models.values()
         value = _item(value, key)
-        if value is MISSING:  # A missing field: its error belongs to the object around it.
+        if value is MISSING:  # a missing field: its error is of the object around it
             return found
         path = (*path, key)
         if isinstance(key, int):
@@ -227,7 +226,7 @@ def _item(value: Any, key: Any) -> Any:
 
 @cache
 def _inside(annotation: Any) -> tuple[dict[str, type[Record]], bool]:
-    """The models inside an annotation, by name, and whether a key of a mapping comes before them."""
+    """The models in an annotation, by name, and whether a key of a mapping comes before them."""
     return {model.__name__: model for model in _models(annotation)}, get_origin(annotation) is dict
 
 

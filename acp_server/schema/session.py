@@ -1,7 +1,7 @@
-"""The life of a session: new, load, resume, fork, list, close, delete, title, archive, status; and what it is opened
-with, MCP servers and the client's system prompt.
+"""The life of a session: new, load, resume, fork, list, close, delete, title, archive, status; and its MCP servers and
+system prompt.
 
-Protocol: session setup, list, delete. Which of it is unstable is said in `acp_server.schema.features`.
+Protocol: session setup, list, delete. The unstable parts are in `acp_server.schema.features`.
 """
 
 from typing import Annotated, Literal
@@ -48,12 +48,12 @@ class HttpHeader(Model):
 
 
 class McpServerStdio(Model):
-    """An MCP server to start as a process and talk to over its standard streams. Every agent supports it."""
+    """An MCP server that is started as a process and connected by its standard streams. Every agent supports it."""
 
     type: SkipJsonSchema[Literal["stdio"] | None] = None
-    """Absent in the protocol, where a server without a type is this one; some clients write it."""
+    """Absent in the protocol, where a server without a type has this one; some clients write it."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     command: str
     """Absolute path of the executable."""
     args: Sent[NullIsDefault[Items[str]]] = no_items()
@@ -63,24 +63,24 @@ class McpServerStdio(Model):
 
 
 class _Remote(Model):
-    """What every MCP server has that is not started."""
+    """The members of every MCP server over HTTP."""
 
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     url: str
-    """Where it is."""
+    """Its URI."""
     headers: Sent[NullIsDefault[Items[HttpHeader]]] = no_items()
     """Headers to send with every request."""
 
 
 class McpServerHttp(_Remote):
-    """An MCP server reached over streamable HTTP. Only if the agent announced `http`."""
+    """An MCP server over streamable HTTP. Only for agents with `mcpCapabilities.http`."""
 
     type: Sent[Literal["http"]] = "http"
 
 
 class McpServerSse(_Remote):
-    """An MCP server reached over HTTP with server-sent events. Only if the agent announced `sse`."""
+    """An MCP server over HTTP with server-sent events. Only for agents with `mcpCapabilities.sse`."""
 
     type: Sent[Literal["sse"]] = "sse"
 
@@ -94,7 +94,7 @@ class UnknownMcpServer(Unknown):
 McpServer = TypeAliasType(
     "McpServer", Annotated[McpServerHttp | McpServerSse | McpServerStdio | UnknownMcpServer, Tagged("type")]
 )
-"""An MCP server, told apart by `type`; without one it is started over stdio."""
+"""An MCP server, distinguished by `type`; without a type it is started as a process."""
 
 
 SystemPromptMode = TypeAliasType(
@@ -108,18 +108,18 @@ class SystemPrompt(Model):
     """The client's instructions for a session. Only for agents with `systemPrompt`."""
 
     mode: SystemPromptMode
-    """Beside the agent's own instructions, or in their place."""
+    """Whether it is appended to the agent's own instructions or replaces them."""
     content: Items[ContentBlock]
-    """The instructions, text blocks, at least one. An agent refuses other kinds of block."""
+    """The instructions: at least one text block. An agent refuses other kinds of block."""
 
 
 class _Opened(Model):
-    """What a session offers that was made or taken up."""
+    """The settings of a session that was created, loaded or resumed."""
 
     modes: Lenient[SessionModeState | None] = None
     """Its modes, if it has any."""
     config_options: LenientItems[MaybeItems[SessionConfigOption]] = UNSET
-    """Its configuration options, if it has any."""
+    """Its config options, if it has any."""
 
 
 class NewSessionRequest(Sparse, Model):
@@ -128,11 +128,11 @@ class NewSessionRequest(Sparse, Model):
     cwd: FilePath
     """The working directory, an absolute path."""
     additional_directories: NullIsDefault[Items[FilePath]] = no_items()
-    """More roots that the agent may work in, absolute paths. Only for agents with `additionalDirectories`."""
+    """More roots in which the agent may work, absolute paths. Only for agents with `additionalDirectories`."""
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions; None for the agent's own alone. Only for agents with `systemPrompt`."""
+    """The client's instructions; None for only the agent's own. Only for agents with `systemPrompt`."""
 
 
 class NewSessionResponse(_Opened):
@@ -143,32 +143,32 @@ class NewSessionResponse(_Opened):
 
 
 class _TakenUp(Sparse, Model):
-    """What is said of a session that is taken up again."""
+    """The members of a request that loads, resumes or forks a session."""
 
     session_id: SessionId
-    """The session to take up."""
+    """The stored session."""
     cwd: FilePath
     """The working directory, an absolute path."""
     additional_directories: NullIsDefault[Items[FilePath]] = no_items()
-    """All roots besides the working directory, absolute paths."""
+    """All other roots, absolute paths."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions, which may differ from those before; None leaves it to the agent. Only for agents with
+    """The client's instructions, which may have changed; None leaves them to the agent. Only for agents with
     `systemPrompt`."""
 
 
 class LoadSessionRequest(_TakenUp):
-    """Parameters of `session/load`: take a session up again, replayed. Only for agents with `loadSession`."""
+    """Parameters of `session/load`: open a stored session with a replay. Only for agents with `loadSession`."""
 
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
 
 
 class LoadSessionResponse(_Opened):
-    """Result of `session/load`: everything of the session has been replayed as updates."""
+    """Result of `session/load`: the whole session has been replayed as updates."""
 
 
 class ResumeSessionRequest(_TakenUp):
-    """Parameters of `session/resume`: take a session up again, not replayed. Only for agents with `resume`."""
+    """Parameters of `session/resume`: open a stored session without a replay. Only for agents with `resume`."""
 
     mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
@@ -179,8 +179,8 @@ class ResumeSessionResponse(_Opened):
 
 
 class ForkSessionRequest(_TakenUp):
-    """Parameters of `session/fork`: a new session that begins with what `session_id` has said. Only for agents with
-    `fork`."""
+    """Parameters of `session/fork`: a new session that begins with a copy of the conversation of `session_id`. Only for
+    agents with `fork`."""
 
     mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
@@ -196,7 +196,7 @@ class ForkSessionResponse(_Opened):
 SessionArchiveFilter = TypeAliasType(
     "SessionArchiveFilter", Annotated[Literal["exclude", "include", "only"] | str, OpenEnum(extensible=True)]
 )
-"""Which sessions to list by whether they are archived. An agent refuses any other word."""
+"""Whether archived sessions are listed. An agent refuses any other value."""
 
 
 class ListSessionsRequest(Model):
@@ -205,7 +205,7 @@ class ListSessionsRequest(Model):
     cwd: FilePath | None = None
     """Only sessions of this working directory, an absolute path."""
     cursor: str | None = None
-    """Where to go on: `next_cursor` of the page before."""
+    """Where to continue: `next_cursor` of the previous page."""
     archived: SessionArchiveFilter | None = None
     """Archived sessions, others, or both; None for `exclude`. The same for each page. Only for agents with
     `archive`."""
@@ -223,9 +223,9 @@ class SessionInfo(Sparse, Model):
     title: Lenient[str | None] = None
     """A title for the user."""
     updated_at: Lenient[str | None] = None
-    """When something last happened in it, ISO 8601."""
+    """The time of its last activity, ISO 8601."""
     archived: Lenient[Bool | None] = None
-    """Whether it is archived. Said by each agent with `archive`."""
+    """Whether it is archived. Agents with `archive` always set it."""
 
 
 class ListSessionsResponse(Model):
@@ -238,7 +238,7 @@ class ListSessionsResponse(Model):
 
 
 class CloseSessionRequest(Model):
-    """Parameters of `session/close`: cancel what the session does and free what it holds."""
+    """Parameters of `session/close`: cancel the session's work and release its resources."""
 
     session_id: SessionId
     """The session."""
@@ -260,7 +260,7 @@ class DeleteSessionResponse(Model):
 
 
 class SetSessionTitleRequest(Model):
-    """Parameters of `session/set_title`: the user names a session, open or not. Only for agents with `title`."""
+    """Parameters of `session/set_title`: the user sets a session's title, open or not. Only for agents with `title`."""
 
     session_id: SessionId
     """The session."""
@@ -269,14 +269,14 @@ class SetSessionTitleRequest(Model):
 
 
 class SetSessionTitleResponse(Model):
-    """Result of `session/set_title`: it is stored."""
+    """Result of `session/set_title`: the title is stored."""
 
     title: str
-    """The title as it is stored."""
+    """The title as stored."""
 
 
 class ArchiveSessionRequest(Model):
-    """Parameters of `session/archive`: put a session away; an open one is closed first. Only for agents with
+    """Parameters of `session/archive`: archive a session; an open one is closed first. Only for agents with
     `archive`."""
 
     session_id: SessionId
@@ -284,11 +284,12 @@ class ArchiveSessionRequest(Model):
 
 
 class ArchiveSessionResponse(Model):
-    """Result of `session/archive`. A session that is archived already stays so."""
+    """Result of `session/archive`. An archived session stays archived."""
 
 
 class UnarchiveSessionRequest(Model):
-    """Parameters of `session/unarchive`: list a session again. It is not opened. Only for agents with `archive`."""
+    """Parameters of `session/unarchive`: list an archived session again, without opening it. Only for agents with
+    `archive`."""
 
     session_id: SessionId
     """The session."""

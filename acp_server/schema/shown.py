@@ -1,6 +1,6 @@
-"""What `help()` and completion say of a type of the protocol: its fields with their meaning, and no part of pydantic.
+"""The output of `help()` and completion for a type of the protocol: its fields with their meaning, without pydantic's.
 
-The meanings are read from the sources when they are asked for. Nothing else uses them.
+Meanings are read from the sources on demand. Nothing else uses this module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _OFFERED: Final = (FunctionType, classmethod, property)
 
 
 class _Shown(_Metaclass):
-    # The class of the types. It has no docstring, for `__doc__` is that of each of them.
+    # The class of the types. It has no docstring, since `__doc__` is the property for theirs.
 
     def __dir__(self) -> list[str]:
-        """The fields, and what was written for the types here."""
+        """The fields, and the names that the types define here."""
         ours = [vars(base) for base in self.__mro__ if isinstance(base, _Shown)]
         offered = {name for names in ours for name, value in names.items() if isinstance(value, _OFFERED)}
         return sorted({name for name in offered if not name.startswith("_")} | self.__pydantic_fields__.keys())
@@ -34,11 +34,11 @@ class _Shown(_Metaclass):
 
 
 SHOWN: Final[dict[str, Any]] = {"metaclass": _Shown}
-"""For the first of the types. A type checker takes a class with a metaclass that it sees for one without a hash."""
+"""For the base of the types. Type checkers consider a class with a visible metaclass unhashable."""
 
 
 def _fields(kind: Any) -> list[tuple[str, Any]]:
-    # Extensions have a place in nearly all types: it comes last.
+    # Nearly all types have `meta`: it comes last.
     return sorted(getattr(kind, "__pydantic_fields__", {}).items(), key=lambda field: field[0] == "meta")
 
 
@@ -53,4 +53,4 @@ def _meaning(kind: Any, name: str, field: Any) -> str:
 
 def _type_of(field: Any) -> str:
     written = inspect.formatannotation(field.annotation).replace("typing.", "")
-    return written if field.is_required() else f"{written}, may be left out"
+    return written if field.is_required() else f"{written}, optional"

@@ -1,7 +1,7 @@
-"""Child sessions (protocol: subagents): how a session tells of them, and what sessions say to each other.
+"""Child sessions (protocol: subagents): how a session announces them, and messages between sessions.
 
-The protocol has these as stable since the schema 1.34.0. They are written from its unstable form in the newest schema
-that can be had.
+The protocol has these as stable since the schema 1.34.0. They are written from their unstable form in the newest
+published schema.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -15,21 +15,21 @@ from acp_server.schema.words import OpenEnum
 
 
 class SessionCancelCapabilities(Model):
-    """The client may cancel what the session works on."""
+    """The client may cancel the session's work."""
 
 
 class SubagentSessionCapabilities(Model):
-    """What the client may do to one child session. All else that changes it is refused."""
+    """The requests that the client may send about a child session. Other changes of it are refused."""
 
     cancel: Lenient[SessionCancelCapabilities | None] = None
-    """`session/cancel`, which leaves the session as it is."""
+    """`session/cancel`, which does not close the session."""
 
 
 SubagentActivity = TypeAliasType(
     "SubagentActivity",
     Annotated[Literal["running", "idle", "requires_action", "unknown"] | str, OpenEnum(extensible=True)],
 )
-"""What a child session does. `unknown`: the agent has lost sight of it, which ends nothing."""
+"""The activity of a child session. `unknown`: the agent cannot confirm it, which ends nothing."""
 
 SubagentStopReason = TypeAliasType(
     "SubagentStopReason",
@@ -48,19 +48,19 @@ class SubagentState(Model):
     """
 
     state: SubagentActivity
-    """What it does."""
+    """Its activity."""
     stop_reason: Lenient[SubagentStopReason | None] = None
     """Why its work ended. Only when idle."""
     error: Lenient[Error | None] = None
-    """What went wrong. Only with the stop reason `error`."""
+    """The error. Only with the stop reason `error`."""
     usage: Lenient[Usage | None] = None
-    """What the work that has ended has cost. Only when idle."""
+    """The tokens that the ended work used. Only when idle."""
 
 
 class SubagentUpdate(Sparse, Model):
-    """The session update `subagent_update`: the session has this child, or what is known of the child changes.
+    """The session update `subagent_update`: a new child of the session, or a change of its description.
 
-    Only for clients with `subagents`. What is set changes, an explicit None clears.
+    Only for clients with `subagents`. Set members change, null clears.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset(
@@ -69,25 +69,25 @@ class SubagentUpdate(Sparse, Model):
 
     session_update: Sent[Literal["subagent_update"]] = "subagent_update"
     session_id: SessionId
-    """The child. The first update with an id makes it a child of the session that the update belongs to."""
+    """The child. The first update with an id makes it a child of the session that is updated."""
     title: Lenient[str | None] = None
-    """What the parent calls it."""
+    """Its title, set by the parent."""
     description: Lenient[str | None] = None
-    """What it is for, in words for the user."""
+    """Its task, in words for the user."""
     capabilities: Lenient[SubagentSessionCapabilities | None] = None
-    """What the client may do to it, in the place of what was said before; nothing if that was never said."""
+    """The requests that the client may send about it, replacing earlier ones; none if never set."""
     state: Lenient[SubagentState | None] = None
-    """What it does; None if that is not confirmed any more."""
+    """Its state; None if it is no longer confirmed."""
     cwd: str | None = None
-    """Where it works, an absolute path. Unset, it works where its parent does."""
+    """Its working directory, an absolute path. Unset, it has the parent's."""
     additional_directories: MaybeItems[str] = UNSET
-    """Absolute paths of more directories. Unset, it has those of its parent."""
+    """Absolute paths of more directories. Unset, it has the parent's."""
 
 
 class SessionMessage(Sparse, Model):
-    """The session update `session_message`: what one session says to another.
+    """The session update `session_message`: a message from one session to another.
 
-    Only for clients with `subagents`. What is set changes, an explicit None clears.
+    Only for clients with `subagents`. Set members change, null clears.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset(
@@ -99,17 +99,17 @@ class SessionMessage(Sparse, Model):
 
     session_update: Sent[Literal["session_message"]] = "session_message"
     message_id: MessageId
-    """The message, within the conversation of the session that the update belongs to."""
+    """The message, in the conversation of the session that is updated."""
     sender_session_id: Lenient[SessionId | None] = None
-    """The session that says it."""
+    """The sending session."""
     recipient_session_id: Lenient[SessionId | None] = None
-    """The session that it is said to."""
+    """The receiving session."""
     sender_message_id: Lenient[MessageId | None] = None
     """The same message in the sender's conversation."""
     recipient_message_id: Lenient[MessageId | None] = None
     """The same message in the recipient's conversation."""
     content: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """All that is said in it, in the place of what was said before."""
+    """The whole content, replacing the content so far."""
 
 
 class SessionMessageChunk(Model):

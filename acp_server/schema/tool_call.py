@@ -1,4 +1,4 @@
-"""What the agent does for the model, how the client sees it progress, and whether it may: `session/request_permission`.
+"""Tool calls: the agent's work for the model, its progress, and its approval by `session/request_permission`.
 
 Protocol: tool calls.
 """
@@ -31,12 +31,12 @@ ToolKind = TypeAliasType(
         OpenEnum(),
     ],
 )
-"""What a tool does, so that a client can choose an icon and a layout."""
+"""The kind of a tool, by which a client chooses an icon and a layout."""
 
 ToolCallStatus = TypeAliasType(
     "ToolCallStatus", Annotated[Literal["pending", "in_progress", "completed", "failed"] | str, OpenEnum()]
 )
-"""How far a tool call is. `pending`: its input is still streaming, or it waits for approval."""
+"""The status of a tool call. `pending`: its input is still streaming, or it waits for approval."""
 
 
 class Content(Model):
@@ -60,7 +60,7 @@ class Diff(Model):
 
 
 class Terminal(Model):
-    """A live terminal, shown inside the tool call. Attach it before it is released."""
+    """A live terminal, shown within the tool call. It must be attached before it is released."""
 
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
@@ -76,11 +76,11 @@ class UnknownToolCallContent(Unknown):
 ToolCallContent = TypeAliasType(
     "ToolCallContent", Annotated[Content | Diff | Terminal | UnknownToolCallContent, Tagged("type")]
 )
-"""One piece of a tool call's output, told apart by `type`."""
+"""One piece of a tool call's output, distinguished by `type`."""
 
 
 class ToolCallLocation(Model):
-    """A place in a file that the tool works at, so that the client can follow along."""
+    """A place in a file where the tool works, so that the client can follow it."""
 
     path: FilePath
     """Absolute path of the file."""
@@ -93,19 +93,19 @@ class ToolCall(Model):
 
     session_update: Sent[Literal["tool_call"]] = "tool_call"
     tool_call_id: ToolCallId
-    """Names the call in later updates."""
+    """Identifies the call in later updates."""
     title: str
-    """What the tool is doing, in words for the user."""
+    """The tool's present work, in words for the user."""
     name: Lenient[str | None] = None
     """The tool's name in code."""
     kind: Annotated[Lenient[ToolKind | None], CountsAs("other")] = None
-    """What sort of tool it is; unset counts as `other`."""
+    """The kind of the tool; unset counts as `other`."""
     status: Annotated[Lenient[ToolCallStatus | None], CountsAs("pending")] = None
-    """How far the call is; unset counts as `pending`."""
+    """The status of the call; unset counts as `pending`."""
     content: Annotated[LenientItems[MaybeItems[ToolCallContent]], CountsAs([])] = UNSET
-    """What the tool has produced."""
+    """The output so far."""
     locations: Annotated[LenientItems[MaybeItems[ToolCallLocation]], CountsAs([])] = UNSET
-    """The places in files it works at."""
+    """The places in files where it works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
@@ -113,25 +113,25 @@ class ToolCall(Model):
 
 
 class ToolCallUpdate(Model):
-    """A change to a tool call: only what is set changes, and a list replaces the list before.
+    """A patch of a tool call: only set members change, and a list replaces the previous list.
 
     As a session update it is a `ToolCallProgress`.
     """
 
     tool_call_id: ToolCallId
-    """The call that changes."""
+    """The call."""
     title: Lenient[str | None] = None
-    """What the tool is doing, in words for the user."""
+    """The tool's present work, in words for the user."""
     name: Lenient[str | None] = None
     """The tool's name in code."""
     kind: Lenient[ToolKind | None] = None
-    """What sort of tool it is."""
+    """The kind of the tool."""
     status: Lenient[ToolCallStatus | None] = None
-    """How far the call is."""
+    """The status of the call."""
     content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
-    """Everything the tool has produced so far."""
+    """The whole output so far."""
     locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
-    """The places in files it works at."""
+    """The places in files where it works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
@@ -139,7 +139,7 @@ class ToolCallUpdate(Model):
 
 
 class ToolCallProgress(ToolCallUpdate):
-    """The session update `tool_call_update`: a tool call goes on or ends."""
+    """The session update `tool_call_update`: a tool call continues or ends."""
 
     session_update: Sent[Literal["tool_call_update"]] = "tool_call_update"
 
@@ -148,22 +148,22 @@ PermissionOptionKind = TypeAliasType(
     "PermissionOptionKind",
     Annotated[Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str, OpenEnum()],
 )
-"""What a choice means: yes or no, this time or from now on."""
+"""The meaning of an option: allow or reject, once or always."""
 
 
 class PermissionOption(Model):
-    """A choice offered to the user."""
+    """An option of a permission request."""
 
     option_id: PermissionOptionId
-    """Names the choice."""
+    """Identifies the option."""
     name: str
     """Its label."""
     kind: PermissionOptionKind
-    """What it means."""
+    """Its meaning."""
 
     @classmethod
     def yes_or_no(cls, yes: str = "Allow", no: str = "Reject") -> list[Self]:
-        """A choice of two, for this once: `yes` allows and `no` rejects. Both are labels."""
+        """Two options that hold once: `yes` allows and `no` rejects. Both are labels."""
         return [cls(option_id="yes", name=yes, kind="allow_once"), cls(option_id="no", name=no, kind="reject_once")]
 
 
@@ -171,19 +171,19 @@ class RequestPermissionRequest(Model):
     """Parameters of `session/request_permission`."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     tool_call: ToolCallUpdate
-    """The tool call that waits for the answer."""
+    """The tool call that waits for the decision."""
     options: Items[PermissionOption]
-    """The choices."""
+    """The options."""
 
 
 class SelectedPermissionOutcome(Model):
-    """The user chose."""
+    """The user chose an option."""
 
     outcome: Sent[Literal["selected"]] = "selected"
     option_id: PermissionOptionId
-    """The choice."""
+    """The chosen option."""
 
 
 class CancelledPermissionOutcome(Record):
@@ -202,11 +202,11 @@ RequestPermissionOutcome = TypeAliasType(
     "RequestPermissionOutcome",
     Annotated[CancelledPermissionOutcome | SelectedPermissionOutcome | UnknownPermissionOutcome, Tagged("outcome")],
 )
-"""What became of the question, told apart by `outcome`."""
+"""The outcome, distinguished by `outcome`."""
 
 
 class RequestPermissionResponse(Model):
     """Result of `session/request_permission`."""
 
     outcome: RequestPermissionOutcome
-    """What became of the question."""
+    """The outcome."""

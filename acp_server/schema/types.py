@@ -1,13 +1,13 @@
-"""What fields hold besides objects: identifiers, numbers, unions and enumerations that stay open, and the error object.
+"""The types of fields besides objects: identifiers, numbers, open unions and enumerations, and the error object.
 
-To a type checker an identifier is a string; its name says whose it is, and the published schema shows it.
+To type checkers an identifier is a string; its name tells what it identifies, and the published schema has it.
 
-What a newer peer sends is carried, what is known is checked. `Tagged` and `ByKey` go beside a union of models and pick
-the one member to validate by looking at the data. So an error names the member that was meant, and a known member with
-a bad payload is an error. `OpenEnum` goes beside a `Literal[...] | str`: any string is accepted, the known ones are
-what editors complete and the published schema lists.
+Unknown values of newer peers are kept, known ones are validated. `Tagged` and `ByKey` are notes beside a union of
+models and choose the one member to validate by the data. So an error names the intended member, and a known member with
+an invalid payload is an error. `OpenEnum` is a note beside a `Literal[...] | str`: any string is accepted, and the
+known ones are completed by editors and listed in the published schema.
 
-Code that raises and catches uses `acp_server.errors`.
+Code that raises and catches errors uses `acp_server.errors`.
 """
 
 from abc import ABC, abstractmethod
@@ -33,10 +33,10 @@ from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown,
 from acp_server.schema.words import Absolute, Address, Base64, FromOne, MediaType, literals
 
 Bool = StrictBool
-"""`true` or `false`; nothing that only looks like it."""
+"""`true` or `false`, and nothing that converts to it."""
 
-# `strict` keeps booleans, fractions and digit strings out. The bounds are those of the width, which the published
-# schema states as a format.
+# `strict` refuses booleans, fractions and digit strings. The bounds follow from the width, which the published schema
+# has as a format.
 Int32 = Annotated[
     int, Field(strict=True, ge=-(2**31), le=2**31 - 1), WithJsonSchema({"type": "integer", "format": "int32"})
 ]
@@ -53,57 +53,57 @@ Double = Annotated[
     float, Field(strict=True, allow_inf_nan=False), WithJsonSchema({"type": "number", "format": "double"})
 ]
 FilePath = Annotated[str, Absolute()]
-"""An absolute path. What a peer sends is not checked."""
+"""An absolute path. Received values are not checked."""
 Line = Annotated[UInt32, FromOne()]
-"""A line, counted from 1. What a peer sends is not checked."""
+"""A line, counted from 1. Received values are not checked."""
 Base64Text = Annotated[str, Base64()]
-"""Bytes as base64. What a peer sends is not checked, and neither are the next two."""
+"""Bytes as base64. Received values are not checked, like the next two types."""
 MediaTypeName = Annotated[str, MediaType()]
 """A media type."""
 UriText = Annotated[str, Address()]
-"""A URI, which the published schema has as any text."""
+"""A URI; any string in the published schema."""
 Uri = Annotated[UriText, WithJsonSchema({"type": "string", "format": "uri"})]
 
 SessionId = TypeAliasType("SessionId", str)
-"""Names one conversation. The agent makes it; clients treat it as opaque."""
+"""Identifies a session. The agent chooses it; it is opaque to clients."""
 
 ToolCallId = TypeAliasType("ToolCallId", str)
-"""Names one tool call within its session."""
+"""Identifies a tool call within its session."""
 
 MessageId = TypeAliasType("MessageId", str)
-"""Names the message that a chunk belongs to, within its session."""
+"""Identifies a message within its session."""
 
 TerminalId = TypeAliasType("TerminalId", str)
-"""Names a terminal that the client runs."""
+"""Identifies a terminal that the client runs."""
 
 ElicitationId = TypeAliasType("ElicitationId", str)
-"""Names an elicitation that is finished outside of the protocol, at a URL."""
+"""Identifies an elicitation that is completed outside of the protocol, at a URL."""
 
 CompactionId = TypeAliasType("CompactionId", str)
-"""Names one compaction of a session's context, within that session."""
+"""Identifies a compaction within its session."""
 
 AuthMethodId = TypeAliasType("AuthMethodId", str)
-"""Names a way to authenticate."""
+"""Identifies a login method."""
 
 PermissionOptionId = TypeAliasType("PermissionOptionId", str)
-"""Names a choice offered to the user, within its permission request."""
+"""Identifies an option within its permission request."""
 
 SessionModeId = TypeAliasType("SessionModeId", str)
-"""Names a mode of a session."""
+"""Identifies a mode of a session."""
 
 SessionConfigId = TypeAliasType("SessionConfigId", str)
-"""Names a configuration option of a session."""
+"""Identifies a config option of a session."""
 
 SessionConfigGroupId = TypeAliasType("SessionConfigGroupId", str)
-"""Names a group of values of a configuration option."""
+"""Identifies a group of values of a config option."""
 
 SessionConfigValueId = TypeAliasType("SessionConfigValueId", str)
-"""Names a value of a configuration option."""
+"""Identifies a value of a config option."""
 
 RequestId = TypeAliasType(
     "RequestId", Annotated[Int64 | StrictStr | None, Expect("a string, a 64-bit integer or null")]
 )
-"""The id of a JSON-RPC request: a 64-bit integer, a string, or null, which is allowed and discouraged."""
+"""The id of a JSON-RPC request: a 64-bit integer, a string, or null, which is discouraged."""
 
 ProtocolVersion = TypeAliasType(
     "ProtocolVersion",
@@ -113,7 +113,7 @@ ProtocolVersion = TypeAliasType(
         WithJsonSchema({"type": "integer", "format": "uint16", "minimum": 0, "maximum": 65535}),
     ],
 )
-"""The major version of the protocol; everything smaller is negotiated through capabilities."""
+"""The major version of the protocol; smaller changes are negotiated by capabilities."""
 
 KNOWN_ERRORS = (
     PARSE_ERROR,
@@ -128,13 +128,13 @@ KNOWN_ERRORS = (
 
 
 def error_code(*known: int) -> WithJsonSchema:
-    """Says in the published schema which codes are known; any other may be sent as well."""
+    """The published schema of a code: the known codes; any other may be sent as well."""
     code = {"format": "int32", "type": "integer"}
     return WithJsonSchema({"anyOf": [*({"const": number, **code} for number in known), code]})
 
 
 ErrorCode = TypeAliasType("ErrorCode", Annotated[Int32, error_code(*KNOWN_ERRORS)])
-"""What kind of error an answer reports; `acp_server.errors` has an exception for each known code."""
+"""The kind of an error; `acp_server.errors` has an exception for each known code."""
 
 PROTOCOL_VERSION: Literal[1] = 1
 """The version that these types describe."""
@@ -144,22 +144,22 @@ class Error(Record):
     """Why a request failed (JSON-RPC 2.0, section 5.1)."""
 
     code: ErrorCode
-    """What kind of error it is."""
+    """The kind of the error."""
     message: str
     """One sentence."""
     data: Lenient[Any] = None
-    """More about it, any JSON."""
+    """Details, any JSON."""
 
 
 Choose = Callable[[JsonObject], str | None]
-"""From a received object to the name of the member to read it as; None if no member fits."""
+"""From a received object to the name of the member to read it as; None if no member matches."""
 
 
 class _Union(ABC):
     """A union of models whose member is chosen by a function of the received object."""
 
     expected = "an object"
-    """What an error says was expected, when no member could be chosen."""
+    """The expected value, in words for the error when no member could be chosen."""
     members: tuple[type[Record], ...] = ()
 
     @abstractmethod
@@ -168,7 +168,7 @@ class _Union(ABC):
 
     @property
     def unknown(self) -> str | None:
-        """The name of the member that carries what no other member has."""
+        """The name of the member for values that no other member accepts."""
         return next((member.__name__ for member in self.members if issubclass(member, Unknown)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -193,10 +193,10 @@ class _Union(ABC):
 
 
 class Tagged(_Union):
-    """The member is named by the string under `key`; an `Unknown` member takes the tags that no other member has.
+    """The string under `key` chooses the member; an `Unknown` member takes tags that no other member has.
 
-    The member whose tag may be None, or that has none, is meant when the tag is absent. `extensible` says
-    that the protocol itself lets peers send tags of their own.
+    If the tag is absent, the member without a tag, or whose tag may be None, is chosen. `extensible`: the protocol lets
+    peers send custom tags.
     """
 
     def __init__(self, key: str, *, extensible: bool = False) -> None:
@@ -218,7 +218,8 @@ class Tagged(_Union):
         return (None,) if name is None else tuple(literals(member.model_fields[name].annotation))
 
     def chooser(self) -> Choose:
-        """Look the tag up. What is not a string is not a tag; the member without one refuses it if it is not null."""
+        """Look the tag up. A value that is not a string is not a tag; the member without a tag refuses it unless it is
+        null."""
         key, tags, unknown = self.key, self.tags(), self.unknown
         untagged = tags.get(None)
 
@@ -229,8 +230,9 @@ class Tagged(_Union):
         return choose
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The known members; for an extensible union also any object with another tag and what `Unknown` requires."""
-        from pydantic import TypeAdapter  # Here, because only the exporter needs it.
+        """The known members; for an extensible union also any object with another tag and the required members of
+        `Unknown`."""
+        from pydantic import TypeAdapter  # imported here, since only the exporter needs it
 
         written = handler(schema)
         tags = self.tags()
@@ -238,7 +240,7 @@ class Tagged(_Union):
         if not self.extensible:
             if None not in tags:
                 return {**written, "oneOf": members, "discriminator": {"propertyName": self.key}}
-            # The member without a tag may hold for a tagged object too.
+            # The member without a tag may match a tagged object too.
             return {**written, "anyOf": members}
         other: JsonObject = {self.key: {"type": "string", "not": {"enum": [tag for tag in tags if tag is not None]}}}
         for member in self.members:
@@ -251,14 +253,14 @@ class Tagged(_Union):
 
 
 class ByKey(_Union):
-    """The member is known by a key that only it has: `keys` in the order of the members."""
+    """The member is identified by a key that only it has: `keys` in the order of the members."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
         self.expected: str = f"an object with one of the keys {', '.join(keys)}"
 
     def chooser(self) -> Choose:
-        """The first member whose key is there."""
+        """The first member whose key is present."""
         pairs = tuple((key, member.__name__) for key, member in zip(self.keys, self.members, strict=False))
         unknown = self.unknown
 
@@ -278,7 +280,7 @@ class ByKey(_Union):
 
 @dataclass(frozen=True, slots=True)
 class FirstProblem:
-    """A note beside a type that no class contains, such as a union with a name: see `first_problem`."""
+    """A note beside a type that no class contains, such as a named union: see `first_problem`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)

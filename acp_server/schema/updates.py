@@ -1,6 +1,6 @@
-"""`session/update`: what the agent shows the client while it works (protocol: prompt turn, agent plan).
+"""`session/update`: the updates that the agent sends while it works (protocol: prompt turn, agent plan).
 
-Tool calls have a file of their own.
+Tool calls have their own file.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -38,65 +38,65 @@ from acp_server.schema.types import (
 from acp_server.schema.words import OpenEnum
 
 PlanEntryPriority = TypeAliasType("PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum()])
-"""How much a step matters to the whole."""
+"""The importance of a step."""
 
 PlanEntryStatus = TypeAliasType(
     "PlanEntryStatus", Annotated[Literal["pending", "in_progress", "completed"] | str, OpenEnum()]
 )
-"""How far a step is."""
+"""The status of a step."""
 
 
 class PlanEntry(Model):
     """One step of a plan."""
 
     content: str
-    """What the step achieves, in words for the user."""
+    """The goal of the step, in words for the user."""
     priority: Unsaid[PlanEntryPriority] = "medium"
-    """How much it matters."""
+    """Its importance."""
     status: Unsaid[PlanEntryStatus] = "pending"
-    """How far it is."""
+    """Its status."""
 
 
 class Plan(Model):
-    """The session update `plan`: the whole plan, in the place of the one before."""
+    """The session update `plan`: the whole plan, replacing the previous one."""
 
     session_update: Sent[Literal["plan"]] = "plan"
     entries: LenientItems[Items[PlanEntry]]
-    """All steps, in order, each with its present status."""
+    """All steps, in order, each with its current status."""
 
 
 class ContentChunk(Model):
-    """A piece of a message, as it streams. Who speaks is said by the three classes below."""
+    """A piece of a streamed message. Each of the three classes below is for one sender."""
 
     content: ContentBlock
     """The piece."""
     message_id: Lenient[MessageId | None] = None
-    """The message it belongs to: another id begins another message."""
+    """The message of the chunk: another id begins another message."""
 
 
 class UserMessageChunk(ContentChunk):
-    """The session update `user_message_chunk`: something the user said, replayed."""
+    """The session update `user_message_chunk`: a piece of a message from the user, in a replay."""
 
     session_update: Sent[Literal["user_message_chunk"]] = "user_message_chunk"
 
 
 class AgentMessageChunk(ContentChunk):
-    """The session update `agent_message_chunk`: something the agent says."""
+    """The session update `agent_message_chunk`: a piece of a message from the agent."""
 
     session_update: Sent[Literal["agent_message_chunk"]] = "agent_message_chunk"
 
 
 class AgentThoughtChunk(ContentChunk):
-    """The session update `agent_thought_chunk`: something the agent thinks."""
+    """The session update `agent_thought_chunk`: a piece of a thought from the agent."""
 
     session_update: Sent[Literal["agent_thought_chunk"]] = "agent_thought_chunk"
 
 
 class UnstructuredCommandInput(Model):
-    """The command takes whatever is typed after its name."""
+    """The command takes any text after its name."""
 
     hint: str
-    """Shown while nothing has been typed."""
+    """Shown until the user types."""
 
 
 class UnknownCommandInput(Unknown):
@@ -106,7 +106,7 @@ class UnknownCommandInput(Unknown):
 AvailableCommandInput = TypeAliasType(
     "AvailableCommandInput", Annotated[UnstructuredCommandInput | UnknownCommandInput, ByKey("hint")]
 )
-"""What a command takes."""
+"""The input of a command."""
 
 
 class AvailableCommand(Model):
@@ -115,13 +115,13 @@ class AvailableCommand(Model):
     name: str
     """The name, without the slash."""
     description: str
-    """What the command does."""
+    """The effect of the command."""
     input: Lenient[AvailableCommandInput | None] = None
-    """What it takes; None for nothing."""
+    """Its input; None if it takes none."""
 
 
 class AvailableCommandsUpdate(Model):
-    """The session update `available_commands_update`: the commands, in the place of those before."""
+    """The session update `available_commands_update`: all commands, replacing the previous ones."""
 
     session_update: Sent[Literal["available_commands_update"]] = "available_commands_update"
     available_commands: LenientItems[Items[AvailableCommand]]
@@ -129,23 +129,23 @@ class AvailableCommandsUpdate(Model):
 
 
 class CurrentModeUpdate(Model):
-    """The session update `current_mode_update`: the session is in another mode."""
+    """The session update `current_mode_update`: the session has entered another mode."""
 
     session_update: Sent[Literal["current_mode_update"]] = "current_mode_update"
     current_mode_id: SessionModeId
-    """The mode it is in now."""
+    """The new mode."""
 
 
 class ConfigOptionUpdate(Model):
-    """The session update `config_option_update`: the configuration options, in the place of those before."""
+    """The session update `config_option_update`: all config options, replacing the previous ones."""
 
     session_update: Sent[Literal["config_option_update"]] = "config_option_update"
     config_options: LenientItems[Items[SessionConfigOption]]
-    """All options with their present values."""
+    """All options with their current values."""
 
 
 class SessionInfoUpdate(Sparse, Model):
-    """The session update `session_info_update`: what is set changes; an explicit None clears."""
+    """The session update `session_info_update`, a patch: set members change, and null clears."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"title", "updated_at"})
 
@@ -153,26 +153,26 @@ class SessionInfoUpdate(Sparse, Model):
     title: Lenient[str | None] = None
     """A title for the user."""
     updated_at: Lenient[str | None] = None
-    """When something last happened, ISO 8601."""
+    """The time of the last activity, ISO 8601."""
 
 
 class Cost(Model):
-    """What the session has cost so far."""
+    """The cost of the session so far."""
 
     amount: Double
-    """How much."""
+    """The amount."""
     currency: str
-    """Of what: an ISO 4217 code, or another unit such as `credits`."""
+    """The currency: an ISO 4217 code, or another unit such as `credits`."""
 
 
 class UsageUpdate(Model):
-    """The session update `usage_update`: how full the context is, and what it has cost."""
+    """The session update `usage_update`: the usage of the context window, and the cost."""
 
     session_update: Sent[Literal["usage_update"]] = "usage_update"
     used: UInt64
     """Tokens in the context."""
     size: UInt64
-    """Tokens that fit into it."""
+    """Tokens that fit into the context."""
     cost: Lenient[Cost | None] = None
     """The cost of the session so far."""
 
@@ -180,11 +180,11 @@ class UsageUpdate(Model):
 NoticeSeverity = TypeAliasType(
     "NoticeSeverity", Annotated[Literal["info", "warning", "error"] | str, OpenEnum(extensible=True)]
 )
-"""How a notice is shown. Names of one's own begin with `_`."""
+"""How a notice is shown. Custom severities begin with `_`."""
 
 
 class Notice(Model):
-    """The session update `notice`: tells the user something that is not part of the session's history.
+    """The session update `notice`: a message for the user outside of the session's history.
 
     Only for clients with `session.notices`. An agent must not rely on it being seen.
     """
@@ -193,35 +193,35 @@ class Notice(Model):
     severity: NoticeSeverity
     """How to show it."""
     title: str = Field(min_length=1)
-    """Plain text that can stand alone."""
+    """Plain text that is understandable alone."""
     description: Lenient[str | None] = None
-    """More of it, plain text."""
+    """More details, plain text."""
 
 
 CompactionStatus = TypeAliasType(
     "CompactionStatus",
     Annotated[Literal["in_progress", "completed", "failed", "cancelled"] | str, OpenEnum(extensible=True)],
 )
-"""How far a compaction is. Names of one's own begin with `_`."""
+"""The status of a compaction. Custom statuses begin with `_`."""
 
 
 class CompactionUpdate(Sparse, Model):
-    """The session update `compaction_update`: the context is being shortened.
+    """The session update `compaction_update`: the context is being compacted.
 
-    What is set changes, an explicit None clears. Only for clients with `session.compaction`.
+    Set members change, null clears. Only for clients with `session.compaction`.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"summary", "error", "meta"})
 
     session_update: Sent[Literal["compaction_update"]] = "compaction_update"
     compaction_id: CompactionId
-    """The compaction; the first update with an id puts it into the history."""
+    """The compaction; the first update with an id adds it to the history."""
     status: CompactionStatus
-    """How far it is."""
+    """Its status."""
     summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """What stays of the shortened part, in the place of what was said before."""
+    """The summary of the removed part, replacing the summary so far."""
     error: Lenient[str | None] = None
-    """What went wrong."""
+    """The error."""
 
 
 class CompactionSummaryChunk(Model):
@@ -264,7 +264,7 @@ SessionUpdate = TypeAliasType(
         Tagged("sessionUpdate"),
     ],
 )
-"""Something that the client shows, told apart by `sessionUpdate`."""
+"""A session update, distinguished by `sessionUpdate`."""
 
 
 class SessionNotification(Model):
@@ -273,4 +273,4 @@ class SessionNotification(Model):
     session_id: SessionId
     """The session."""
     update: SessionUpdate
-    """What happened in it."""
+    """The update."""

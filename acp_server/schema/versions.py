@@ -1,10 +1,10 @@
 """The versions of the protocol, each with its types and its methods.
 
-Version 1 is here from the start: the rest of the runtime is written in its types. A later version has a package of its
-own, which registers itself here when it is imported. Nothing below that package names it.
+Version 1 is always registered, since the rest of the runtime uses its types. The package of a later version registers
+itself when it is imported; no lower package names it.
 
-How a version is spoken is in `acp_server.session.versions` and `acp_server.client.versions`. The types of a version are
-loaded when they are asked for, so that this costs little.
+How a version is used is in `acp_server.session.versions` and `acp_server.client.versions`. The types of a version are
+imported when they are used, so that this module costs little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Version(NamedTuple):
     """One version of the protocol."""
 
     number: int
-    """What `initialize` has as `protocolVersion`."""
+    """The value of `protocolVersion` in `initialize`."""
     package: ModuleType
     """The package of its types, such as `acp_server.schema`."""
 
@@ -35,7 +35,7 @@ class Version(NamedTuple):
         return self.package.METHODS
 
     def has_type(self, name: str) -> bool:
-        """Whether one of its types has this name. Loads none of them."""
+        """Whether one of its types has this name. Imports none of them."""
         return self.package.area_of(name) is not None
 
 
@@ -43,19 +43,19 @@ _VERSIONS: Final = {1: Version(1, schema)}
 
 
 def register(version: Version) -> None:
-    """Make a version known to all that asks here."""
+    """Add a version."""
     _VERSIONS[version.number] = version
 
 
 def versions() -> list[Version]:
-    """Version 1 and those that have been registered, in their order."""
+    """All registered versions, by number."""
     return [_VERSIONS[number] for number in sorted(_VERSIONS)]
 
 
 @cache
 def answer_of_none(method: str) -> dict[str, Any] | None:
-    """What a function answers that returns None: an empty object to a method of the protocol whose result may be empty,
-    in whichever version has it; else null."""
+    """The result for a handler that returns None: an empty object for a method of the protocol whose result may be
+    empty, in any version; else null."""
     known = next((version.methods[method] for version in versions() if method in version.methods), None)
     if known is None or not isinstance(known.result_type, type):
         return None

@@ -1,9 +1,9 @@
-"""What a value has to be in an object that Python code builds, and is not checked in what a peer sends.
+"""Checks of values in objects that Python code builds, which are not made for received objects.
 
-Those are the words of the protocol: enumerations that stay open for what a peer sends, and are closed for what code
-writes. A peer may speak a newer version, so each word of its is carried. Python code that builds an object with a word
-that the protocol does not have has made a mistake: editors refuse the message, or show nothing. The same holds for
-paths that are not absolute, lines that are not counted from 1, bytes that are not base64, and paths in place of URIs.
+They check the words of the protocol: enumerations are open for received values, and closed for values of Python code. A
+peer may have a newer version, so unknown words are kept. But Python code that builds an object with an unknown word has
+a mistake: editors refuse the message, or show nothing. The same holds for relative paths, lines that are not counted
+from 1, invalid base64, and paths instead of URIs.
 """
 
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 BUILT = {"built": True}
-"""The context of validation where Python code builds an object. What a peer sent is read without one."""
+"""The context of validation for objects that Python code builds. Received objects are read without one."""
 
 
 class OwnWord(str):
-    """A word that the protocol does not have, for a field that wants one of the protocol's: an extension that both
-    sides know, or a word of a draft. Constructors take any word that begins with `_` without this."""
+    """A word that the protocol does not have, for a field with words of the protocol: an extension that both sides
+    know, or a word of a draft. Constructors accept any word that begins with `_` without it."""
 
     __slots__ = ()
 
@@ -39,18 +39,18 @@ _MEANT: Final = {
     **dict.fromkeys(("run", "shell", "command", "bash"), ("execute",)),
     **dict.fromkeys(("agent", "model"), ("assistant",)),
 }
-"""Words of other protocols and SDKs, with what each is here."""
+"""Words of other protocols and SDKs, with their equivalents here."""
 
 
 class Own(ABC):
-    """A note beside a type: what Python code has to write there."""
+    """A note beside a type: a check of values from Python code."""
 
     @abstractmethod
     def check(self, value: Any) -> None:
-        """Raise PydanticCustomError, a ValueError, for a value that Python code cannot mean."""
+        """Check a value. Raises PydanticCustomError, a ValueError, for a value that Python code cannot mean."""
 
     def schema(self, inner: CoreSchema) -> CoreSchema:
-        """The schema of the type, with the check of what Python code builds before it."""
+        """The schema of the type, with the check for objects that Python code builds before it."""
 
         def check(value: Any, info: ValidationInfo[Any]) -> Any:
             if info.context is BUILT:
@@ -64,8 +64,8 @@ class Own(ABC):
 
 
 class Absolute(Own):
-    """The path of a file, absolute on this machine or on another one. An address (`https://...`) says itself where it
-    is: agents name pages that they have read as the locations of a tool call."""
+    """The path of a file, absolute on this machine or on another one. A URL (`https://...`) is accepted too: agents
+    give pages that they have read as locations of a tool call."""
 
     def check(self, value: Any) -> None:
         """See `Own`."""
@@ -116,7 +116,7 @@ class Address(Own):
 
 
 class OpenEnum(Own):
-    """Any string, with known ones. `extensible`: the protocol itself lets peers send strings of their own.
+    """Any string, with known ones. `extensible`: the protocol lets peers send custom strings.
 
     Python code that builds an object gives a known string, a string that begins with `_`, or an `OwnWord`.
     """
@@ -126,18 +126,18 @@ class OpenEnum(Own):
         self.known: list[str] = []
 
     def check(self, value: Any) -> None:
-        """Raise PydanticCustomError, a ValueError, for a word that Python code cannot mean."""
+        """Check a word. Raises PydanticCustomError, a ValueError, for a word that Python code cannot mean."""
         if type(value) is not str or value in self.known or value.startswith("_"):
             return
         near = self._near(value.lower().replace("-", "_").replace(" ", "_"))
-        there_are = f"there are {', '.join(self.known)}; an OwnWord(...) is for one of an extension"
+        there_are = f"there are {', '.join(self.known)}; use OwnWord(...) for a word of an extension"
         instead = there_are if near is None else f"did you mean {near!r}?"
         raise PydanticCustomError(
             "unknown_word", "There is no such word in the protocol; {instead}", {"instead": instead}
         )
 
     def _near(self, word: str) -> str | None:
-        from difflib import get_close_matches  # Here, because only a mistake needs it.
+        from difflib import get_close_matches  # imported here, since only a mistake needs it
 
         meant = next((other for other in _MEANT.get(word, ()) if other in self.known), None)
         return meant or next(iter(get_close_matches(word, self.known, 1)), None)
@@ -153,7 +153,7 @@ class OpenEnum(Own):
 
 
 def literals(annotation: Any) -> list[Any]:
-    """The values of the `Literal` inside an annotation, and None where it allows None."""
+    """The values of the `Literal` in an annotation, and None where it allows None."""
     if annotation is None or annotation is NoneType:
         return [None]
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -167,8 +167,8 @@ def literals(annotation: Any) -> list[Any]:
 
 
 def own_of(annotation: Any, notes: Iterable[Any] = ()) -> Own | None:
-    """What Python code has to write in a field of this type; None if there is nothing more to it than the type.
-    `notes`: those that pydantic has taken off the type."""
+    """The check for values from Python code in a field of this type; None if there is none. `notes`: notes that
+    pydantic has removed from the type."""
     if (note := next((note for note in notes if isinstance(note, Own)), None)) is not None:
         return note
     annotation = getattr(annotation, "__value__", annotation)  # of a TypeAliasType

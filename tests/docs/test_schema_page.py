@@ -25,4 +25,4 @@ def test_each_public_name_is_there_with_what_it_means() -> None:
 def test_a_type_has_its_fields_and_a_word_its_words() -> None:
     assert "| `path` | `FilePath` | Absolute path of the file. |" in TEXT
     assert "One of `pending`, `in_progress`, `completed`.\n" in TEXT
-    assert "`status` | `PlanEntryStatus = 'pending'` | How far it is. |" in TEXT
+    assert "`status` | `PlanEntryStatus = 'pending'` | Its status. |" in TEXT

@@ -46,7 +46,7 @@ def test_code_that_writes_a_word_of_its_own_is_told_which_is_meant(
     (problem,) = refused.value.errors()
     where, _, instead = words.partition(": ")
     assert ".".join(map(str, problem["loc"])) == where
-    way_out = "; an OwnWord(...) is for one of an extension" if instead.startswith("there are") else ""
+    way_out = "; use OwnWord(...) for a word of an extension" if instead.startswith("there are") else ""
     assert problem["msg"] == f"There is no such word in the protocol; {instead}{way_out}"
 
 

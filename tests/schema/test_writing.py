@@ -109,11 +109,11 @@ def test_none_given_to_an_attribute_unsets_it() -> None:
 
 
 def test_null_is_refused_where_it_means_nothing() -> None:
-    with pytest.raises(ValidationError, match="Null says nothing here"):
+    with pytest.raises(ValidationError, match="Null has no meaning here"):
         schema.ToolCall(tool_call_id="c", title="t", status=NULL)
     with pytest.raises(AttributeError, match=r"ToolCall.status cannot be null"):
         schema.ToolCall(tool_call_id="c", title="t").status = NULL
-    with pytest.raises(ValidationError, match="Null says nothing here"):
+    with pytest.raises(ValidationError, match="Null has no meaning here"):
         v2.ToolCallUpdate(tool_call_id=NULL)
 
 

@@ -2,16 +2,16 @@
 
     types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
     content          content blocks, `session/prompt` and the two cancels
-    tool_call        tool calls with the changes to files that they show, terminals, and the cancels of both
-    initialization   `initialize` with what either side can do, `auth/login`, `auth/logout`
+    tool_call        tool calls with their changes to files, terminals, and the cancels of both
+    initialization   `initialize` with the capabilities of both sides, `auth/login`, `auth/logout`
     session          `session/new` and the rest of a session's life, with its MCP servers, commands and options
-    updates          `session/update`: messages, plans, states, and what else is known of a session
-    record           what a session has come to, update by update
+    updates          `session/update`: messages, plans, states, and more
+    record           the state of a session, built from its updates
     questions        `session/request_permission` and `elicitation/*`, with its forms
     methods          the table of methods
 
-The draft may change. As in `acp_server.schema`, a name is loaded when it is first used, and nothing in here does any
-input or output. A type that version 1 has with the same meaning is the same class.
+The draft may change. As in `acp_server.schema`, a name is imported at its first use, and this package does no I/O. A
+type with the same meaning as in version 1 is the same class.
 """
 
 import sys
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from acp_server.schema.v2.types import *  # noqa: F403
     from acp_server.schema.v2.updates import *  # noqa: F403
 
-# The areas and their public names. This is the one list of them: an area has no `__all__`.
+# The areas and their public names. This is their only list: an area has no `__all__`.
 _NAMES = {
     "content": (
         "Annotations AudioContent BlobResourceContents CancelRequestNotification CancelSessionNotification "
@@ -108,11 +108,11 @@ area_of: Callable[[str], str | None]
 __dir__: Callable[[], list[str]]
 area_of, _load, __dir__ = offer(__name__, _NAMES)
 
-if not TYPE_CHECKING:  # As in version 1.
+if not TYPE_CHECKING:  # as in version 1
     __getattr__ = _load
     __all__ = [name for names in _NAMES.values() for name in names.split()]
 
 NUMBER: Final = 2
-"""The version, for whom `PROTOCOL_VERSION` would load its types."""
+"""The version number; `PROTOCOL_VERSION` would import the types."""
 
 register(Version(NUMBER, sys.modules[__name__]))

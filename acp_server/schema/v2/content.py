@@ -1,6 +1,5 @@
-"""Content blocks: what prompts, messages and tool results are made of (ACP v2, content). And prompts: `session/prompt`
-and the two cancels that are as old as it (ACP v2, prompt lifecycle, cancellation).
-"""
+"""Content blocks of prompts, messages and tool results (ACP v2, content), and prompts: `session/prompt` and the two
+cancels that version 1 also has (ACP v2, prompt lifecycle, cancellation)."""
 
 from typing import Annotated, Literal
 
@@ -24,19 +23,19 @@ from acp_server.schema.v2.types import Base64, Fraction, MediaType, MessageId, R
 from acp_server.schema.words import OpenEnum
 
 Role = TypeAliasType("Role", Annotated[Literal["assistant", "user"] | str, OpenEnum(extensible=True)])
-"""One side of the conversation. Names of one's own begin with `_`."""
+"""One side of the conversation. Custom roles begin with `_`."""
 
 IconTheme = TypeAliasType("IconTheme", Annotated[Literal["light", "dark"] | str, OpenEnum(extensible=True)])
-"""The background that an icon is drawn for. Names of one's own begin with `_`."""
+"""The background for which an icon is drawn. Custom themes begin with `_`."""
 
 
 class Annotations(v1.Annotations):
-    """Hints on who content is for and how much it matters."""
+    """Hints about the audience and the importance of content."""
 
     audience: LenientItems[MaybeItems[Role]] = UNSET
-    """Whom the content is meant for."""
+    """The intended audience."""
     priority: Lenient[Fraction | None] = None
-    """Its importance next to other content, from 0 to 1; larger is more important."""
+    """Its relative importance from 0 to 1; a larger number is more important."""
 
 
 class TextContent(Model):
@@ -58,7 +57,7 @@ class ImageContent(Model):
     mime_type: MediaType
     """Its media type, such as `image/png`."""
     uri: Lenient[Uri | None] = None
-    """Where the image came from."""
+    """The source of the image."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that shows the image."""
 
@@ -76,16 +75,16 @@ class AudioContent(Model):
 
 
 class Icon(Model):
-    """A picture that stands for a resource."""
+    """An icon of a resource."""
 
     src: Uri
-    """Where the picture is."""
+    """The URI of the image."""
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
     sizes: LenientItems[MaybeItems[str]] = UNSET
-    """The sizes that it is good for, such as `48x48` or `any`."""
+    """The sizes for which it is suitable, such as `48x48` or `any`."""
     theme: Lenient[IconTheme | None] = None
-    """The background that it is drawn for."""
+    """The background for which it is drawn."""
 
 
 class ResourceLink(Model):
@@ -93,15 +92,15 @@ class ResourceLink(Model):
 
     type: Sent[Literal["resource_link"]] = "resource_link"
     uri: Uri
-    """Where it is."""
+    """Its URI."""
     name: str
     """A short name, such as the file's."""
     title: Lenient[str | None] = None
-    """A name made for display."""
+    """The title to show."""
     description: Lenient[str | None] = None
-    """A few words on what it holds."""
+    """A short description of its content."""
     icons: LenientItems[MaybeItems[Icon]] = UNSET
-    """Pictures to show beside the name."""
+    """Icons to show beside the name."""
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
     size: Lenient[UInt64 | None] = None
@@ -114,7 +113,7 @@ class TextResourceContents(Model):
     """The contents of a resource that is text."""
 
     uri: Uri
-    """Where the resource is."""
+    """The URI of the resource."""
     text: str
     """The whole text."""
     mime_type: Lenient[MediaType | None] = None
@@ -125,7 +124,7 @@ class BlobResourceContents(Model):
     """The contents of a resource that is binary."""
 
     uri: Uri
-    """Where the resource is."""
+    """The URI of the resource."""
     blob: Base64
     """The bytes, base64."""
     mime_type: Lenient[MediaType | None] = None
@@ -143,13 +142,13 @@ class EmbeddedResource(Model):
 
     type: Sent[Literal["resource"]] = "resource"
     resource: EmbeddedResourceResource
-    """The contents and where they are from."""
+    """The contents with their URI."""
     annotations: Lenient[Annotations | None] = None
     """Hints for the program that shows the resource."""
 
 
 class UnknownContentBlock(Unknown):
-    """A kind of content that this version does not have. An agent that does not know it refuses it in a prompt."""
+    """A kind of content that this version does not have. An agent that does not know it refuses a prompt with it."""
 
     type: UnknownTag
 
@@ -161,34 +160,34 @@ ContentBlock = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""One piece of content, told apart by `type`."""
+"""One piece of content, distinguished by `type`."""
 
 
 class PromptRequest(Model):
-    """Parameters of `session/prompt`: the user says something."""
+    """Parameters of `session/prompt`: a message of the user."""
 
     session_id: SessionId
     """The session."""
     prompt: Annotated[Items[ContentBlock], Field(min_length=1)]
-    """What the user says. Text and resource links always, other content as the agent announced."""
+    """The user's message. Text and resource links are always allowed, other content if the agent announced it."""
 
 
 class PromptResponse(Model):
-    """Result of `session/prompt`: the message is part of the conversation. The work on it may go on for long."""
+    """Result of `session/prompt`: the message is part of the conversation. The work on it may continue for long."""
 
     message_id: MessageId
-    """The user's message in the conversation."""
+    """The id of the user message in the conversation."""
 
 
 class CancelSessionNotification(Model):
-    """Parameters of `session/cancel`: stop the foreground work of this session, and the prompts that it still holds."""
+    """Parameters of `session/cancel`: cancel the foreground work of this session, and its queued prompts."""
 
     session_id: SessionId
     """The session."""
 
 
 class CancelRequestNotification(Model):
-    """Parameters of `$/cancel_request`: stop working on one request. Either side sends it."""
+    """Parameters of `$/cancel_request`: cancel one request. Either side may send it."""
 
     request_id: RequestId
-    """The id of a request that the sender of this notification has made."""
+    """The id of a request that the sender of this notification has sent."""

@@ -1,7 +1,7 @@
-"""`initialize`, `auth/login` and `auth/logout`: who both sides are, which version they speak, and what they can do.
+"""`initialize`, `auth/login` and `auth/logout`: names, versions and capabilities of both sides.
 
-A capability says "supported" by being there, `{}` included; absent and null say "not supported". An agent that lists a
-way to authenticate answers `auth/login` and `auth/logout`; a client may call neither while the list is empty (ACP v2,
+A capability that is present is supported, even if it is `{}`; absent and null mean not supported. An agent that lists a
+login method answers `auth/login` and `auth/logout`; a client must call neither while the list is empty (ACP v2,
 initialization, authentication).
 """
 
@@ -45,19 +45,19 @@ from acp_server.schema.v2.types import AuthMethodId, ProtocolVersion
 
 
 class PromptImageCapabilities(Model):
-    """Prompts may hold `image` blocks."""
+    """Prompts may have `image` blocks."""
 
 
 class PromptAudioCapabilities(Model):
-    """Prompts may hold `audio` blocks."""
+    """Prompts may have `audio` blocks."""
 
 
 class PromptEmbeddedContextCapabilities(Model):
-    """Prompts may hold `resource` blocks."""
+    """Prompts may have `resource` blocks."""
 
 
 class PromptCapabilities(Model):
-    """What a prompt may hold beyond text and resource links."""
+    """The content that a prompt may have besides text and resource links."""
 
     image: Lenient[PromptImageCapabilities | None] = None
     """`image` blocks."""
@@ -72,11 +72,11 @@ class McpStdioCapabilities(Model):
 
 
 class McpHttpCapabilities(Model):
-    """The agent reaches MCP servers over streamable HTTP."""
+    """The agent connects to MCP servers over streamable HTTP."""
 
 
 class McpCapabilities(Model):
-    """How the agent can reach MCP servers."""
+    """The transports to MCP servers that the agent supports."""
 
     stdio: Lenient[McpStdioCapabilities | None] = None
     """As a process."""
@@ -85,16 +85,16 @@ class McpCapabilities(Model):
 
 
 class SessionCapabilities(Model):
-    """The agent has sessions: new, list, resume, close, prompt and cancel. What it can do beyond that."""
+    """The agent has sessions: new, list, resume, close, prompt and cancel. The members are further features."""
 
     prompt: Lenient[PromptCapabilities | None] = None
-    """What prompts may hold."""
+    """The content that prompts may have."""
     mcp: Lenient[McpCapabilities | None] = None
-    """How MCP servers may be reached."""
+    """The supported transports to MCP servers."""
     delete: Lenient[SessionDeleteCapabilities | None] = None
     """`session/delete`."""
     additional_directories: Lenient[SessionAdditionalDirectoriesCapabilities | None] = None
-    """More roots than the working directory."""
+    """Roots besides the working directory."""
     system_prompt: Lenient[SessionSystemPromptCapabilities | None] = None
     """The client's instructions for a session."""
     fork: Lenient[SessionForkCapabilities | None] = None
@@ -108,16 +108,16 @@ class SessionCapabilities(Model):
 
 
 class AgentAuthCapabilities(Model):
-    """What the agent can do about authentication, beyond the methods that it lists."""
+    """The agent's authentication features besides the methods that it lists."""
 
 
 class AgentCapabilities(Model):
-    """Everything an agent announces."""
+    """All capabilities of an agent."""
 
     session: Lenient[SessionCapabilities | None] = None
-    """All of the baseline of `session/*`, and more."""
+    """The baseline of `session/*`, and its features."""
     auth: Lenient[AgentAuthCapabilities | None] = None
-    """What can be done about authentication."""
+    """The agent's authentication features."""
 
 
 class TerminalAuthCapabilities(Model):
@@ -125,30 +125,30 @@ class TerminalAuthCapabilities(Model):
 
 
 class ClientAuthCapabilities(Model):
-    """Which ways to authenticate the client can carry out."""
+    """The login methods that the client supports."""
 
     terminal: Lenient[TerminalAuthCapabilities | None] = None
     """Methods of type `terminal`."""
 
 
 class ClientCapabilities(Model):
-    """Everything a client announces."""
+    """All capabilities of a client."""
 
     auth: Lenient[ClientAuthCapabilities | None] = None
-    """Ways to authenticate."""
+    """Login methods."""
     elicitation: Lenient[ElicitationCapabilities | None] = None
-    """Asking the user for input."""
+    """Elicitation modes."""
 
 
 class _Method(Model):
-    """What every way to authenticate has."""
+    """The members of every login method."""
 
     method_id: AuthMethodId
-    """Names the method."""
+    """Identifies the method."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what will happen."""
+    """A short description of the login."""
 
 
 class AuthMethodAgent(_Method):
@@ -158,70 +158,70 @@ class AuthMethodAgent(_Method):
 
 
 class AuthMethodTerminal(Sparse, _Method):
-    """The client runs the agent's command once more, in an interactive terminal. Only with `auth.terminal`."""
+    """The client runs the agent's command again in an interactive terminal. Only for clients with `auth.terminal`."""
 
     type: Sent[Literal["terminal"]] = "terminal"
     args: NullIsDefault[Items[str]] = no_items()
-    """Arguments to add to the agent's own."""
+    """Arguments that are appended to the agent's."""
     env: NullIsDefault[Items[EnvVariable]] = no_items()
-    """Variables to add to the agent's environment; they replace those of the same name."""
+    """Variables that are added to the agent's environment; they replace variables of the same name."""
 
 
 class UnknownAuthMethod(Unknown):
-    """A way to authenticate that this version does not have."""
+    """A login method that this version does not have."""
 
     type: UnknownTag
     method_id: AuthMethodId
-    """Names the method."""
+    """Identifies the method."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
 
 
 AuthMethod = TypeAliasType(
     "AuthMethod",
     Annotated[AuthMethodTerminal | AuthMethodAgent | UnknownAuthMethod, Tagged("type", extensible=True)],
 )
-"""A way to authenticate, told apart by `type`."""
+"""A login method, distinguished by `type`."""
 
 
 class LoginAuthRequest(Model):
-    """Parameters of `auth/login`: authenticate now, in this way."""
+    """Parameters of `auth/login`: authenticate by this method."""
 
     method_id: AuthMethodId
     """One of the methods that the agent listed."""
 
 
 class LoginAuthResponse(Model):
-    """Result of `auth/login`: it worked."""
+    """Result of `auth/login`: it succeeded."""
 
 
 class LogoutAuthRequest(Model):
-    """Parameters of `auth/logout`: forget who the user is."""
+    """Parameters of `auth/logout`: forget the user's login."""
 
 
 class LogoutAuthResponse(Model):
-    """Result of `auth/logout`: it worked."""
+    """Result of `auth/logout`: it succeeded."""
 
 
 class InitializeRequest(Sparse, Model):
     """Parameters of `initialize`, the client's first message."""
 
     protocol_version: ProtocolVersion
-    """The newest version that the client speaks."""
+    """The newest version that the client supports."""
     info: Implementation
-    """Which program the client is."""
+    """The client's name and version."""
     capabilities: Lenient[ClientCapabilities] = Field(default_factory=ClientCapabilities)
-    """What the client can do."""
+    """The client's capabilities."""
 
 
 class InitializeResponse(Sparse, Model):
     """Result of `initialize`."""
 
     protocol_version: ProtocolVersion
-    """The newest version of the agent that is not above the client's."""
+    """The agent's newest version that is not newer than the client's."""
     info: Implementation
-    """Which program the agent is."""
+    """The agent's name and version."""
     capabilities: Lenient[AgentCapabilities] = Field(default_factory=AgentCapabilities)
-    """What the agent can do."""
+    """The agent's capabilities."""
     auth_methods: LenientItems[Items[AuthMethod]] = no_items()
-    """How a user can authenticate."""
+    """The available login methods."""

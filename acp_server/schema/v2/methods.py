@@ -1,7 +1,7 @@
-"""The methods of version 2 as data: who answers, what goes in and out, which capability opens it.
+"""The methods of version 2 as data: receiver, types of parameters and result, required capability.
 
-As in `acp_server.schema.methods`, the table holds names and loads nothing. `auth/login` and `auth/logout` are there
-when the agent lists a way to authenticate; no capability says so.
+As in `acp_server.schema.methods`, the table has names and imports nothing. `auth/login` and `auth/logout` are available
+if the agent lists a login method; they have no capability.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of version 2, by its name on the wire; `acp_server.schema.features` names those that are unstable."""
+"""Every method of version 2, by its name on the wire; `acp_server.schema.features` has the unstable ones."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -80,7 +80,7 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "McpServer": {"http": f"{SESSION}.mcp.http", "stdio": f"{SESSION}.mcp.stdio"},
     }
 )
-"""For unions some of whose members need a capability of the receiver: the capability by the member's tag.
+"""For unions with members that need a capability of the receiver: the capability by the member's tag.
 
-Of `ContentBlock` this holds for prompts, which go to the agent; what an agent sends is not restricted.
+For `ContentBlock` this holds only in prompts, which go to the agent; an agent may send any content.
 """

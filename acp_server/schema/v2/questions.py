@@ -1,9 +1,8 @@
-"""What the agent asks the user: whether it may do something, `session/request_permission`, and for input,
-`elicitation/create` and `elicitation/complete` (ACP v2, permission requests, elicitation).
+"""Questions of the agent to the user: permission, by `session/request_permission`, and input, by `elicitation/create`
+and `elicitation/complete` (ACP v2, permission requests, elicitation).
 
 An elicitation has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request. A
-form is a small part of JSON Schema, one property a field. Most of its fields are as in version 1, and are the same
-types.
+form is a subset of JSON Schema, with one property for each field. Most of its types are the same as in version 1.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -64,38 +63,38 @@ PermissionOptionKind = TypeAliasType(
     "PermissionOptionKind",
     Annotated[Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str, OpenEnum(extensible=True)],
 )
-"""What a choice means: yes or no, this time or from now on. Names of one's own begin with `_`."""
+"""The meaning of an option: allow or reject, once or always. Custom kinds begin with `_`."""
 
 
 class PermissionOption(PermissionOptionV1):
-    """A choice offered to the user."""
+    """An option of a permission request."""
 
     option_id: PermissionOptionId
-    """Names the choice; no other choice of the request has the same id."""
+    """Identifies the option; unique in the request."""
     kind: PermissionOptionKind
-    """What it means."""
+    """Its meaning."""
 
 
 class ToolCallPermissionSubject(Model):
-    """The question is about a tool call."""
+    """The request is about a tool call."""
 
     type: Sent[Literal["tool_call"]] = "tool_call"
     tool_call: ToolCallUpdate
-    """The call, as it is shown with the question."""
+    """The call as it is shown with the request."""
 
 
 class CommandPermissionSubject(Model):
-    """The question is about a command."""
+    """The request is about a command."""
 
     type: Sent[Literal["command"]] = "command"
     command: str
     """The command."""
     cwd: AbsolutePath
-    """The directory to run it in."""
+    """Its working directory."""
     tool_call_id: Lenient[ToolCallId | None] = None
-    """The tool call that it belongs to."""
+    """Its tool call."""
     terminal_id: Lenient[TerminalId | None] = None
-    """The terminal that it would run in."""
+    """The terminal in which it would run."""
 
 
 class UnknownPermissionSubject(Unknown):
@@ -111,26 +110,26 @@ RequestPermissionSubject = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""What a question is about, told apart by `type`."""
+"""The subject of a permission request, distinguished by `type`."""
 
 
 class RequestPermissionRequest(Model):
     """Parameters of `session/request_permission`."""
 
     session_id: SessionId
-    """The session that asks."""
+    """The session of the request."""
     title: str
-    """The question, in a few words for the user."""
+    """The question to the user, in short."""
     description: Lenient[str | None] = None
-    """More of it."""
+    """More details."""
     subject: RequestPermissionSubject | None = None
-    """What it is about."""
+    """Its subject."""
     options: Annotated[Items[PermissionOption], Field(min_length=1)]
-    """The choices."""
+    """The options."""
 
 
 class CancelledPermissionOutcome(Model):
-    """The question ended before the user chose."""
+    """The request ended before the user chose."""
 
     outcome: Sent[Literal["cancelled"]] = "cancelled"
 
@@ -142,31 +141,31 @@ RequestPermissionOutcome = TypeAliasType(
         Tagged("outcome", extensible=True),
     ],
 )
-"""What became of the question, told apart by `outcome`. An option that was not offered approves nothing."""
+"""The outcome, distinguished by `outcome`. An option that was not offered approves nothing."""
 
 
 class RequestPermissionResponse(Model):
     """Result of `session/request_permission`."""
 
     outcome: RequestPermissionOutcome
-    """What became of the question."""
+    """The outcome."""
 
 
 StringFormat = TypeAliasType(
     "StringFormat", Annotated[Literal["email", "uri", "date", "date-time"] | str, OpenEnum(extensible=True)]
 )
-"""What the text of a field has to be. Names of one's own begin with `_`."""
+"""The required format of a field's text. Custom formats begin with `_`."""
 
 
 class StringPropertySchema(v1.StringPropertySchema):
-    """A text field, or with `enum` or `one_of` a choice of one."""
+    """A text field; with `enum` or `one_of`, a choice of one value."""
 
     pattern: Regex | None = None
-    """A regular expression that the text has to match."""
+    """A regular expression that the text must match."""
     format: StringFormat | None = None
-    """What the text has to be."""
+    """The required format of the text."""
     enum: Annotated[MaybeItems[str], Field(min_length=1)] = UNSET
-    """The values to choose from."""
+    """The available values."""
     one_of: Annotated[MaybeItems[EnumOption], Field(min_length=1)] = UNSET
     """The values to choose from, with titles."""
 
@@ -183,7 +182,7 @@ ElicitationPropertySchema = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""A field of a form, told apart by `type`."""
+"""A field of a form, distinguished by `type`."""
 
 
 class ElicitationSchema(Model):
@@ -193,31 +192,31 @@ class ElicitationSchema(Model):
     title: Lenient[str | None] = None
     """Its heading."""
     description: Lenient[str | None] = None
-    """A few words on what it is for."""
+    """A short description of its purpose."""
     properties: dict[str, ElicitationPropertySchema]
     """The fields, in order."""
     required: MaybeItems[str] = UNSET
-    """The names of the fields that have to be filled."""
+    """The names of the required fields."""
 
 
 class ElicitationRequestScope(Record):
-    """The question belongs to a request outside of sessions, such as `auth/login`."""
+    """The elicitation belongs to a request outside of sessions, such as `auth/login`."""
 
     request_id: RequestId
     """The request."""
 
 
 class _Mode(Model):
-    """What both modes have. Set `session_id` (and `tool_call_id`), or `request_id`."""
+    """The members of both modes. Set `session_id` (and `tool_call_id`), or `request_id`."""
 
     message: str
-    """What is asked, in words for the user."""
+    """The question to the user."""
     session_id: SessionId | None = None
-    """The session that the question belongs to."""
+    """The session of the elicitation."""
     tool_call_id: Lenient[ToolCallId | None] = None
-    """The tool call in that session that it belongs to."""
+    """The tool call in that session."""
     request_id: RequestId | None = None
-    """The request that it belongs to, where there is no session."""
+    """The request of the elicitation, if there is no session."""
 
     @model_validator(mode="after")
     def _has_a_scope(self) -> Self:
@@ -232,7 +231,7 @@ class _Mode(Model):
 
 
 class ElicitationFormMode(_Mode):
-    """Ask through a form. Only for clients with `elicitation.form`."""
+    """Ask by a form. Only for clients with `elicitation.form`."""
 
     mode: Sent[Literal["form"]] = "form"
     requested_schema: ElicitationSchema
@@ -244,24 +243,24 @@ class ElicitationUrlMode(_Mode):
 
     mode: Sent[Literal["url"]] = "url"
     elicitation_id: ElicitationId
-    """Names the elicitation in `elicitation/complete`."""
+    """Identifies the elicitation in `elicitation/complete`."""
     url: Uri
-    """Where to go."""
+    """The URL to open."""
 
 
 class UnknownElicitationMode(Unknown):
-    """A way of asking that this version does not have."""
+    """A mode that this version does not have."""
 
     mode: UnknownTag
     message: str
-    """What is asked, in words for the user."""
+    """The question to the user."""
 
 
 CreateElicitationRequest = TypeAliasType(
     "CreateElicitationRequest",
     Annotated[ElicitationFormMode | ElicitationUrlMode | UnknownElicitationMode, Tagged("mode", extensible=True)],
 )
-"""Parameters of `elicitation/create`, told apart by `mode`."""
+"""Parameters of `elicitation/create`, distinguished by `mode`."""
 
 ElicitationContentValue = TypeAliasType(
     "ElicitationContentValue",
@@ -281,7 +280,7 @@ ElicitationContentValue = TypeAliasType(
         ),
     ],
 )
-"""What a field of a form was filled with: a string, a number, a boolean, a list of strings, or what comes after."""
+"""The value of a form's field: a string, a number, a boolean, a list of strings, or a value of a later version."""
 
 
 class ElicitationAcceptAction(Model):
@@ -299,4 +298,4 @@ CreateElicitationResponse = TypeAliasType(
         Tagged("action", extensible=True),
     ],
 )
-"""Result of `elicitation/create`, told apart by `action`."""
+"""Result of `elicitation/create`, distinguished by `action`."""

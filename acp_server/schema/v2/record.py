@@ -1,9 +1,9 @@
-"""What a session has come to: the updates of version 2, applied one after the other (ACP v2, prompt lifecycle).
+"""The state of a session: the updates of version 2, applied one after the other (ACP v2, prompt lifecycle).
 
-The record of a thing with an id is the one update that would make it: fields that were never set, or were cleared, are
-not set. So a record is shown again by sending its updates, and the receiver's record is equal to it.
+The record of an object with an id is the one update that would create it: fields that were never set, or were cleared,
+are unset. So a record is replayed by sending its updates, and the receiver's record equals it.
 
-A record does no input or output, and it has no bound of its own: it grows by what the agent sends.
+A record does no I/O, and is unbounded: it grows with the agent's updates.
 """
 
 from base64 import b64decode, b64encode
@@ -44,10 +44,10 @@ from acp_server.schema.v2.updates import (
 
 P = TypeVar("P", bound=Patch)
 Key: TypeAlias = tuple[str, str]
-"""A kind of thing and its id; an id is unique within its kind alone."""
+"""A kind of object and its id, which is unique only within its kind."""
 
 _COLLECTIONS = frozenset({"content", "locations", "summary"})
-"""The fields for which an empty list says the same as null."""
+"""The fields for which an empty list means the same as null."""
 
 _PATCHES: dict[type[Patch], tuple[str, str]] = {
     UserMessage: ("user_message", "message_id"),
@@ -58,7 +58,7 @@ _PATCHES: dict[type[Patch], tuple[str, str]] = {
     SubagentUpdate: ("subagent", "session_id"),
     SessionMessage: ("session_message", "message_id"),
 }
-"""The kind that a patch is of, and the attribute that is the id."""
+"""The kind of a patch, and the attribute that is its id."""
 
 _CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
     UserMessageChunk: (UserMessage, "content"),
@@ -68,20 +68,20 @@ _CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
     CompactionSummaryChunk: (CompactionUpdate, "summary"),
     SessionMessageChunk: (SessionMessage, "content"),
 }
-"""What a chunk is a part of, and the list that it is appended to."""
+"""The update that a chunk is a part of, and the list that it is appended to."""
 
 
 class TerminalRecord:
-    """What a terminal has come to."""
+    """The state of a terminal."""
 
     def __init__(self, terminal_id: str) -> None:
         self.told: TerminalUpdate = TerminalUpdate(terminal_id=terminal_id)
-        """Everything but the output."""
+        """Everything except the output."""
         self.output: bytearray = bytearray()
-        """All bytes that it shows."""
+        """All bytes of its output."""
 
     def update(self) -> TerminalUpdate:
-        """The one update that would make it."""
+        """The one update that would create it."""
         made = self.told.model_copy()
         if self.output:
             made.output = TerminalOutput(data=b64encode(self.output).decode())
@@ -89,15 +89,15 @@ class TerminalRecord:
 
 
 class SessionRecord:
-    """Everything that a session's updates have said, in the order in which each thing was first heard of."""
+    """The content of a session's updates, in the order in which each object first appeared."""
 
     def __init__(self) -> None:
         self.things: dict[Key, Patch | TerminalRecord | PlanUpdate | UnknownSessionUpdate] = {}
-        """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as they
-        came. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
+        """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as
+        received. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
         `compaction`, `subagent`, `session_message` and `unknown`."""
         self.info: SessionInfoUpdate = SessionInfoUpdate()
-        """What is known of the session."""
+        """The session's title and time."""
         self.state: StateUpdate | None = None
         """The last snapshot; None until there is one, which counts as idle."""
         self.usage: UsageUpdate | None = None
@@ -105,7 +105,7 @@ class SessionRecord:
         self.commands: AvailableCommandsUpdate | None = None
         """The commands, if there was an update of them."""
         self.options: ConfigOptionUpdate | None = None
-        """The configuration options, if there was an update of them."""
+        """The config options, if there was an update of them."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SessionRecord):
@@ -113,7 +113,7 @@ class SessionRecord:
         return [update.to_wire() for update in self.updates()] == [update.to_wire() for update in other.updates()]
 
     def apply(self, update: SessionUpdate) -> None:
-        """Take one update in. It is not changed, and what it holds is not shared where the record may change."""
+        """Apply one update. It is not changed, and the record shares no mutable part of it."""
         match update:
             case TerminalUpdate() | TerminalOutputChunk():
                 self._terminal(update)
@@ -133,7 +133,7 @@ class SessionRecord:
             case ConfigOptionUpdate():
                 self.options = update
             case Notice():
-                pass  # A notice is not part of the session's history.
+                pass  # a notice is not in the session's history
             case UnknownSessionUpdate():
                 self.things["unknown", str(len(self.things))] = update
             case UserMessage() | AgentMessage() | AgentThought() | ToolCallProgress() | CompactionUpdate():
@@ -148,7 +148,7 @@ class SessionRecord:
                 getattr(thing, name).append(update.content)
 
     def updates(self) -> Iterator[SessionUpdate]:
-        """The updates that make an equal record out of a new one, such as for a replay; the state comes last."""
+        """The updates that build an equal record from a new one, for example for a replay; the state comes last."""
         for thing in self.things.values():
             yield _copied(thing.update() if isinstance(thing, TerminalRecord) else thing)
         for last in (self.info, self.usage, self.commands, self.options, self.state):
@@ -156,13 +156,13 @@ class SessionRecord:
                 yield _copied(last)
 
     def _thing(self, whole: type[Patch], update: Any) -> Any:
-        """The thing that an update is about, new if it was never heard of."""
+        """The object that an update is about, created if it is new."""
         kind, attribute = _PATCHES[whole]
         id = getattr(update, attribute)
         thing = self.things.get((kind, id))
         if thing is None:
             made: Any = whole
-            # A compaction cannot be without a status; what is summed up before it has one is in progress.
+            # A compaction must have a status; if chunks of its summary come first, it is in progress.
             required = {"status": getattr(update, "status", "in_progress")} if whole is CompactionUpdate else {}
             thing = self.things[kind, id] = made(**{attribute: id}, **required)
         return thing
@@ -184,7 +184,7 @@ class SessionRecord:
 
 
 def _patch(thing: P, patch: P) -> None:
-    """Change a thing as a patch says."""
+    """Apply a patch to an object."""
     for name in patch.model_fields_set:
         value = getattr(patch, name)
         if name == "session_update":
@@ -194,12 +194,12 @@ def _patch(thing: P, patch: P) -> None:
         if value is None or (name in _COLLECTIONS and not value):
             _unset(thing, name)
         else:
-            # A list of the thing's own, which chunks are appended to.
+            # A copy of the list, since chunks are appended to it.
             _set(thing, name, list(cast("list[Any]", value)) if name in _COLLECTIONS else value)
 
 
 def _copied(update: Any) -> Any:
-    """An update that does not change with the record."""
+    """A copy of an update that does not change with the record."""
     return update.model_copy(
         update={name: list(getattr(update, name)) for name in _COLLECTIONS & update.model_fields_set}
     )
@@ -214,7 +214,7 @@ def _set(thing: Patch, name: str, value: Any) -> None:
 
 
 def _unset(thing: Patch, name: str) -> None:
-    """As if the field had never been set, be it a known one or not."""
+    """Unset the field, whether it is a known one or not."""
     if name in type(thing).model_fields:
         setattr(thing, name, None)
     elif thing.model_extra is not None:
@@ -223,7 +223,7 @@ def _unset(thing: Patch, name: str) -> None:
 
 
 def _bytes(data: str) -> bytes | None:
-    """What base64 stands for; None if it is not base64, which counts as absent."""
+    """The decoded bytes; None for invalid base64, which counts as absent."""
     try:
         return b64decode(data, validate=True)
     except NotBase64:

@@ -1,5 +1,5 @@
-"""A session: new, resume, fork, list, close, delete, title, archive, status; the MCP servers and the system prompt that
-it is opened with, its commands, and the settings that the user can change. Modes are options here.
+"""A session: new, resume, fork, list, close, delete, title, archive, status; its MCP servers and system prompt, its
+commands, and the settings that the user can change. Modes are config options here.
 
 ACP v2: session setup, session list, session delete, slash commands, session config options.
 """
@@ -49,11 +49,12 @@ from acp_server.schema.v2.types import (
 
 
 class McpServerStdio(Sparse, Model):
-    """An MCP server to start as a process and talk to over its standard streams. Only with `session.mcp.stdio`."""
+    """An MCP server that is started as a process and connected by its standard streams. Only for agents with
+    `session.mcp.stdio`."""
 
     type: Sent[Literal["stdio"]] = "stdio"
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     command: AbsolutePath
     """The executable."""
     args: NullIsDefault[Items[str]] = no_items()
@@ -63,13 +64,13 @@ class McpServerStdio(Sparse, Model):
 
 
 class McpServerHttp(Sparse, Model):
-    """An MCP server reached over streamable HTTP. Only with `session.mcp.http`."""
+    """An MCP server over streamable HTTP. Only for agents with `session.mcp.http`."""
 
     type: Sent[Literal["http"]] = "http"
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     url: Uri
-    """Where it is."""
+    """Its URI."""
     headers: NullIsDefault[Items[HttpHeader]] = no_items()
     """Headers to send with every request."""
 
@@ -77,15 +78,15 @@ class McpServerHttp(Sparse, Model):
 McpServer = TypeAliasType(
     "McpServer", Annotated[McpServerHttp | McpServerStdio | UnknownMcpServer, Tagged("type", extensible=True)]
 )
-"""An MCP server, told apart by `type`."""
+"""An MCP server, distinguished by `type`."""
 
 
 class TextCommandInput(Model):
-    """The command takes whatever is typed after its name."""
+    """The command takes any text after its name."""
 
     type: Sent[Literal["text"]] = "text"
     hint: str
-    """Shown while nothing has been typed."""
+    """Shown until the user types."""
 
 
 class UnknownCommandInput(Unknown):
@@ -97,19 +98,19 @@ class UnknownCommandInput(Unknown):
 AvailableCommandInput = TypeAliasType(
     "AvailableCommandInput", Annotated[TextCommandInput | UnknownCommandInput, Tagged("type", extensible=True)]
 )
-"""What a command takes, told apart by `type`."""
+"""The input of a command, distinguished by `type`."""
 
 
 class Command(Model):
-    """A command that is typed with a slash before its name."""
+    """A slash command."""
 
     type: Sent[Literal["command"]] = "command"
     name: str
     """The name, without the slash."""
     description: str
-    """What the command does."""
+    """The effect of the command."""
     input: Lenient[AvailableCommandInput | None] = None
-    """What it takes; None for nothing."""
+    """Its input; None if it takes none."""
 
 
 class UnknownCommand(Unknown):
@@ -119,23 +120,23 @@ class UnknownCommand(Unknown):
     name: str
     """The name."""
     description: str
-    """What the command does."""
+    """The effect of the command."""
 
 
 AvailableCommand = TypeAliasType(
     "AvailableCommand", Annotated[Command | UnknownCommand, Tagged("type", extensible=True)]
 )
-"""A command, told apart by `type`."""
+"""A command, distinguished by `type`."""
 
 
 class SessionConfigSelectGroup(Model):
     """Values shown under a heading."""
 
     group_id: SessionConfigGroupId
-    """Names the group."""
+    """Identifies the group."""
     name: str
     """The heading."""
-    # An empty list is not refused: it is what is left when every item was wrong.
+    # An empty list is accepted: all items may have been malformed and dropped.
     options: LenientItems[Annotated[Items[SessionConfigSelectOption], Field(json_schema_extra={"minItems": 1})]]
     """The values, in order."""
 
@@ -149,34 +150,34 @@ SessionConfigSelectOptions = TypeAliasType(
         FirstProblem(),
     ],
 )
-"""The values to choose from: all under headings, or none."""
+"""The available values: all of them under headings, or none."""
 
 
 class _ConfigOption(Model):
-    """What every configuration option has."""
+    """The members of every config option."""
 
     config_id: SessionConfigId
-    """Names the option."""
+    """Identifies the option."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
     description: Lenient[str | None] = None
-    """A few words on what it changes."""
+    """A short description of its effect."""
     category: Lenient[SessionConfigOptionCategory | None] = None
-    """What it is about."""
+    """Its subject."""
 
 
 class SessionConfigSelect(_ConfigOption):
-    """An option with one value out of a list."""
+    """A config option with one value out of a list."""
 
     type: Sent[Literal["select"]] = "select"
     current_value: SessionConfigValueId
-    """The value it has."""
+    """The current value."""
     options: SessionConfigSelectOptions
-    """The values to choose from."""
+    """The available values."""
 
 
 class SessionConfigBoolean(_ConfigOption):
-    """An option that is on or off."""
+    """A config option that is on or off."""
 
     type: Sent[Literal["boolean"]] = "boolean"
     current_value: Bool
@@ -184,24 +185,24 @@ class SessionConfigBoolean(_ConfigOption):
 
 
 class UnknownSessionConfigOption(Unknown):
-    """A kind of option that this version does not have; it keeps its value."""
+    """A kind of config option that this version does not have; it keeps its value."""
 
     type: UnknownTag
     config_id: SessionConfigId
-    """Names the option."""
+    """Identifies the option."""
     name: str
-    """A name for the user."""
+    """The name to show the user."""
 
 
 SessionConfigOption = TypeAliasType(
     "SessionConfigOption",
     Annotated[SessionConfigSelect | SessionConfigBoolean | UnknownSessionConfigOption, Tagged("type", extensible=True)],
 )
-"""A configuration option and its present value, told apart by `type`."""
+"""A config option and its current value, distinguished by `type`."""
 
 
 class _SetOption(Model):
-    """What every change of an option has."""
+    """The members of every change of a config option."""
 
     session_id: SessionId
     """The session."""
@@ -210,11 +211,11 @@ class _SetOption(Model):
 
 
 class SetSessionConfigValue(_SetOption):
-    """Give an option one of its values."""
+    """Set an option to one of its values."""
 
     type: Sent[Literal["id"]] = "id"
     value: SessionConfigValueId
-    """The value to give it."""
+    """The new value."""
 
 
 class SetSessionConfigBoolean(_SetOption):
@@ -234,7 +235,7 @@ class UnknownSessionConfigValue(Unknown):
     config_id: SessionConfigId
     """The option to change."""
     value: Any
-    """The value to give it, any JSON."""
+    """The new value, any JSON."""
 
 
 SetSessionConfigOptionRequest = TypeAliasType(
@@ -243,44 +244,44 @@ SetSessionConfigOptionRequest = TypeAliasType(
         SetSessionConfigValue | SetSessionConfigBoolean | UnknownSessionConfigValue, Tagged("type", extensible=True)
     ],
 )
-"""Parameters of `session/set_config_option`, told apart by `type`."""
+"""Parameters of `session/set_config_option`, distinguished by `type`."""
 
 
 class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
     config_options: Annotated[Items[SessionConfigOption], Wire(skip_items=True)]
-    """All options with their present values; a change of one may have changed others."""
+    """All options with their current values; a change of one may have changed others."""
 
 
 class SystemPrompt(Model):
     """The client's instructions for a session. Only for agents with `session.systemPrompt`."""
 
     mode: SystemPromptMode
-    """Beside the agent's own instructions, or in their place."""
+    """Whether it is appended to the agent's own instructions or replaces them."""
     content: Items[ContentBlock]
-    """The instructions, text blocks, at least one. An agent refuses other kinds of block."""
+    """The instructions: at least one text block. An agent refuses other kinds of block."""
 
 
 class _Setup(Sparse, Model):
-    """What a session works with."""
+    """The setup of a session."""
 
     cwd: AbsolutePath
     """The working directory."""
     additional_directories: NullIsDefault[Items[AbsolutePath]] = no_items()
-    """More roots that the agent may work in. Only for agents with `session.additionalDirectories`."""
+    """More roots in which the agent may work. Only for agents with `session.additionalDirectories`."""
     mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions; None for the agent's own alone, or those of before. Only for agents with
+    """The client's instructions; None for only the agent's own, or for those set before. Only for agents with
     `session.systemPrompt`."""
 
 
 class _Ready(Sparse, Model):
-    """What a session that was made or taken up offers."""
+    """The settings of a session that was created, resumed or forked."""
 
     config_options: LenientItems[Items[SessionConfigOption]] = no_items()
-    """Its configuration options."""
+    """Its config options."""
     available_commands: LenientItems[Items[AvailableCommand]] = no_items()
     """Its commands."""
 
@@ -303,7 +304,7 @@ class ReplayFromStart(Model):
 
 
 class UnknownReplayFrom(Unknown):
-    """A place that this version does not have. An agent that does not know it refuses the request."""
+    """A starting point that this version does not have. An agent that does not know it refuses the request."""
 
     type: UnknownTag
 
@@ -311,28 +312,28 @@ class UnknownReplayFrom(Unknown):
 ReplayFrom = TypeAliasType(
     "ReplayFrom", Annotated[ReplayFromStart | UnknownReplayFrom, Tagged("type", extensible=True)]
 )
-"""Where the replay of a session begins, told apart by `type`."""
+"""Where the replay of a session begins, distinguished by `type`."""
 
 
 class ResumeSessionRequest(_Setup):
-    """Parameters of `session/resume`: take a session up again, replayed if `replay_from` is given."""
+    """Parameters of `session/resume`: open a stored session, with a replay if `replay_from` is set."""
 
     session_id: SessionId
-    """The session to take up."""
+    """The stored session."""
     replay_from: ReplayFrom | None = None
     """Where the replay begins; None for no replay."""
 
 
 class ResumeSessionResponse(_Ready):
-    """Result of `session/resume`: what was asked for has been replayed, and the session's state was sent."""
+    """Result of `session/resume`: the requested replay was sent, and the session's state."""
 
 
 class ForkSessionRequest(_Setup):
-    """Parameters of `session/fork`: a new session that begins with what `session_id` has said. Only for agents with
-    `session.fork`."""
+    """Parameters of `session/fork`: a new session that begins with a copy of the conversation of `session_id`. Only for
+    agents with `session.fork`."""
 
     session_id: SessionId
-    """The session to begin with."""
+    """The session to copy."""
 
 
 class ForkSessionResponse(_Ready):
@@ -348,7 +349,7 @@ class ListSessionsRequest(Model):
     cwd: AbsolutePath | None = None
     """Only sessions of this working directory."""
     cursor: SessionListCursor | None = None
-    """Where to go on: `next_cursor` of the page before."""
+    """Where to continue: `next_cursor` of the previous page."""
     archived: SessionArchiveFilter | None = None
     """Archived sessions, others, or both; None for `exclude`. Only for agents with `session.archive`."""
 
@@ -365,9 +366,9 @@ class SessionInfo(Sparse, Model):
     title: Lenient[str | None] = None
     """A title for the user."""
     updated_at: Lenient[Timestamp | None] = None
-    """When something last happened in it, RFC 3339."""
+    """The time of its last activity, RFC 3339."""
     archived: Lenient[Bool | None] = None
-    """Whether it is archived. Said by each agent with `session.archive`."""
+    """Whether it is archived. Agents with `session.archive` always set it."""
 
 
 class ListSessionsResponse(Model):

@@ -1,7 +1,7 @@
-"""What the agent does for the model, as the client sees it progress: tool calls, changes to files, terminals.
+"""Tool calls, changes to files and terminals: the agent's work for the model as the client sees it.
 
-ACP v2: tool calls, terminals. The bytes of a terminal are raw: a chunk may end inside of a UTF-8 character or of an
-escape sequence.
+ACP v2: tool calls, terminals. The bytes of a terminal are raw: a chunk may end within a UTF-8 character or an escape
+sequence.
 """
 
 from typing import Annotated, Any, Literal
@@ -40,56 +40,56 @@ DiffFileType = TypeAliasType(
     "DiffFileType",
     Annotated[Literal["text", "binary", "directory", "symlink"] | str, OpenEnum(extensible=True)],
 )
-"""What is at a path. Names of one's own begin with `_`."""
+"""The type of file at a path. Custom types begin with `_`."""
 
 DiffPatchFormat = TypeAliasType("DiffPatchFormat", Annotated[Literal["git_patch"] | str, OpenEnum(extensible=True)])
-"""The form of a patch's text. Names of one's own begin with `_`."""
+"""The format of a patch's text. Custom formats begin with `_`."""
 
 
 class DiffPathChange(Model):
-    """A change to what is at one path."""
+    """A change at one path."""
 
     path: AbsolutePath
-    """The path that changes."""
+    """The path."""
     file_type: Lenient[DiffFileType | None] = None
-    """What is there."""
+    """The type of the file."""
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
 
 
 class DiffPathPairChange(DiffPathChange):
-    """A change that has two paths; `path` is the new one."""
+    """A change with two paths; `path` is the new one."""
 
     old_path: AbsolutePath
-    """The path it was at."""
+    """The old path."""
 
 
 class DiffAdd(DiffPathChange):
-    """A file is new."""
+    """A file is added."""
 
     operation: Sent[Literal["add"]] = "add"
 
 
 class DiffDelete(DiffPathChange):
-    """A file is gone."""
+    """A file is deleted."""
 
     operation: Sent[Literal["delete"]] = "delete"
 
 
 class DiffModify(DiffPathChange):
-    """A file is changed where it is."""
+    """A file is modified."""
 
     operation: Sent[Literal["modify"]] = "modify"
 
 
 class DiffMove(DiffPathPairChange):
-    """A file is at another path, perhaps changed."""
+    """A file is moved, and perhaps modified."""
 
     operation: Sent[Literal["move"]] = "move"
 
 
 class DiffCopy(DiffPathPairChange):
-    """A file is a copy of another, perhaps changed."""
+    """A file is a copy of another one, and perhaps modified."""
 
     operation: Sent[Literal["copy"]] = "copy"
 
@@ -107,24 +107,24 @@ DiffChange = TypeAliasType(
         Tagged("operation", extensible=True),
     ],
 )
-"""One change, told apart by `operation`."""
+"""One change, distinguished by `operation`."""
 
 
 class DiffPatch(Model):
     """The text of changes, to be shown."""
 
     format: DiffPatchFormat
-    """Its form."""
+    """Its format."""
     text: str
     """The text."""
 
 
 class Diff(Model):
-    """Changes to files. `changes` decides; `patch` is what a client shows of them."""
+    """Changes to files. `changes` is authoritative; `patch` is for display."""
 
     type: Sent[Literal["diff"]] = "diff"
     changes: Annotated[Items[DiffChange], Wire(skip_items=True)]
-    """What changes, path by path."""
+    """The changes, one for each path."""
     patch: Lenient[DiffPatch | None] = None
     """The text of some or all of the changes."""
 
@@ -136,7 +136,7 @@ ToolKind = TypeAliasType(
         OpenEnum(extensible=True),
     ],
 )
-"""What a tool does, so that a client can choose an icon and a layout. Names of one's own begin with `_`."""
+"""The kind of a tool, by which a client chooses an icon and a layout. Custom kinds begin with `_`."""
 
 ToolCallStatus = TypeAliasType(
     "ToolCallStatus",
@@ -145,7 +145,7 @@ ToolCallStatus = TypeAliasType(
         OpenEnum(extensible=True),
     ],
 )
-"""How far a tool call is; `completed`, `failed` and `cancelled` are final. Names of one's own begin with `_`."""
+"""The status of a tool call; `completed`, `failed` and `cancelled` are final. Custom statuses begin with `_`."""
 
 
 class Content(Model):
@@ -161,18 +161,18 @@ class Terminal(Model):
 
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
-    """The terminal; `terminal_update` says what is in it."""
+    """The terminal, whose content is in `terminal_update`."""
 
 
 ToolCallContent = TypeAliasType(
     "ToolCallContent",
     Annotated[Content | Diff | Terminal | UnknownToolCallContent, Tagged("type", extensible=True)],
 )
-"""One piece of a tool call's output, told apart by `type`."""
+"""One piece of a tool call's output, distinguished by `type`."""
 
 
 class ToolCallLocation(Model):
-    """A place in a file that the tool works at, so that the client can follow along."""
+    """A place in a file where the tool works, so that the client can follow it."""
 
     path: AbsolutePath
     """The file."""
@@ -185,14 +185,14 @@ class ToolCallCancelCapabilities(Model):
 
 
 class ToolCallCapabilities(Model):
-    """What the client can do to a tool call at present."""
+    """The requests that the client may send about a tool call at present."""
 
     cancel: Lenient[ToolCallCancelCapabilities | None] = None
-    """Cancel it alone."""
+    """Cancel the call alone."""
 
 
 class ToolCallUpdate(Patch):
-    """A tool call, or a change to it: the first update with an id makes the call.
+    """A tool call, or a patch of it: the first update with an id creates the call.
 
     As a session update it is a `ToolCallProgress`.
     """
@@ -202,21 +202,21 @@ class ToolCallUpdate(Patch):
     name: Lenient[str | None] = None
     """The tool's name in code."""
     title: Lenient[str | None] = None
-    """What the tool is doing, in words for the user."""
+    """The tool's present work, in words for the user."""
     kind: Lenient[ToolKind | None] = None
-    """What sort of tool it is: `other` for a new call, and when it is cleared."""
+    """The kind of the tool: `other` for a new call, and when it is cleared."""
     status: Lenient[ToolCallStatus | None] = None
-    """How far the call is: `pending` for a new call, and when it is cleared."""
+    """The status of the call: `pending` for a new call, and when it is cleared."""
     content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
-    """Everything the tool has produced so far."""
+    """The whole output so far."""
     locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
-    """The places in files it works at."""
+    """The places in files where it works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
     """The tool's output as it returned it, any JSON."""
     capabilities: Lenient[ToolCallCapabilities | None] = None
-    """What the client can do to the call at present: nothing for a new call, and when it is cleared."""
+    """The requests that the client may send about the call at present: none for a new call, and when it is cleared."""
 
 
 class ToolCallProgress(ToolCallUpdate):
@@ -236,7 +236,7 @@ class ToolCallContentChunk(Model):
 
 
 class CancelToolCallRequest(Model):
-    """Parameters of `tool_call/cancel`. Only while the call says `capabilities.cancel`."""
+    """Parameters of `tool_call/cancel`. Only while the call has `capabilities.cancel`."""
 
     session_id: SessionId
     """The session."""
@@ -245,27 +245,27 @@ class CancelToolCallRequest(Model):
 
 
 class CancelToolCallResponse(Model):
-    """Result of `tool_call/cancel`: accepted. The call has stopped when its status is final."""
+    """Result of `tool_call/cancel`: the request was accepted. The call has ended when its status is final."""
 
 
 class TerminalOutput(Model):
-    """Everything that a terminal shows, in the place of what it showed before."""
+    """The whole output of a terminal, replacing its output so far."""
 
     data: Base64
     """The bytes, base64."""
 
 
 class TerminalExitStatus(Model):
-    """How the command ended. That it is there says that the command has ended, even if it is empty."""
+    """How the command ended. Its presence means that the command has ended, even if it is empty."""
 
     exit_code: Lenient[Int64 | None] = None
-    """The exit code of the process, as its platform has it; it may be negative."""
+    """The exit code of the process on its platform; it may be negative."""
     signal: Lenient[str | None] = None
     """The signal that ended the process, such as `SIGTERM`."""
 
 
 class TerminalSize(Model):
-    """The size that the command was told."""
+    """The terminal size that the command sees."""
 
     cols: Cells
     """Columns."""
@@ -278,7 +278,7 @@ class TerminalCancelCapabilities(Model):
 
 
 class TerminalCapabilities(Model):
-    """What the client can do to a terminal at present."""
+    """The requests that the client may send about a terminal at present."""
 
     cancel: Lenient[TerminalCancelCapabilities | None] = None
     """Cancel its command alone."""
@@ -289,19 +289,19 @@ class TerminalUpdate(Patch):
 
     session_update: Sent[Literal["terminal_update"]] = "terminal_update"
     terminal_id: TerminalId
-    """The terminal; the first update with an id makes it."""
+    """The terminal; the first update with an id creates it."""
     command: Lenient[str | None] = None
-    """The command that runs in it."""
+    """Its command."""
     cwd: Lenient[AbsolutePath | None] = None
     """The working directory of the command."""
     output: Lenient[TerminalOutput | None] = None
-    """Everything it shows, in the place of what it showed before."""
+    """The whole output, replacing the output so far."""
     exit_status: Lenient[TerminalExitStatus | None] = None
     """How the command ended."""
     size: Lenient[TerminalSize | None] = None
-    """The size that the command was told."""
+    """The terminal size that the command sees."""
     capabilities: Lenient[TerminalCapabilities | None] = None
-    """What the client can do to it at present: nothing for a new terminal, and when it is cleared."""
+    """The requests that the client may send about it at present: none for a new terminal, and when it is cleared."""
 
 
 class TerminalOutputChunk(Model):
@@ -315,7 +315,7 @@ class TerminalOutputChunk(Model):
 
 
 class CancelTerminalRequest(Model):
-    """Parameters of `terminal/cancel`. Only while the terminal says `capabilities.cancel`."""
+    """Parameters of `terminal/cancel`. Only while the terminal has `capabilities.cancel`."""
 
     session_id: SessionId
     """The session."""
@@ -324,4 +324,4 @@ class CancelTerminalRequest(Model):
 
 
 class CancelTerminalResponse(Model):
-    """Result of `terminal/cancel`: accepted. The command has ended when there is an `exitStatus`."""
+    """Result of `terminal/cancel`: the request was accepted. The command has ended when there is an `exitStatus`."""

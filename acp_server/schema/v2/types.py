@@ -1,9 +1,9 @@
-"""What the types of version 2 are made of: identifiers, numbers, the error object, and patches.
+"""The basic types of version 2: identifiers, numbers, the error object, and patches.
 
 Plain values that are as in version 1 are the same types. A patch is an update of a message, a tool call, a terminal or
-a compaction, which changes what is known under its id (ACP v2, prompt lifecycle). Its fields can be unset, null or a
-value, which are three different things (`acp_server.schema.base`). What is unset is left as it was and is not written.
-What is null is cleared. Both read as None, and `is_null` tells them apart.
+a compaction, which changes the object with its id (ACP v2, prompt lifecycle). Its fields can be unset, null or a value,
+which are three different things (`acp_server.schema.base`). An unset field stays unchanged and is not written. A null
+field is cleared. Both read as None, and `is_null` tells them apart.
 """
 
 from typing import Annotated, Any, Literal
@@ -56,72 +56,72 @@ Fraction = Annotated[
     Field(strict=True, ge=0, le=1, allow_inf_nan=False),
     WithJsonSchema({"type": "number", "format": "double", "minimum": 0, "maximum": 1}),
 ]
-# What a format means is left to the code that uses the value, as in version 1.
+# Formats are checked by the code that uses the value, as in version 1.
 Timestamp = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Regex = Annotated[str, WithJsonSchema({"type": "string", "format": "regex"})]
 Base64 = Annotated[Base64Text, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]
 
 AbsolutePath = TypeAliasType("AbsolutePath", Annotated[str, Absolute()])
-"""An absolute path in the syntax of the agent's machine. It is not a URI."""
+"""An absolute path in the syntax of the agent's system. It is not a URI."""
 
 MediaType = TypeAliasType("MediaType", MediaTypeName)
 """A media type, such as `image/png`."""
 
 PlanId = TypeAliasType("PlanId", str)
-"""Names one plan within its session."""
+"""Identifies a plan within its session."""
 
 SessionListCursor = TypeAliasType("SessionListCursor", str)
-"""Where a page of `session/list` begins. The agent makes it; clients treat it as opaque."""
+"""Where a page of `session/list` begins. The agent chooses it; it is opaque to clients."""
 
 TerminalId = TypeAliasType("TerminalId", str)
-"""Names a terminal that the agent runs, within its session."""
+"""Identifies a terminal that the agent runs, within its session."""
 
 RequestId = TypeAliasType("RequestId", Annotated[Int64 | StrictStr, Expect("a string or a 64-bit integer")])
 """The id of a JSON-RPC request: a 64-bit integer or a string. Null is not an id."""
 
 ErrorCode = TypeAliasType("ErrorCode", Annotated[Int32, error_code(*KNOWN_ERRORS, UNSUPPORTED_VERSION)])
-"""What kind of error an answer reports."""
+"""The kind of an error."""
 
 PROTOCOL_VERSION: Literal[2] = 2
 """The version that these types describe."""
 
 
 class Patch(Model):
-    """A change to something that has an id. Only what is set changes; null clears."""
+    """A patch of an object with an id. Only set members change; null clears."""
 
     # A value that is not an object counts as absent. The type of `Model` would read it as None, which clears.
     meta: Lenient[dict[str, Any] | None] = None
-    """Data of extensions to change, by key: None removes the key, any other value replaces it. None clears them all."""
+    """Data of extensions to change, by key: None removes the key, any other value replaces it. NULL clears them all."""
 
     @classmethod
     def may_be_null(cls, name: str) -> bool:
-        """See `Record`. All that may change may be cleared."""
+        """See `Record`. Every member that may change may be cleared."""
         return not cls.model_fields[name].is_required() and cls.model_fields[name].default is None
 
     @model_serializer(mode="wrap")
     def _write_what_clears(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         data: dict[str, Any] = handler(self)
-        if not info.exclude_none:  # A plain model_dump: the reader wants to see everything.
+        if not info.exclude_none:  # a plain model_dump shows everything
             return data
         for key, name in attributes(type(self)).items():
             if name in self.__pydantic_fields_set__ and getattr(self, name) is None:
                 data[key if info.by_alias else name] = None
-        # A field that this package does not know may be cleared, too.
+        # A field that this package does not know may be cleared too.
         data.update((key, None) for key, value in (self.__pydantic_extra__ or {}).items() if value is None)
         return data
 
 
 class UnsupportedProtocolVersionErrorData(Model):
-    """Goes with -32022, the answer to `initialize` when the two sides have no version in common."""
+    """The data of -32022, the response to `initialize` when the two sides have no common version."""
 
     requested: ProtocolVersion
-    """The newest version that the client speaks."""
+    """The newest version that the client supports."""
     supported: Items[ProtocolVersion]
-    """Every version that the agent speaks."""
+    """Every version that the agent supports."""
 
 
 class SessionNotFoundErrorData(Model):
-    """Goes with -32002 when it is about a session."""
+    """The data of -32002 about a session."""
 
     session_id: SessionId
     """The session that does not exist."""
@@ -131,15 +131,15 @@ ErrorData = TypeAliasType(
     "ErrorData",
     Annotated[UnsupportedProtocolVersionErrorData | SessionNotFoundErrorData | Any, Field(union_mode="left_to_right")],
 )
-"""More about an error: one of the two known shapes, or any JSON."""
+"""Details of an error: one of the two known shapes, or any JSON."""
 
 
 class Error(Record):
     """Why a request failed (JSON-RPC 2.0, section 5.1)."""
 
     code: ErrorCode
-    """What kind of error it is."""
+    """The kind of the error."""
     message: str
     """One sentence."""
     data: Lenient[ErrorData | None] = None
-    """More about it."""
+    """Details."""

@@ -1,7 +1,7 @@
-"""`session/update`: what the agent shows the client (ACP v2, prompt lifecycle, session states, agent plan).
+"""`session/update`: the updates that the agent sends (ACP v2, prompt lifecycle, session states, agent plan).
 
-Messages come whole, or as they stream. An id belongs to one kind of message: a message of the user and one of the agent
-may have the same. A session may have several plans, by id. Tool calls and terminals have a file of their own.
+Messages come whole, or as chunks. An id belongs to one kind of message: a message of the user and a message of the
+agent may have the same id. A session may have several plans, by id. Tool calls and terminals have their own file.
 """
 
 from typing import Annotated, Literal
@@ -47,55 +47,55 @@ from acp_server.schema.words import OpenEnum
 
 
 class _Message(Patch):
-    """What every kind of message has."""
+    """The members of every kind of message."""
 
     message_id: MessageId
-    """The message; the first update with an id makes it."""
+    """The message; the first update with an id creates it."""
     content: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """Everything that is said in it, in the place of what was said before."""
+    """The whole content, replacing the content so far."""
 
 
 class UserMessage(_Message):
-    """The session update `user_message`: something the user said."""
+    """The session update `user_message`: a message of the user."""
 
     session_update: Sent[Literal["user_message"]] = "user_message"
 
 
 class AgentMessage(_Message):
-    """The session update `agent_message`: something the agent said."""
+    """The session update `agent_message`: a message of the agent."""
 
     session_update: Sent[Literal["agent_message"]] = "agent_message"
 
 
 class AgentThought(_Message):
-    """The session update `agent_thought`: something the agent thought."""
+    """The session update `agent_thought`: thoughts of the agent."""
 
     session_update: Sent[Literal["agent_thought"]] = "agent_thought"
 
 
 class ContentChunk(Model):
-    """A piece of a message, as it streams. Who speaks is said by the three classes below."""
+    """A piece of a streamed message. Each of the three classes below is for one sender."""
 
     message_id: MessageId
-    """The message that it is appended to. Chunks of several messages may be mixed."""
+    """The message to which it is appended. Chunks of several messages may be interleaved."""
     content: ContentBlock
     """The piece."""
 
 
 class UserMessageChunk(ContentChunk):
-    """The session update `user_message_chunk`: something the user said."""
+    """The session update `user_message_chunk`: a piece of a message from the user."""
 
     session_update: Sent[Literal["user_message_chunk"]] = "user_message_chunk"
 
 
 class AgentMessageChunk(ContentChunk):
-    """The session update `agent_message_chunk`: something the agent says."""
+    """The session update `agent_message_chunk`: a piece of a message from the agent."""
 
     session_update: Sent[Literal["agent_message_chunk"]] = "agent_message_chunk"
 
 
 class AgentThoughtChunk(ContentChunk):
-    """The session update `agent_thought_chunk`: something the agent thinks."""
+    """The session update `agent_thought_chunk`: a piece of a thought from the agent."""
 
     session_update: Sent[Literal["agent_thought_chunk"]] = "agent_thought_chunk"
 
@@ -103,8 +103,8 @@ class AgentThoughtChunk(ContentChunk):
 SessionState = TypeAliasType(
     "SessionState", Annotated[Literal["running", "idle", "requires_action", "unknown"] | str, OpenEnum(extensible=True)]
 )
-"""What the foreground does. Another state is never idle: show that the agent is busy. `unknown`: the agent has lost
-sight of it, which ends nothing."""
+"""The foreground state. An unknown state is never idle: the client shows the agent as busy. `unknown`: the agent cannot
+confirm its state, which ends nothing."""
 
 StopReason = TypeAliasType(
     "StopReason",
@@ -113,11 +113,11 @@ StopReason = TypeAliasType(
         OpenEnum(extensible=True),
     ],
 )
-"""Why the foreground work ended. `cancelled` only if the user or the client chose to stop it."""
+"""Why the foreground work ended. `cancelled`: only if the user or the client chose to stop it."""
 
 
 class BackgroundTerminal(Model):
-    """A command that goes on in a terminal."""
+    """A command that continues in a terminal."""
 
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
@@ -125,7 +125,7 @@ class BackgroundTerminal(Model):
 
 
 class BackgroundToolCall(Model):
-    """A tool call that goes on."""
+    """A tool call that continues."""
 
     type: Sent[Literal["tool_call"]] = "tool_call"
     tool_call_id: ToolCallId
@@ -133,7 +133,7 @@ class BackgroundToolCall(Model):
 
 
 class BackgroundSubagent(Model):
-    """A child session that goes on."""
+    """A child session that continues."""
 
     type: Sent[Literal["subagent"]] = "subagent"
     session_id: SessionId
@@ -153,70 +153,70 @@ BackgroundWork = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""Work that goes on whatever the foreground does, told apart by `type`."""
+"""Background work, independent of the foreground, distinguished by `type`."""
 
 
 class StateSnapshot(Model):
     """The state of a session's foreground.
 
     One class for every state: each of its fields but `state` may be absent, and a client needs no other field for a
-    state of tomorrow.
+    state of a later version.
     """
 
     state: SessionState
-    """What the foreground does."""
+    """The foreground state."""
     background: Lenient[MaybeItems[BackgroundWork]] = UNSET
-    """All work in the background; None says that the agent does not tell, `[]` that there is none."""
+    """All background work; None if the agent does not report it, `[]` if there is none."""
     stop_reason: Lenient[StopReason | None] = None
     """Why the foreground work ended. Only when idle."""
     error: Lenient[Error | None] = None
-    """What went wrong. Only with the stop reason `error`."""
+    """The error. Only with the stop reason `error`."""
     usage: Lenient[Usage | None] = None
-    """What the work that has ended has cost. Only when idle."""
+    """The tokens that the ended work used. Only when idle."""
 
 
 class StateUpdate(StateSnapshot):
-    """The session update `state_update`: a snapshot. To send the same one twice changes nothing."""
+    """The session update `state_update`: a snapshot. Repeating it changes nothing."""
 
     session_update: Sent[Literal["state_update"]] = "state_update"
 
 
 class SubagentUpdate(Patch):
-    """The session update `subagent_update`: the session has this child, or what is known of the child changes."""
+    """The session update `subagent_update`: a new child of the session, or a change of its description."""
 
     session_update: Sent[Literal["subagent_update"]] = "subagent_update"
     session_id: SessionId
-    """The child. The first update with an id makes it a child of the session that the update belongs to."""
+    """The child. The first update with an id makes it a child of the session that is updated."""
     title: Lenient[str | None] = None
-    """What the parent calls it."""
+    """Its title, set by the parent."""
     description: Lenient[str | None] = None
-    """What it is for, in words for the user."""
+    """Its task, in words for the user."""
     capabilities: Lenient[SubagentSessionCapabilities | None] = None
-    """What the client may do to it, in the place of what was said before; nothing if that was never said."""
+    """The requests that the client may send about it, replacing earlier ones; none if never set."""
     state: Lenient[StateSnapshot | None] = None
-    """What it does, as its own `state_update` tells it; None if that is not confirmed any more."""
+    """Its state, as in its own `state_update`; None if it is no longer confirmed."""
     cwd: AbsolutePath | None = None
-    """Where it works. Unset, it works where its parent does."""
+    """Its working directory. Unset, it has the parent's."""
     additional_directories: MaybeItems[AbsolutePath] = UNSET
-    """More directories. Unset, it has those of its parent."""
+    """More directories. Unset, it has the parent's."""
 
 
 class SessionMessage(Patch):
-    """The session update `session_message`: what one session says to another."""
+    """The session update `session_message`: a message from one session to another."""
 
     session_update: Sent[Literal["session_message"]] = "session_message"
     message_id: MessageId
-    """The message, within the conversation of the session that the update belongs to."""
+    """The message, in the conversation of the session that is updated."""
     sender_session_id: Lenient[SessionId | None] = None
-    """The session that says it."""
+    """The sending session."""
     recipient_session_id: Lenient[SessionId | None] = None
-    """The session that it is said to."""
+    """The receiving session."""
     sender_message_id: Lenient[MessageId | None] = None
     """The same message in the sender's conversation."""
     recipient_message_id: Lenient[MessageId | None] = None
     """The same message in the recipient's conversation."""
     content: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """All that is said in it, in the place of what was said before."""
+    """The whole content, replacing the content so far."""
 
 
 class SessionMessageChunk(Model):
@@ -235,30 +235,30 @@ class SessionStatusResponse(Model):
     status: SessionStatus
     """Whether the session is open."""
     state: Lenient[StateSnapshot | None] = None
-    """What its foreground does; None if the agent does not tell. Only if it is open."""
+    """Its foreground state; None if the agent does not report it. Only if it is open."""
 
 
 PlanEntryPriority = TypeAliasType(
     "PlanEntryPriority", Annotated[Literal["high", "medium", "low"] | str, OpenEnum(extensible=True)]
 )
-"""How much a step matters to the whole. Names of one's own begin with `_`."""
+"""The importance of a step. Custom priorities begin with `_`."""
 
 PlanEntryStatus = TypeAliasType(
     "PlanEntryStatus",
     Annotated[Literal["pending", "in_progress", "completed", "cancelled"] | str, OpenEnum(extensible=True)],
 )
-"""How far a step is. Names of one's own begin with `_`."""
+"""The status of a step. Custom statuses begin with `_`."""
 
 
 class PlanEntry(Model):
     """One step of a plan."""
 
     content: str
-    """What the step achieves, in words for the user."""
+    """The goal of the step, in words for the user."""
     priority: PlanEntryPriority
-    """How much it matters."""
+    """Its importance."""
     status: PlanEntryStatus
-    """How far it is."""
+    """Its status."""
 
 
 class PlanItems(Model):
@@ -268,11 +268,11 @@ class PlanItems(Model):
     plan_id: PlanId
     """The plan."""
     entries: Annotated[Items[PlanEntry], Wire(skip_items=True)]
-    """All steps, in order, each with its present status."""
+    """All steps, in order, each with its current status."""
 
 
 class UnknownPlan(Unknown):
-    """A plan in a form that this version does not have; it replaces what the plan was before."""
+    """A plan in a form that this version does not have; it replaces the previous plan."""
 
     type: UnknownTag
     plan_id: PlanId
@@ -282,11 +282,11 @@ class UnknownPlan(Unknown):
 PlanUpdateContent = TypeAliasType(
     "PlanUpdateContent", Annotated[PlanItems | UnknownPlan, Tagged("type", extensible=True)]
 )
-"""A whole plan, told apart by `type`."""
+"""A whole plan, distinguished by `type`."""
 
 
 class PlanUpdate(Model):
-    """The session update `plan_update`: a plan, in the place of the one with the same id."""
+    """The session update `plan_update`: a plan, replacing the plan with the same id."""
 
     session_update: Sent[Literal["plan_update"]] = "plan_update"
     plan: PlanUpdateContent
@@ -294,7 +294,7 @@ class PlanUpdate(Model):
 
 
 class AvailableCommandsUpdate(Model):
-    """The session update `available_commands_update`: the commands, in the place of those before."""
+    """The session update `available_commands_update`: all commands, replacing the previous ones."""
 
     session_update: Sent[Literal["available_commands_update"]] = "available_commands_update"
     available_commands: Annotated[Items[AvailableCommand], Wire(skip_items=True)]
@@ -302,54 +302,54 @@ class AvailableCommandsUpdate(Model):
 
 
 class ConfigOptionUpdate(Model):
-    """The session update `config_option_update`: the configuration options, in the place of those before."""
+    """The session update `config_option_update`: all config options, replacing the previous ones."""
 
     session_update: Sent[Literal["config_option_update"]] = "config_option_update"
     config_options: Annotated[Items[SessionConfigOption], Wire(skip_items=True)]
-    """All options with their present values."""
+    """All options with their current values."""
 
 
 class SessionInfoUpdate(Patch):
-    """The session update `session_info_update`: what is known of the session changes."""
+    """The session update `session_info_update`: the session's title or time changes."""
 
     session_update: Sent[Literal["session_info_update"]] = "session_info_update"
     title: Lenient[str | None] = None
     """A title for the user."""
     updated_at: Lenient[Timestamp | None] = None
-    """When something last happened, RFC 3339."""
+    """The time of the last activity, RFC 3339."""
 
 
 class UsageUpdate(Patch):
-    """The session update `usage_update`: how full the context is, and what it has cost.
+    """The session update `usage_update`: the usage of the context window, and the cost.
 
-    Only the cost is a patch: without it, the last one stands.
+    Only the cost is a patch: if it is unset, the last one stays.
     """
 
     session_update: Sent[Literal["usage_update"]] = "usage_update"
     used: UInt64
     """Tokens in the context."""
     size: UInt64
-    """Tokens that fit into it."""
+    """Tokens that fit into the context."""
     cost: Lenient[Cost | None] = None
     """The cost of the session so far."""
 
 
 class Notice(v1.Notice):
-    """The session update `notice`: tells the user something that is not part of the session's history."""
+    """The session update `notice`: a message for the user outside of the session's history."""
 
 
 class CompactionUpdate(Patch):
-    """The session update `compaction_update`: the context is being shortened."""
+    """The session update `compaction_update`: the context is being compacted."""
 
     session_update: Sent[Literal["compaction_update"]] = "compaction_update"
     compaction_id: CompactionId
-    """The compaction; the first update with an id puts it into the history."""
+    """The compaction; the first update with an id adds it to the history."""
     status: CompactionStatus
-    """How far it is."""
+    """Its status."""
     summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """What stays of the shortened part, in the place of what was said before."""
+    """The summary of the removed part, replacing the summary so far."""
     error: Lenient[str | None] = None
-    """What went wrong."""
+    """The error."""
 
 
 class CompactionSummaryChunk(Model):
@@ -391,7 +391,7 @@ SessionUpdate = TypeAliasType(
         Tagged("sessionUpdate", extensible=True),
     ],
 )
-"""Something that the client shows, told apart by `sessionUpdate`."""
+"""A session update, distinguished by `sessionUpdate`."""
 
 
 class UpdateSessionNotification(Model):
@@ -400,4 +400,4 @@ class UpdateSessionNotification(Model):
     session_id: SessionId
     """The session."""
     update: SessionUpdate
-    """What happened in it."""
+    """The update."""
