@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from acp_server import Agent, Call, MemoryStore, Turn
-from tests.session.editor import CANCELLED, END_TURN
+from acp_server.remote import RemoteApp, RemoteLimits
+from tests.session.editor import CALM, CANCELLED, END_TURN
 
 from .http_client import NEW, Client, app_of, client_of, session_of, turn_around
 from .serving import reader
@@ -129,8 +130,8 @@ async def test_work_goes_on_while_its_reader_is_away() -> None:
 
 async def test_a_client_that_is_gone_for_longer_than_its_grace_is_an_end_of_the_input() -> None:
     agent, turns, cut = reader()
-    app = app_of(agent, grace=0.05)
-    async with client_of(app) as client:
+    limits = RemoteLimits()
+    async with client_of(RemoteApp(agent, limits=CALM, remote=limits)) as client:
         session, connection = await session_of(client)
         events = client.open(session)
         await client.prompt(session, "hang")
@@ -138,6 +139,8 @@ async def test_a_client_that_is_gone_for_longer_than_its_grace_is_an_end_of_the_
         connection.leave()
         await connection.ended()
         assert not cut.is_set()
+        # Only now, since it also bounds how long the first reader may take to come.
+        object.__setattr__(limits, "grace", 0.0)
         events.leave()
         with anyio.fail_after(20):
             await cut.wait()
