@@ -27,6 +27,7 @@ from tests.storm.journal import Journal, read_notes
 from tests.storm.plans import Planner
 from tests.storm.prompts_v2 import unended
 from tests.storm.scenario import Scenario
+from tests.storm.stacks import SHOW
 from tests.storm.story import GOOD, INITIALIZE, Story
 
 LONGEST = 45.0
@@ -70,6 +71,8 @@ class ProcessStorm:
                 self._start(errors)
             try:
                 self._rage()
+            except TimeoutError as error:
+                raise TimeoutError(f"{error}\n{self._where_it_waits(log)}") from error
             finally:
                 self._clean_up()
                 self.stderr = log.read_text(errors="replace")
@@ -125,6 +128,13 @@ class ProcessStorm:
             story.closed = self._journal.note("closed", more=code)
             if code != expected:
                 story.left.append(f"exit code {code} instead of {expected}")
+
+    def _where_it_waits(self, log: Path) -> str:
+        """The exit code of the agent, or the stacks of its tasks; what it has written before."""
+        if self._line and self._process.poll() is None:
+            self._process.send_signal(SHOW)
+            time.sleep(1.0)
+        return f"exit code {self._process.poll()}\n{log.read_text(errors='replace')}"
 
     # -- its course
 

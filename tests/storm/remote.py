@@ -26,6 +26,7 @@ from acp_server.remote.client import stream_to
 from acp_server.tasks.exit_hooks import run_exit_hooks
 from tests.storm.agent import LIMITS, Noted, agent_of
 from tests.storm.journal import FileJournal
+from tests.storm.stacks import show_stacks
 from tests.storm.tap import noting
 from tests.storm.threads import Note
 
@@ -65,12 +66,15 @@ async def bridged(app: RemoteApp, kind: str) -> None:
     server = Server(app, Places(1000), websocket=WebSocketLimits())
     with StandardIO() as standard_io, listening:
         editor, line = standard_io.stream(), stream_to(url, kind == "ws")()
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.run, [listening])
-            why = await Bridge(editor, line, LIMITS.line, LIMITS.drain, editor.unread).run()
-            await line.aclose()
-            await editor.aclose()
-            server.end()
+        async with anyio.create_task_group() as watching:
+            watching.start_soon(show_stacks)
+            async with anyio.create_task_group() as group:
+                group.start_soon(server.run, [listening])
+                why = await Bridge(editor, line, LIMITS.line, LIMITS.drain, editor.unread).run()
+                await line.aclose()
+                await editor.aclose()
+                server.end()
+            watching.cancel_scope.cancel()
     sys.stderr.write(why or "")
     run_exit_hooks()
     # Threads that still hang are the handlers', and no loop can end before them.
