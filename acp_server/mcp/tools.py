@@ -86,8 +86,7 @@ def output(result: Any, call: ToolContext) -> Output:
     told = Output(text)
     told.content = [as_content(block) for block in blocks]
     told.value = structured if structured is not None else [text, *blocks] if blocks else text
-    if structured is not None:
-        told.changes["raw_output"] = structured
+    told.raw_output = structured
     return told
 
 

@@ -106,7 +106,7 @@ class Connection(Peer):
 
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
         """See `Peer`. `run` then ends and closes the stream. Without a `run`, outgoing requests fail at once."""
-        self._threads.soon(lambda: self._close(cause))
+        self.threads.soon(lambda: self._close(cause))
 
     def _close(self, cause: Cause) -> None:
         if self._closing is None:

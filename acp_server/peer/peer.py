@@ -34,7 +34,8 @@ class Peer(ABC):
     def __init__(self, stream: Stream, limits: Limits) -> None:
         self.limits = limits
         self.endpoint: Endpoint = Endpoint(limits.line, limits.batches)
-        self._threads = Threads.current()
+        self.threads: Final = Threads.current()
+        """The worker threads of its event loop."""
         self.tracing: Final = tracing()
         self.work: Final = Spawner(self._crashed)
         """Tasks of requests. Each must run in a node of the tree, where a cancel reaches it."""
@@ -124,7 +125,7 @@ class Peer(ABC):
         """Cancel a node of this connection, from any thread. False if it is closed or was cancelled."""
         if node.closed or node.cause is not None:
             return False
-        self._threads.soon(lambda: node.cancel(cause))
+        self.threads.soon(lambda: node.cancel(cause))
         return True
 
     @property

@@ -138,16 +138,33 @@ class Client:
         A client answers `cancelled` because it cancels the turn. Its `session/cancel` has a moment to arrive before
         that is returned.
         """
+        from acp_server.schema.tool_call import RequestPermissionRequest
+
         options = _offered(options)
-        params = self._question(tool_call, options)
+        request = RequestPermissionRequest(session_id=self.session_id, tool_call=tool_call, options=options)
+        try:
+            asked = request.to_wire()
+        except ValueError as error:
+            raise EncodeError(f"session/request_permission: {error}") from error
+        return await self.ask_permission(asked["toolCall"], asked["options"], on_late=on_late)
+
+    async def ask_permission(
+        self,
+        tool_call: dict[str, Any],
+        options: Sequence[dict[str, Any]],
+        *,
+        on_late: Callable[[PermissionAnswer], None] | None = None,
+    ) -> PermissionAnswer:
+        """`request_permission` with a call and options in their wire form, which are not checked."""
 
         def late(result: Any) -> None:
             assert on_late is not None
             on_late(_permission(options, result))
 
+        params = self._question(tool_call, options)
         try:
             result = await self._ask_user(
-                "session/request_permission", params, tool_call.tool_call_id, late if on_late is not None else None
+                "session/request_permission", params, tool_call["toolCallId"], late if on_late is not None else None
             )
         except (RpcError, MalformedResponse) as error:
             return _no_permission(error)
@@ -161,10 +178,8 @@ class Client:
                 raise
         return answer
 
-    def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
-        from acp_server.schema.tool_call import RequestPermissionRequest
-
-        return RequestPermissionRequest(session_id=self.session_id, tool_call=tool_call, options=options)
+    def _question(self, tool_call: dict[str, Any], options: Sequence[dict[str, Any]]) -> Any:
+        return {"sessionId": self.session_id, "toolCall": tool_call, "options": options}
 
     async def create_terminal(
         self,
@@ -262,7 +277,7 @@ class Client:
         self.connection.notify(method, params)
 
     async def _ask_user(
-        self, method: str, params: Model, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
+        self, method: str, params: Any, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
         # The turn that runs asks, also where its handler asks by its session.
         turns = self._session.turns
@@ -320,7 +335,24 @@ def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
     return listed
 
 
-def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionAnswer:
+def _permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAnswer:
+    match result:
+        case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
+            # Nearly all answers. The types of the schema would read it as this does.
+            return _chosen(options, id, result.get("_meta"))
+        case _:
+            return _read_permission(options, result)
+
+
+def _chosen(options: Sequence[dict[str, Any]], id: str, meta: Any) -> PermissionAnswer:
+    kind = None
+    for option in options:
+        if option["optionId"] == id:
+            kind = option["kind"]
+    return PermissionAnswer(id, kind, cast("dict[str, Any]", meta) if isinstance(meta, dict) else {})
+
+
+def _read_permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAnswer:
     from acp_server.schema.tool_call import (
         CancelledPermissionOutcome,
         RequestPermissionResponse,
@@ -336,8 +368,7 @@ def _permission(options: Sequence[PermissionOption], result: Any) -> PermissionA
     if not isinstance(outcome, SelectedPermissionOutcome):
         cancelled = isinstance(outcome, CancelledPermissionOutcome)
         return PermissionAnswer(None, None, meta, cancelled)
-    kind = next((option.kind for option in options if option.option_id == outcome.option_id), None)
-    return PermissionAnswer(outcome.option_id, kind, meta)
+    return _chosen(options, outcome.option_id, meta)
 
 
 def _no_permission(error: Exception) -> PermissionAnswer:

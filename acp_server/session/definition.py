@@ -229,8 +229,10 @@ class CallView(Protocol):
         """Content that stands before the output."""
         ...
 
-    def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
-        """It has ended. `last`: what is said at the end."""
+    def end(
+        self, status: Literal["completed", "failed"], *, last: str | None = None, meta: dict[str, Any] | None = None
+    ) -> None:
+        """It has ended. `last`: what is said at the end. `meta`: the `_meta` of that update."""
         ...
 
 
@@ -265,7 +267,7 @@ class ToolHost(Protocol):
 
     def view(self, turn: Any, id: str) -> CallView:
         """What shows a tool call with this `toolCallId`, which is carried out elsewhere. `turn`: that, or what stands
-        for it, with its session, its client and its `put`."""
+        for it, with its session and its `tell`."""
         ...
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:

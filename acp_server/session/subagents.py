@@ -309,12 +309,11 @@ class _Unkept:
     def __init__(self, turn: LiveTurn) -> None:
         self._turn = turn
         self.session = turn.session
-        self.client = turn.client
 
-    def put(self, update: Any) -> None:
-        """See `TurnUpdates.put`."""
+    def tell(self, update: dict[str, Any]) -> None:
+        """See `LiveTurn.tell`."""
         if self._turn.record.ended_at is None:
-            self._turn.speaks.send(update.to_wire())
+            self._turn.speaks.send(update)
 
 
 class FoldedSession(LiveSession):

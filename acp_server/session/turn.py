@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import suppress
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
 from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
 from acp_server.peer.outcome import refusal
@@ -148,7 +148,10 @@ class Turn(TurnUpdates):
     @property
     def text(self) -> str:
         """The text blocks of the user's message, one below the other."""
-        return "\n".join([block["text"] for block in self._blocks if block["type"] == "text"])
+        blocks = self._blocks
+        if len(blocks) == 1 and blocks[0]["type"] == "text":
+            return blocks[0]["text"]
+        return "\n".join([block["text"] for block in blocks if block["type"] == "text"])
 
     @property
     def client(self) -> Client:
@@ -357,6 +360,9 @@ class LiveTurn(Turn):
 
     __slots__ = ()
 
+    tell: ClassVar[Callable[..., None]] = TurnUpdates._put
+    """`put` an update in its wire form. Raises TurnEnded."""
+
     @property
     def speaks(self) -> Speech:
         """Its way to the client."""
@@ -373,7 +379,7 @@ class LiveTurn(Turn):
         elif state is TurnState.COMPLETED:
             self.record.stop_reason = self._stop_reason
         if not state.successors:
-            if self.tool_calls is not None:
+            if self.tool_calls:
                 self.tool_calls.finish()
             if self.node.children:
                 cast("LiveSession", self.session).end_children(self)

@@ -268,21 +268,26 @@ class TurnUpdates:
         """
         if self.record.ended_at is not None:
             raise too_late()
+        self._put(update.to_wire() if hasattr(update, "session_update") else wire_of(update), meta)
+
+    def _put(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> None:
+        """`put` an update in its wire form."""
+        if self.record.ended_at is not None:
+            raise too_late()
         self._said = ""
-        wire = update.to_wire() if hasattr(update, "session_update") else wire_of(update)
         # Without a call, of which each update would cost one.
-        if (id := wire.get("toolCallId")) is not None:
+        if (id := update.get("toolCallId")) is not None:
             if (calls := self._updates.calls) is not None and id not in calls and len(calls) < MOST:
                 calls.add(id)
-                if update.session_update == "tool_call_update":
+                if update["sessionUpdate"] == "tool_call_update":
                     say_unbegun(id)
-            if wire.get("status") in ENDED:
+            if update.get("status") in ENDED:
                 self._begun.pop(id, None)
-            elif ("status" in wire or "title" in wire) and len(self._begun) < MOST:
+            elif ("status" in update or "title" in update) and len(self._begun) < MOST:
                 self._begun[id] = None
-        elif wire["sessionUpdate"] == "plan":
-            self._entries = wire["entries"]
-        self.record.add(wire, self._speech.send(wire, meta))
+        elif update["sessionUpdate"] == "plan":
+            self._entries = update["entries"]
+        self.record.add(update, self._speech.send(update, meta))
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
         if self.record.ended_at is not None or self._updates.flooded:

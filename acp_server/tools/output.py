@@ -42,7 +42,8 @@ class Output:
         self.message: str | None = None
         self.text = ""
         self.content: list[Any] = []
-        self.changes: dict[str, Any] = {}
+        self.raw_output: Any = None
+        """The value as JSON can express it, where it is neither text nor content."""
         if isinstance(value, str):
             self.message = value
             self.text: str = "" if said else value
@@ -57,7 +58,7 @@ class Output:
             except Exception as error:
                 raise UsageError(f"a tool returned a {type(value).__name__}, which JSON cannot express") from error
             self.message = codec.encode(raw).decode().rstrip("\n")
-            self.changes["raw_output"] = raw
+            self.raw_output: Any = raw
 
 
 def problems_in(error: InvalidParams) -> str:
@@ -98,9 +99,28 @@ def is_large(value: Any) -> bool:
     return False
 
 
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+_FEW: Final = 100
+"""Members of an object that is looked at one by one here."""
+
+
+def plain_copy(value: Any) -> dict[str, Any] | None:
+    """A copy of an object of a few texts and whole numbers, which the arguments of most calls are. None for anything
+    else."""
+    if type(value) is not dict or len(cast("dict[Any, Any]", value)) > _FEW:
+        return None
+    copied = dict(cast("dict[Any, Any]", value))
+    for key, item in copied.items():
+        if type(key) is not str or not key.isascii() or type(item) not in _PLAIN:
+            return None
+    return copied
+
+
 def snapshot(value: Any) -> Any:
     """The value as JSON can express it at this moment; None if it cannot, or is large. What becomes of `value` later
     does not change it."""
+    if (copied := plain_copy(value)) is not None:
+        return copied
     if is_large(value):
         logger.warning("a %s with more than %d members is not shown to the client", type(value).__name__, _SHOWN)
         return None
@@ -204,8 +224,3 @@ class Pieces:
 def yields(value: Any) -> bool:
     """Whether what a function returned is a plain generator, which has not begun yet."""
     return isinstance(value, Generator) and not inspect.isawaitable(cast("Any", value))
-
-
-def yields_async(value: Any) -> bool:
-    """Whether what a function returned is an async generator."""
-    return isinstance(value, AsyncGenerator)

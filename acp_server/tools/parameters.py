@@ -136,8 +136,10 @@ class Parameters:
         if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             # Models write them.
             raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
+        given = dict(params)
+        given.pop("_meta", None)
         try:
-            return self._validator.validate_python({key: value for key, value in params.items() if key != "_meta"})
+            return self._validator.validate_python(given)
         except Exception as error:
             # Not above: to look for it at each call takes as long as to check two arguments.
             from pydantic import ValidationError

@@ -11,14 +11,12 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
 from acp_server.safe_text import escape, one_line
-from acp_server.schema.content import TextContent
-from acp_server.schema.tool_call import Content, Diff, PermissionOption, ToolCallUpdate
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -38,7 +36,7 @@ from acp_server.tools.approval import (
 )
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import TITLE, View, as_content, with_words
+from acp_server.tools.view import TITLE, Piece, View, as_content, piece_of, text_content, wires_of, with_words
 
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
@@ -134,20 +132,24 @@ class Permission:
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
         self._title = None if approval.title is None else one_line(approval.title, TITLE)
-        # Diffs first: some clients show only the first content as one. The sort is stable.
-        self._previews = sorted(map(as_content, approval.previews()), key=lambda piece: not isinstance(piece, Diff))
-        self._message = Content(content=TextContent(text=escape(approval.message)))
-        self._explains = approval.explains
-        self._call = ToolCallUpdate(
-            tool_call_id=self._context.id,
-            title=self._title or title,
-            kind=cast("Any", self._tool.kind),
-            status="pending",
-            raw_input=raw,
-            content=with_words(self._previews, self._message),
-        )
         # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
-        self._call.to_wire()
+        previews = [piece_of(as_content(preview)) for preview in approval.previews()]
+        # Diffs first: some clients show only the first content as one. The sort is stable.
+        previews.sort(key=lambda piece: piece[0]["type"] != "diff")
+        message = escape(approval.message)
+        self._message: Piece = (text_content(message), len(message))
+        self._previews = previews
+        self._told = with_words(previews, self._message)
+        self._explains = approval.explains
+        self._call: dict[str, Any] = {
+            "toolCallId": self._context.id,
+            "title": self._title or title,
+            "kind": self._tool.kind,
+            "status": "pending",
+            "content": wires_of(self._told),
+        }
+        if raw is not None:
+            self._call["rawInput"] = raw
         self._options = _options(approval, self._tool, self._scope)
 
     @property
@@ -173,14 +175,13 @@ class Permission:
             known = self._decided
         if known is False:
             return DECLINED, NEVER
-        is_on = context.session.config(AUTO_APPROVE, None) is True
-        if known or (tool.auto_approve and self._scope is not None and is_on):
-            told = self._call.content if self._explains else self._previews
-            self._view.explain(self._title, *(told or ()))
+        is_open = tool.auto_approve and self._scope is not None
+        if known or (is_open and context.session.config(AUTO_APPROVE, None) is True):
+            self._view.explain(self._title, self._told if self._explains else self._previews)
             return CONFIRMED, ""
         # Some clients show a call as it was told of, and only buttons for the question.
-        self._view.ask(self._title, self._message, *self._previews)
-        self._call.locations = list(self._view.locations)
+        self._view.ask(self._title, self._message, self._previews)
+        self._call["locations"] = [place.to_wire() for place in self._view.locations]
         answer = None
         with anyio.move_on_after(tool.approval_timeout):
             answer = await self._ask()
@@ -201,9 +202,7 @@ class Permission:
     async def _ask(self) -> PermissionAnswer | None:
         """What the user answers; None if the question was withdrawn before that."""
         with self._asking:
-            return await self._context.session.client.request_permission(
-                self._call, self._options, on_late=self._keep_late
-            )
+            return await self._context.session.client.ask_permission(self._call, self._options, on_late=self._keep_late)
         # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
         self._withdrawn = True
         if self._late is not None:
@@ -239,7 +238,7 @@ _COVERS: Final = 200
 """Characters of the words for what a decision covers."""
 
 
-def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[PermissionOption]:
+def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[dict[str, Any]]:
     # The user could not know what an option without words means.
     allow = approval.primary if approval.primary.strip() else ALLOW
     reject = approval.secondary if approval.secondary.strip() else REJECT
@@ -249,4 +248,4 @@ def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[
         if not tool.asks_each_time:
             options.insert(1, ("allow_always", f"{allow}, {covers}"))
         options.append(("reject_always", f"{reject}, {covers}"))
-    return [PermissionOption(option_id=kind, name=escape(name), kind=cast("Any", kind)) for kind, name in options]
+    return [{"optionId": kind, "name": escape(name), "kind": kind} for kind, name in options]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import suppress
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio
 
@@ -21,15 +22,15 @@ from acp_server.session.turn import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job, grace
-from acp_server.tasks.threads import Threads, Worker
+from acp_server.tasks.threads import Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import for_users
 from acp_server.tools.context import ToolContext
-from acp_server.tools.output import Output, Pieces, is_large, problems_in, snapshot, yields, yields_async
+from acp_server.tools.output import Output, Pieces, is_large, plain_copy, problems_in, snapshot, yields
 from acp_server.tools.permission import Permission
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import PACE, TITLE, View
+from acp_server.tools.view import TITLE, View
 
 if TYPE_CHECKING:
     from acp_server.tools.permission import Approvals
@@ -58,37 +59,41 @@ class Execution(Job):
         self, turn: LiveTurn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
     ) -> None:
         """`id`: the `toolCallId`. `given`: what its caller calls it."""
-        connection = turn.client.connection
-        node = turn.node.child(f"tool call {tool.name}")
-        super().__init__(node, connection.work, connection.watchdog_of(tool.grace))
+        connection = turn.session.client.connection
+        node = Node(turn.node, f"tool call {tool.name}")
+        watch = connection.watchdog if tool.grace is None else connection.watchdog_of(tool.grace)
+        super().__init__(node, connection.work, watch)
         self._turn = turn
+        self._connection = connection
         self._tool = tool
         self._arguments = arguments
-        self._is_slow = tool.reads_slowly or is_large(arguments)
+        self._shown: Any = plain_copy(arguments)
+        """The arguments as the client is shown them."""
+        self._is_large = self._shown is None and is_large(arguments)
+        self._is_slow = tool.reads_slowly or self._is_large
+        self._read: dict[str, Any] | None = None
+        """The arguments as the function gets them, once they are read."""
+        self._unfit: InvalidParams | None = None
         self._approvals = approvals
-        self._threads = Threads.current()
+        self._threads = connection.threads
         self.id: Final = id
         self.given: Final = given
-        self._view = View(turn, id, connection.ticker(PACE))
+        self._view = View(turn, id)
         self._context = ToolContext(turn, id, tool.name, node, self._view, self._threads)
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""
-        self._unfit: InvalidParams | None = None
         self._permission: Permission | None = None
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
 
     async def run(self) -> ToolResult:
         """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
-        calls = Calls.of(self._turn)
+        calls: Calls = self._turn.tool_calls
         # First, for the client is told with its beginning that it can be cancelled.
         calls.add(self)
         try:
-            title, arguments = self._title(), snapshot(self._arguments)
-            # If a function for the title has cancelled it, the client is not told of it.
-            if not self.is_cancelled:
-                self._view.begin(title, self._tool.kind, self._tool.name, arguments)
+            self._begin()
         except BaseException:
             calls.remove(self)
             self.node.close()
@@ -100,7 +105,8 @@ class Execution(Job):
             if self._last_words is not None:
                 with grace(_HEAR_OUT):
                     await self._heard.wait()
-            self.finish()
+            if self._result is None:
+                self.finish()
             calls.remove(self)
         if self._ending is not None:
             raise self._ending
@@ -109,13 +115,7 @@ class Execution(Job):
 
     def cancel(self, cause: Cause) -> bool:
         """Cancel this call alone, from any thread. False if it has ended or was cancelled."""
-        return self._turn.client.connection.cancel(self.node, cause)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether it was cancelled, so that nothing more of it may begin; it may still be ending. What was awaited may
-        be an author's, and need not have given in to the cancel."""
-        return self.node.cause is not None
+        return self._connection.cancel(self.node, cause)
 
     def finish(self) -> None:
         """It was cancelled, and is over for its turn and for the client, whether or not it has ended."""
@@ -124,23 +124,35 @@ class Execution(Job):
 
     # -- its life
 
+    def _begin(self) -> None:
+        """Take its arguments, and tell the client of it. Nothing waits, so what the user is asked about is what the
+        function gets."""
+        tool = self._tool
+        if not self._is_slow:
+            # What fails is read again where it can say so.
+            with suppress(Exception):
+                self._read = tool.read(self._arguments)
+        title = tool.title if isinstance(tool.title, str) else self._title()
+        if self._shown is None:
+            self._shown = snapshot(self._arguments)
+        # If a function of the author's has cancelled it, the client is not told of it.
+        if self.node.cause is None:
+            self._view.begin(title, tool.kind, tool.name, self._shown)
+
     async def _body(self) -> Any:
-        tool, context = self._tool, self._context
+        # What was awaited may be an author's, and need not have given in to a cancel.
+        tool, context, node = self._tool, self._context, self.node
         if tool.needs_editor and not tool.runs_in(self._turn.session):
             # Before the user is asked, who cannot change it. A model may know the name from an earlier client.
             raise ToolFailed(EDITOR_ONLY)
-        try:
-            arguments = await self._read()
-        except InvalidParams as error:
-            self._unfit = error
-            raise
-        title = self._title(arguments)
+        arguments = self._read if self._read is not None else await self._late_read()
+        title = tool.title if isinstance(tool.title, str) else self._title(arguments)
         if tool.approval:
-            if is_large(self._arguments):
+            if self._is_large:
                 raise ToolFailed("The arguments have too many members for the user to see, so it was not run.")
             permission = Permission(tool, context, self._view, self._approvals)
-            await permission.prepare(arguments, title, snapshot(self._arguments))
-            if self.is_cancelled:
+            await permission.prepare(arguments, title, self._shown)
+            if node.cause is not None:
                 return None
             self._permission = permission
             context.action, why_not = await permission.decide()
@@ -148,7 +160,7 @@ class Execution(Job):
                 self._decide_others(permission.key, permission.always)
             if not context.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not, cancelled=permission.cancelled)
-        if self.is_cancelled:
+        if node.cause is not None:
             return None
         if context.action.primary_confirmed:
             self._view.started()
@@ -156,7 +168,7 @@ class Execution(Job):
             arguments[tool.takes_context] = context
         context.executing = True
         try:
-            if (tracing := self._turn.client.connection.tracing) is None:
+            if (tracing := self._connection.tracing) is None:
                 return await self._execute(arguments)
             attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name}
             with tracing.span(f"execute_tool {tool.name}", self.node, attributes | {"gen_ai.tool.call.id": self.id}):
@@ -164,41 +176,55 @@ class Execution(Job):
         finally:
             context.executing = False
 
-    async def _read(self) -> dict[str, Any]:
-        if self._is_slow:
-            return await self._threads.run(
-                f"the check of the arguments of {self._tool.name}", self._tool.read, self._arguments
-            )
-        return self._tool.read(self._arguments)
+    async def _late_read(self) -> dict[str, Any]:
+        tool = self._tool
+        try:
+            if self._is_slow:
+                name = f"the check of the arguments of {tool.name}"
+                arguments: dict[str, Any] = await self._threads.run(name, tool.read, self._arguments)
+            else:
+                arguments = tool.read(self._arguments)
+        except InvalidParams as error:
+            self._unfit = error
+            raise
+        # They may have changed meanwhile.
+        self._is_large = is_large(self._arguments)
+        self._shown = snapshot(self._arguments)
+        return arguments
 
     def _decide_others(self, key: str | None, allowed: bool) -> None:
         """The user has decided for all calls of this kind, so also for those that are asked about at this time."""
-        for other in Calls.of(self._turn):
+        for other in self._turn.tool_calls.each():
             if other._permission is not None and other._permission.key == key:
                 other._permission.decide_for_all(allowed)
 
     async def _execute(self, arguments: dict[str, Any]) -> Output:
-        tool, pieces = self._tool, Pieces(self._context, self._turn.session.updates, lambda: self.is_cancelled)
-
-        def walked(value: Any) -> Any:
-            return pieces.walk(value) if yields(value) else value
-
-        def plainly() -> Any:
-            # A cancel that came as the call got a thread has not ended its wait for one.
-            return None if self.is_cancelled else walked(tool.function(**arguments))
-
+        tool = self._tool
         if tool.is_async:
             value = tool.function(**arguments)
         else:
-            value = await self._threads.run(tool.name, plainly)
+            value = await self._threads.run(tool.name, self._in_thread, arguments)
         while inspect.isawaitable(value):
             # More than once where an async function returns what another one has to do.
             value = await value
-        if yields_async(value):
-            value = await pieces.stream(value)
-        elif yields(value):
-            value = await self._threads.run(tool.name, lambda: walked(value))
+        if isinstance(value, AsyncGenerator):
+            value = await self._pieces().stream(cast("AsyncGenerator[Any]", value))
+        elif isinstance(value, Generator):
+            value = await self._threads.run(tool.name, self._walk, value)
         return value if isinstance(value, Output) else Output(value)
+
+    def _in_thread(self, arguments: dict[str, Any]) -> Any:
+        if self.node.cause is not None:
+            # A cancel that came as the call got a thread has not ended its wait for one.
+            return None
+        value = self._tool.function(**arguments)
+        return self._walk(value) if yields(value) else value
+
+    def _walk(self, generator: Generator[Any, Any, Any]) -> Output:
+        return self._pieces().walk(generator)
+
+    def _pieces(self) -> Pieces:
+        return Pieces(self._context, self._turn.session.updates, lambda: self.node.cause is not None)
 
     def over(self, value: Any, error: BaseException | None) -> None:
         """See `Job`."""
@@ -221,8 +247,9 @@ class Execution(Job):
             # What the function says to the user's no.
             self._end("rejected", value.message, last=value.message)
         elif error is None:
-            self._view.keep(*value.content)
-            self._end("completed", value.message, last=value.text, value=value.value, **value.changes)
+            if value.content:
+                self._view.keep(value.content)
+            self._end("completed", value.message, last=value.text, value=value.value, raw_output=value.raw_output)
         elif isinstance(error, _Refused):
             self._end(error.status, str(error), last=for_users(str(error)))
         else:
@@ -271,12 +298,12 @@ class Execution(Job):
             self._heard.set()
             self.finish()
         else:
-            self._turn.client.connection.background(self._hear_out, worker)
+            self._connection.background(self._hear_out, worker)
 
     async def _hear_out(self, worker: Worker) -> None:
         """Give an `on_cancel` that is not quick a little more time, whatever the function does meanwhile."""
         try:
-            with anyio.move_on_after(min(_HEAR_OUT, self._turn.client.connection.limits.end_grace / 2)):
+            with anyio.move_on_after(min(_HEAR_OUT, self._connection.limits.end_grace / 2)):
                 await worker.wait()
         finally:
             self._heard.set()
@@ -308,7 +335,7 @@ class Execution(Job):
         last: str | None = None,
         value: Any = None,
         error: BaseException | None = None,
-        **changes: Any,
+        raw_output: Any = None,
     ) -> None:
         if error is not None:
             _let_go(error)
@@ -317,21 +344,19 @@ class Execution(Job):
             told = "\n".join(filter(None, (self._context.partial, message and f"[{message}]")))
         self._result = ToolResult(self.given, self._tool.name, status, told, value, error)
         self._turn.tool_ended(self._result, self.id)
-        if self._context.raw_output is not None:
-            changes.setdefault("raw_output", snapshot(self._context.raw_output))
-        if status in ("rejected", "cancelled"):
-            # The protocol has no status for these.
-            changes["meta"] = {"outcome": status}
+        if raw_output is None and self._context.raw_output is not None:
+            raw_output = snapshot(self._context.raw_output)
+        # The protocol has no status for these.
+        meta = {"outcome": status} if status in ("rejected", "cancelled") else None
+        ended = "completed" if status == "completed" else "failed"
         self._view.end(
-            "completed" if status == "completed" else "failed",
-            last=message if last is None and status == "cancelled" else last,
-            **changes,
+            ended, last=message if last is None and status == "cancelled" else last, meta=meta, raw_output=raw_output
         )
 
     def _title(self, arguments: dict[str, Any] | None = None) -> str:
+        """The title that a function of the author's makes. Without `arguments`: at the beginning."""
         title = self._tool.title
-        if isinstance(title, str):
-            return title
+        assert callable(title)
         if arguments is None:
             if self._is_slow:
                 # It gets its title when they are checked.
@@ -345,7 +370,7 @@ class Execution(Job):
             return self._first_title
         words = _text(title(**arguments))
         if words != self._first_title:
-            self._view.change(title=words)
+            self._view.entitle_now(words)
         return words
 
 

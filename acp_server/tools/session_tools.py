@@ -35,50 +35,32 @@ _MOST_IDS: Final = 10_000
 """Ids of tool calls that a session remembers, so that none is used for two of them."""
 
 
-class Calls:
-    """The tool calls of a turn that run. Each has a `toolCallId`, and the id that its caller gave it, which may be the
-    same."""
-
-    def __init__(self) -> None:
-        self._shown: dict[str, Execution] = {}
-        self._given: dict[str, Execution] = {}
-
-    @classmethod
-    def of(cls, turn: Turn) -> Calls:
-        """The calls of a turn. The first call of a turn makes them."""
-        if turn.tool_calls is None:
-            turn.tool_calls = cls()
-        return turn.tool_calls
+class Calls(dict[str, "Execution"]):
+    """The tool calls of a turn that run, in the order in which they began. Each is here by its `toolCallId`, and by the
+    id that its caller gave it, which may be the same. No id means two calls that run."""
 
     def add(self, execution: Execution) -> None:
         """Enter a call that begins."""
-        self._shown[execution.id] = self._given[execution.given] = execution
+        self[execution.id] = self[execution.given] = execution
 
     def remove(self, execution: Execution) -> None:
         """Take out a call that has ended."""
-        self._shown.pop(execution.id, None)
-        self._given.pop(execution.given, None)
+        self.pop(execution.id, None)
+        self.pop(execution.given, None)
 
     def by_tool_call_id(self, id: str) -> Execution | None:
         """The call with this `toolCallId`."""
-        return self._shown.get(id)
+        execution = self.get(id)
+        return execution if execution is not None and execution.id == id else None
 
-    def find(self, id: str) -> Execution | None:
-        """The call with this `toolCallId`, or that its caller calls so."""
-        return self._shown.get(id) or self._given.get(id)
+    def each(self) -> list[Execution]:
+        """The calls that run at this moment."""
+        return list({id(each): each for each in self.values()}.values())
 
     def finish(self) -> None:
         """The turn is about to be answered: tell the client of an end for every call that has none."""
-        for execution in self:
+        for execution in self.each():
             execution.finish()
-
-    def __len__(self) -> int:
-        """How many calls run."""
-        return len(self._shown)
-
-    def __iter__(self) -> Iterator[Execution]:
-        """The calls that run at this moment, in the order in which they began."""
-        return iter(list(self._shown.values()))
 
 
 class SessionTools:
@@ -152,18 +134,22 @@ class SessionTools:
             raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
         if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
-        if id is not None and Calls.of(turn).find(id) is not None:
-            raise UsageError(f"a tool call with the id {id!r} is running")
         live = cast("LiveTurn", turn)  # as each turn is
-        if turn.is_cancelled:
+        if live.tool_calls is None:
+            live.tool_calls = Calls()
+        if id is not None and id in live.tool_calls:
+            raise UsageError(f"a tool call with the id {id!r} is running")
+        if live.node.cause is not None:
             # Nothing begins in a turn that is over.
             result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
             live.tool_ended(result)
             await anyio.lowlevel.checkpoint()
             return result
-        tool_call_id = self.tool_call_id(id)
+        tool_call_id = _new_id() if id is None else self.tool_call_id(id)
         given = tool_call_id if id is None else id
-        found = self._tool(tool)
+        found: Tool[Any] | None = (
+            cast("Tool[Any]", tool) if isinstance(tool, Tool) else self._own.get(tool) or self._agents.get(tool)
+        )
         if found is None:
             return self._unknown(live, _name(tool), arguments, tool_call_id, given)
         return await Execution(
@@ -172,17 +158,20 @@ class SessionTools:
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
-        execution = Calls.of(turn).find(id)
+        calls: Calls | None = turn.tool_calls
+        execution = None if calls is None else calls.get(id)
         return execution is not None and execution.cancel(Cause.USER)
 
     def is_running(self, turn: Turn, id: str) -> bool:
         """See `ToolHost.is_running`."""
-        return Calls.of(turn).by_tool_call_id(id) is not None
+        calls: Calls | None = turn.tool_calls
+        return calls is not None and calls.by_tool_call_id(id) is not None
 
     def cancel_from_client(self, turn: Turn, id: str) -> bool:
         """See `ToolHost.cancel_from_client`."""
-        execution = Calls.of(turn).by_tool_call_id(id)
-        return execution is not None and (execution.cancel(Cause.USER) or execution.is_cancelled)
+        calls: Calls | None = turn.tool_calls
+        execution = None if calls is None else calls.by_tool_call_id(id)
+        return execution is not None and (execution.cancel(Cause.USER) or execution.node.cause is not None)
 
     def tool_call_id(self, id: str | None) -> str:
         """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
@@ -199,14 +188,9 @@ class SessionTools:
 
     def view(self, turn: Any, id: str) -> CallView:
         """See `ToolHost.view`."""
-        from acp_server.tools.view import PACE, View
+        from acp_server.tools.view import View
 
-        return View(turn, id, turn.client.connection.ticker(PACE))
-
-    def _tool(self, tool: Any) -> Tool[Any] | None:
-        if isinstance(tool, Tool):
-            return cast("Tool[Any]", tool)
-        return self._own.get(tool) or self._agents.get(tool)
+        return View(turn, id)
 
     def _unknown(self, turn: LiveTurn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
         from acp_server.tools.output import snapshot

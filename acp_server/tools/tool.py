@@ -181,6 +181,10 @@ class Tool(Generic[F]):
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         self.takes_context: Final = context_parameter(function)
         self._parameters: Final[Arguments] = parameters or StrictParameters(function, _is_context(function))
+        self.read: Final[Callable[[Any], dict[str, Any]]] = self._parameters.read
+        """Checks arguments from a model. Raises InvalidParams, whose data lists each problem."""
+        self.reads_slowly: Final[bool] = bool(getattr(self._parameters, "is_slow", False))
+        """Whether `read` may take so long that it belongs into a thread."""
         self.asks_with_context: Final = context_parameter(approval) if callable(approval) else None
         self.keyed_with_context: Final = context_parameter(approval_key) if callable(approval_key) else None
         if parameters is None:
@@ -238,15 +242,6 @@ class Tool(Generic[F]):
             raise TypeError(f"an approval key is text, an Always or None, not {type(key).__name__}")
         return Always(key, f"all calls of {self.name}" if key == self.name else f"all calls of {self.name} for {key}")
 
-    @property
-    def reads_slowly(self) -> bool:
-        """Whether `read` may take so long that it belongs into a thread."""
-        return bool(getattr(self._parameters, "is_slow", False))
-
-    def read(self, arguments: Any) -> dict[str, Any]:
-        """Arguments from a model, checked. Raises InvalidParams, whose data lists each problem."""
-        return self._parameters.read(arguments)
-
 
 _OF_QUESTIONS: Final = ("auto_approve", "asks_each_time", "approval_key", "approval_timeout", "answers_refusal")
 
@@ -299,6 +294,8 @@ class Toolbox:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool[Any]] = {}
+        self.get: Final[Callable[[str], Tool[Any] | None]] = self._tools.get
+        """The tool of that name, if there is one."""
         self.approvals: Approvals | None = None
         """Where decisions for all further calls are kept, if not with the session."""
 
@@ -328,10 +325,6 @@ class Toolbox:
     def __getitem__(self, name: str) -> Tool[Any]:
         """The tool of that name. Raises KeyError."""
         return self._tools[name]
-
-    def get(self, name: str) -> Tool[Any] | None:
-        """The tool of that name, if there is one."""
-        return self._tools.get(name)
 
     def describe(self, session: Session | None = None) -> list[dict[str, Any]]:
         """What a model is told of them; see `Tool.describe`. With a `session`: of those that can run there, with those

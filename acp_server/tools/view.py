@@ -11,18 +11,17 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.safe_text import one_line
 from acp_server.schema.content import TextContent
-from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCall, ToolCallLocation, ToolCallProgress
-from acp_server.session.turn import Turn
+from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCallLocation
 from acp_server.tools.approval import block
 
 if TYPE_CHECKING:
+    from acp_server.peer.limits import Limits
     from acp_server.schema.tool_call import ToolCallContent
     from acp_server.tasks.grace import Watchdog
 
@@ -69,6 +68,10 @@ _PIECE = 200
 """Characters that a piece is taken for, besides its text."""
 
 
+Piece: TypeAlias = tuple[dict[str, Any], int]
+"""Content in its wire form, and how much it takes, see `size_of`."""
+
+
 def size_of(piece: str | ToolCallContent) -> int:
     """How much a piece of output takes, in characters."""
     if isinstance(piece, str):
@@ -95,18 +98,26 @@ _LEFT_OUT: Final = "[earlier output is left out]\n"
 
 
 class View:
-    """What the client knows of one tool call."""
+    """What the client knows of one tool call: its updates, in their wire form.
 
-    def __init__(self, turn: Turn, id: str, ticker: Watchdog) -> None:
+    By hand and not by the types of the schema, since each update repeats all content: a piece is written once, when it
+    comes.
+    """
+
+    def __init__(self, turn: Any, id: str) -> None:
+        """`turn`: see `ToolHost.view`."""
         self._turn = turn
         self._id = id
-        self._ticker = ticker
-        self._limits = turn.client.connection.limits
-        self._fixed: deque[ToolCallContent] = deque()
+        connection = turn.session.client.connection
+        self._limits: Limits = connection.limits
+        self._ticker: Watchdog = connection.ticker(PACE)
+        self._is_ticking = False
+        """Whether `_show` will be called."""
+        self._fixed: deque[Piece] = deque()
         self._fixed_size = 0
         self._text: list[str] = []
         self._last = ""
-        self._words: ToolCallContent | None = None
+        self._words: Piece | None = None
         """What the user is asked at this time."""
         self._size = 0
         self._shown_at = 0.0
@@ -117,17 +128,17 @@ class View:
         self.verbatim = False
         """Whether the output is not Markdown, and is shown as a block of code."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
-
-    @property
-    def ended(self) -> bool:
+        self.ended: bool = False
         """Whether the client was told of its end."""
-        return self.status in ("completed", "failed")
 
     def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
         """The call is there, `pending`."""
         # The status, too, although it is the default: not every client knows that.
-        call = ToolCall(tool_call_id=self._id, title=title, kind=kind, status="pending", raw_input=arguments, name=name)
-        self._put(call)
+        update = {"sessionUpdate": "tool_call", "toolCallId": self._id, "title": title, "name": name, "kind": kind}
+        update["status"] = "pending"
+        if arguments is not None:
+            update["rawInput"] = arguments
+        self._tell(update)
         self.status = "pending"
 
     def started(self) -> None:
@@ -139,34 +150,43 @@ class View:
                 self._news.add("content")
             # The first output waits for no pace.
             self._shown_at = 0.0
-            self.change(**self._unshown())
+            self._change()
 
-    def end(self, status: Literal["completed", "failed"], *, last: str | None = None, **changes: Any) -> None:
-        """It has ended; nothing is shown behind this. `last`: what is said at the end. Only the first time counts.
-
-        Nothing if it did not begin. What cannot be written is left out.
-        """
+    def end(
+        self,
+        status: Literal["completed", "failed"],
+        *,
+        last: str | None = None,
+        meta: dict[str, Any] | None = None,
+        raw_output: Any = None,
+    ) -> None:
+        """It has ended; nothing is shown behind this. `last`: what is said at the end. `meta`: the `_meta` of the
+        update. `raw_output`: as JSON can express it. Only the first time counts. Nothing if it did not begin."""
         if self.ended or self.status is None:
             return
-        self._ticker.drop(self._show)
+        self._stop_ticking()
         self._last = last or ""
         self.status = status
+        self.ended = True
         if self._last or self._text or self._fixed or self._words:
             self._words = None
             self._news.add("content")
+        more = {} if raw_output is None else {"rawOutput": raw_output}
+        if meta is not None:
+            more["_meta"] = meta
         try:
-            self._put(ToolCallProgress(tool_call_id=self._id, status=status, **self._unshown(), **changes))
+            self._change(more)
         except Exception:
             # An update is written whole or not at all, and without this one the call would have no end.
             logger.exception("the tool call %s ends without its content, which cannot be written", self._id)
-            self._put(ToolCallProgress(tool_call_id=self._id, status=status, meta=changes.get("meta")))
+            self._change({} if meta is None else {"_meta": meta})
 
-    def change(self, **changes: Any) -> None:
-        """Something of it is different. Not shown once it has ended."""
+    def entitle_now(self, title: str) -> None:
+        """It has this title as of now. Not shown once it has ended."""
         if not self.ended:
-            # With the status that it has: for an update without one, some clients break the message that is being said.
-            status: dict[str, Any] = {} if self.status is None else {"status": self.status}
-            self._put(ToolCallProgress(tool_call_id=self._id, **(status | changes)))
+            self._title = title
+            self._news.add("title")
+            self._change()
 
     def say(self, text: str) -> None:
         """More output, of which the end is shown."""
@@ -177,33 +197,45 @@ class View:
     def attach(self, *content: ToolCallContent) -> None:
         """Content that stands before the output: diffs, terminals, images."""
         if not self.ended:
-            self.keep(*content)
+            self.keep(content)
             self._soon("content")
 
-    def keep(self, *content: ToolCallContent) -> None:
+    def keep(self, content: Sequence[ToolCallContent]) -> None:
         """Content that the client is shown in another way at this moment, and that later updates repeat. If it is too
-        much, what was there before has to go."""
-        self._fixed += content
-        self._fixed_size += sum(map(size_of, content))
-        while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(content)):
-            self._fixed_size -= size_of(self._fixed.popleft())
+        much, what was there before has to go. What cannot be written is left out."""
+        pieces: list[Piece] = []
+        for each in content:
+            try:
+                pieces.append(piece_of(each))
+            except ValueError:
+                # There is no caller left whom it could be raised to.
+                logger.exception("some content of the tool call %s cannot be written, and is left out", self._id)
+        self._keep(pieces)
 
-    def ask(self, title: str | None, words: ToolCallContent, *previews: ToolCallContent) -> None:
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        self._fixed += pieces
+        for _, size in pieces:
+            self._fixed_size += size
+        while self._fixed_size > self._limits.content and len(self._fixed) > max(1, len(pieces)):
+            self._fixed_size -= self._fixed.popleft()[1]
+
+    def ask(self, title: str | None, words: Piece, previews: Sequence[Piece]) -> None:
         """The user is going to be asked this, and is shown it before. The words do not outlive the answer."""
         self._words = words
-        known = {place.path for place in self._locations}
-        # For some clients the first place is the path of the diff.
-        unknown = [piece.path for piece in previews if isinstance(piece, Diff) and piece.path not in known]
-        self._locations.extendleft(ToolCallLocation(path=path) for path in reversed(unknown))
+        if previews:
+            known = {place.path for place in self._locations}
+            # For some clients the first place is the path of the diff.
+            paths = [wire["path"] for wire, _ in previews if wire["type"] == "diff"]
+            self._locations.extendleft(ToolCallLocation(path=path) for path in reversed(paths) if path not in known)
         if self._locations:
             self._news.add("locations")
         self._news.add("content")
-        self.explain(title, *previews)
+        self.explain(title, previews)
 
-    def explain(self, title: str | None, *content: ToolCallContent) -> None:
+    def explain(self, title: str | None, pieces: Sequence[Piece]) -> None:
         """The user is not asked whether it may run: what would have been asked is shown, before it does anything."""
-        self.keep(*content)
-        if content:
+        if pieces:
+            self._keep(pieces)
             self._news.add("content")
         if title is not None:
             self._title = title
@@ -231,25 +263,24 @@ class View:
         self._title = one_line(title, TITLE)
         self._soon("title")
 
-    @property
-    def text(self) -> str:
-        """The output so far, as far as it is shown."""
-        return "".join(self._text)
-
-    def content(self) -> list[ToolCallContent]:
+    def _content(self) -> list[dict[str, Any]]:
         """What is shown as the call's content."""
-        fixed = list(self._fixed) if self._words is None else with_words(self._fixed, self._words)
-        text = block(self.text) if self.verbatim and self._text else self.text
+        fixed = wires_of(self._fixed if self._words is None else with_words(list(self._fixed), self._words))
+        text = "".join(self._text)
+        if self.verbatim and text:
+            text = block(text)
         if self._last:
             text += ("\n" if text and not text.endswith("\n") else "") + self._last
-        return [*fixed, Content(content=TextContent(text=text))] if text else fixed
+        if text:
+            fixed.append(text_content(text))
+        return fixed
 
     def _add(self, text: str) -> None:
         self._text.append(text)
         self._size += len(text)
         most = self._limits.output
         if self._size > 2 * most:
-            kept = self.text[-most:]
+            kept = "".join(self._text)[-most:]
             self._text = [_LEFT_OUT, kept]
             self._size = len(kept)
 
@@ -258,54 +289,84 @@ class View:
         if self._is_due():
             self._show()
         else:
-            self._ticker.add(self._show)
+            self._tick()
 
     def _is_due(self) -> bool:
         size = self._size + self._fixed_size + _PLACE * len(self._locations)
         pace = PACE * (1 + size / _SLOWER_FROM)
         return time.monotonic() - self._shown_at >= pace and not self._turn.session.updates.crowded
 
+    def _tick(self) -> None:
+        self._is_ticking = True
+        self._ticker.add(self._show)
+
+    def _stop_ticking(self) -> None:
+        if self._is_ticking:
+            self._is_ticking = False
+            self._ticker.drop(self._show)
+
     def _show(self) -> None:
         if self.ended:
             return
-        if not self._is_due():
-            self._ticker.add(self._show)
-            return
-        self._show_now()
+        if self._is_due():
+            self._show_now()
+        else:
+            self._tick()
 
     def _show_now(self) -> None:
-        self._ticker.drop(self._show)
+        self._stop_ticking()
         self._shown_at = time.monotonic()
         try:
-            self.change(**self._unshown())
+            self._change()
         except Exception:
             # There is no caller left whom it could be raised to.
             logger.exception("the output of the tool call %s cannot be written", self._id)
 
-    def _unshown(self) -> dict[str, Any]:
-        """What has changed, and counts as shown from now on."""
+    def _change(self, more: Mapping[str, Any] | None = None) -> None:
+        """Tell the client what has changed, which counts as shown from now on, and `more`."""
+        update: dict[str, Any] = {"sessionUpdate": "tool_call_update", "toolCallId": self._id}
+        # With the status that it has: for an update without one, some clients break the message that is being said.
+        if self.status is not None:
+            update["status"] = self.status
         news, self._news = self._news, set()
-        changes: dict[str, Any] = {}
-        if "content" in news:
-            changes["content"] = self.content()
-        if "locations" in news:
-            changes["locations"] = list(self._locations)
         if "title" in news:
-            changes["title"] = self._title
-        return changes
+            update["title"] = self._title
+        if "content" in news:
+            update["content"] = self._content()
+        if "locations" in news:
+            update["locations"] = [place.to_wire() for place in self._locations]
+        if more:
+            update.update(more)
+        self._tell(update)
 
-    def _put(self, update: Any) -> None:
+    def _tell(self, update: dict[str, Any]) -> None:
         try:
-            self._turn.put(update)
+            self._turn.tell(update)
         except (TurnEnded, SessionClosed):
             pass  # it was told of the end before that, so there is nothing that it would miss
 
 
-def with_words(pieces: Iterable[ToolCallContent], words: ToolCallContent) -> list[ToolCallContent]:
+def piece_of(content: ToolCallContent) -> Piece:
+    """Content as it is shown. Raises ValueError if it cannot be written."""
+    return content.to_wire(), size_of(content)
+
+
+def with_words(pieces: Sequence[Piece], words: Piece) -> list[Piece]:
     """The words behind the diffs that the pieces begin with, and in front of all others."""
-    rest = iter(pieces)
-    diffs = [*takewhile(lambda piece: isinstance(piece, Diff), pieces)]
-    return [*diffs, words, *islice(rest, len(diffs), None)]
+    diffs = 0
+    while diffs < len(pieces) and pieces[diffs][0]["type"] == "diff":
+        diffs += 1
+    return [*pieces[:diffs], words, *pieces[diffs:]]
+
+
+def wires_of(pieces: Iterable[Piece]) -> list[dict[str, Any]]:
+    """The pieces as they are written."""
+    return [wire for wire, _ in pieces]
+
+
+def text_content(text: str) -> dict[str, Any]:
+    """Text as content of a tool call, in its wire form."""
+    return {"type": "content", "content": {"type": "text", "text": text}}
 
 
 def as_content(piece: Any) -> ToolCallContent:

@@ -59,9 +59,9 @@ def test_text_is_for_both_and_the_rest_is_for_the_user() -> None:
 
 def test_structured_content_is_the_value_and_stands_for_text_that_is_missing() -> None:
     told = made(structured={"a": 1})
-    assert (told.message, told.value, told.changes) == ('{"a":1}', {"a": 1}, {"raw_output": {"a": 1}})
+    assert (told.message, told.value, told.raw_output) == ('{"a":1}', {"a": 1}, {"a": 1})
     told = made(Block(type="text", text="one"), structured={"a": "x" * 2_000_000})
-    assert (told.message, told.value, told.changes) == ("one", "one", {})
+    assert (told.message, told.value, told.raw_output) == ("one", "one", None)
 
 
 def test_an_error_is_told_with_what_there_is_to_see() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from acp_server import Agent, RpcError, ToolContext, ToolFailed, Turn, grace
-from acp_server.errors import UsageError
+from acp_server.errors import EncodeError, UsageError
 from acp_server.tasks import threads
 from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.calls import calling, shown, text, updates
@@ -229,12 +229,12 @@ async def test_a_call_that_cannot_begin_leaves_nothing_behind() -> None:
     @agent.tool(kind="read")
     async def odd() -> None: ...
 
-    vars(odd)["kind"] = 5  # as no registration lets it pass
+    vars(odd)["kind"] = object()  # as no registration lets it pass
 
     @agent.prompt
     async def prompt(turn: Turn) -> str:
         for _ in range(2):
-            with pytest.raises(ValueError, match="kind"):
+            with pytest.raises(EncodeError, match="object"):
                 await turn.run_tool("odd", id="c1")
             assert not turn.tool_calls
             assert not turn.node.size

@@ -15,11 +15,11 @@ def test_a_call_is_found_by_either_id_while_it_runs_and_shown_by_its_own_only() 
     calls = Calls()
     one = call("call_1", "a")
     calls.add(one)
-    assert calls.find("call_1") is calls.find("a") is calls.by_tool_call_id("call_1") is one
+    assert calls.get("call_1") is calls.get("a") is calls.by_tool_call_id("call_1") is one
     assert calls.by_tool_call_id("a") is None
-    assert len(calls) == 1
+    assert calls.each() == [one]
     calls.remove(one)
-    assert calls.find("call_1") is calls.find("a") is None
+    assert calls.get("call_1") is calls.get("a") is None
     assert not calls
 
 
@@ -28,15 +28,10 @@ def test_calls_may_end_while_all_of_them_are_gone_through() -> None:
     for number in range(3):
         calls.add(call(f"c{number}", f"c{number}"))
     seen: list[str] = []
-    for one in calls:
+    for one in calls.each():
         seen.append(one.id)
         calls.remove(one)
     assert seen == ["c0", "c1", "c2"]
-
-
-def test_a_turn_has_its_calls_from_the_first_one_on() -> None:
-    turn: Any = SimpleNamespace(tool_calls=None)
-    assert Calls.of(turn) is Calls.of(turn) is turn.tool_calls
 
 
 def _cost(count: int) -> float:
@@ -45,7 +40,7 @@ def _cost(count: int) -> float:
     start = process_time()
     for number in range(count):
         id = f"c{number}"
-        assert calls.find(id) is None
+        assert calls.get(id) is None
         calls.add(call(f"call_{number}", id))
     return (process_time() - start) / count
 

@@ -25,7 +25,7 @@ class Client:
         self.late = late
         self.on_late: Callable[[PermissionAnswer], None] | None = None
 
-    async def request_permission(self, *_: Any, on_late: Callable[[PermissionAnswer], None]) -> PermissionAnswer:
+    async def ask_permission(self, *_: Any, on_late: Callable[[PermissionAnswer], None]) -> PermissionAnswer:
         self.on_late = on_late
         self.asked.set()
         try:

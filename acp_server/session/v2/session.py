@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.session import ForkSessionRequest, McpServer, ResumeSessionRequest, SystemPrompt
-    from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
     from acp_server.schema.updates import SessionUpdate
     from acp_server.schema.v2.session import ForkSessionRequest as ForkSessionRequestV2
     from acp_server.schema.v2.session import McpServer as McpServerV2
@@ -71,10 +70,10 @@ class Client(client_v1.Client):
         await terminal.start(words, env, output_byte_limit)
         return terminal
 
-    def _question(self, tool_call: ToolCallUpdate, options: list[PermissionOption]) -> Model:
+    def _question(self, tool_call: dict[str, Any], options: Sequence[dict[str, Any]]) -> Model:
         from acp_server.schema.v2.questions import RequestPermissionRequest
 
-        subject = tool_call.to_wire()
+        subject = dict(tool_call)
         content = list(subject.get("content", ()))
         description = None
         diffs = sum(1 for _ in takewhile(lambda piece: piece.get("type") == "diff", content))
@@ -87,9 +86,9 @@ class Client(client_v1.Client):
             subject["content"] = [forms.tool_content(piece) for piece in content]
         question = {
             "sessionId": self.session_id,
-            "title": tool_call.title or _TITLE,
+            "title": subject.get("title") or _TITLE,
             "subject": {"type": "tool_call", "toolCall": subject},
-            "options": [option.to_wire() for option in options],
+            "options": options,
         }
         if description is not None:
             question["description"] = description
