@@ -1,7 +1,7 @@
 """`AssistantTool`: a tool in two parts, a manifest and the functions that are registered for it.
 
-The functions are called by the names of their parameters, one of them for the question for an approval (`functions`).
-This package maps all of that onto a `Tool`. How a call goes, is approved and is cancelled is decided in
+The functions are called by the names of their parameters; one of them makes the approval request (`functions`). This
+package maps all of that to a `Tool`. How a call runs, is approved and is cancelled is decided in
 `acp_server.tools.runner` and `acp_server.tools.permission`, as for every other tool.
 """
 
@@ -39,15 +39,17 @@ class HasTools(Protocol):
 class AssistantTool:
     """One tool of an assistant.
 
-    `manifest`: a `Manifest`, or where `Manifest.load` finds one; raises ManifestError. `agent`: the agent whose tool it
-    becomes when its function is registered; or hand `tool` to `Agent.add_tool`. `kind`, `approval_timeout`: see `Tool`.
+    `manifest`: a `Manifest`, or the source that `Manifest.load` reads; raises ManifestError. `agent`: the agent to
+    which the tool is added when its function is registered; or pass `tool` to `Agent.add_tool`. `kind`,
+    `approval_timeout`: see `Tool`.
 
-    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take those of these
-    arguments that they like. `params` is a dict with the keys that the manifest declares, or the dataclass or model
-    that it is annotated with. `user_action` is there for a tool that needs approval. `editor` may be None. `call` is
-    the `ToolContext`, or a `Trial` where they are only tried. Arguments are passed by these names and by type; to
-    parameters with other names and no default, in the order in which they stand here. Registering a second function of
-    a sort replaces the first for the calls to come, and warns.
+    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take any of these
+    arguments. `params`: a dict with the keys that the manifest declares, or the annotated dataclass or model.
+    `user_action`: for a tool that needs approval. `editor`: may be None. `call`: the `ToolContext`, or a `Trial` in a
+    test call.
+
+    Arguments are passed by these names and by type. Parameters with other names and without a default get the remaining
+    arguments, in this order. A second function of a kind replaces the first for later calls, with a warning.
     """
 
     def __init__(
@@ -79,17 +81,17 @@ class AssistantTool:
             needs_editor=self.manifest.script_editor_only,
             parameters=_Declared(self.manifest),
         )
-        """What an agent runs."""
+        """The tool for an agent."""
 
     # -- what authors register
 
     def register_execute_tool(self, function: Function) -> Callable[..., Awaitable[Result]]:
-        """`function(params, editor)` is what the tool does; it needs no approval. It returns `{"success": ...,
-        "message": ...}`, a bool and the text for the model. `success` may be what a method of the editor returned; if
-        that did not change the file, its reason is what the model is told.
+        """Register `function(params, editor)`, which runs the tool without approval. It returns `{"success": ...,
+        "message": ...}`, a bool and the text for the model. `success` may be the result of an editor's method; if that
+        did not change the file, the model gets its reason.
 
-        Returns a function that tries it: `await test(params, editor=None)` is its result. Raises UsageError if the
-        manifest says that approval is required.
+        Returns a function for tests: `await test(params, editor=None)` is its result. Raises UsageError if the manifest
+        requires approval.
         """
         if self.manifest.require_approval:
             raise UsageError(f"{self.manifest.id} requires approval: use register_execute_tool_with_approval")
@@ -101,14 +103,15 @@ class AssistantTool:
         return test
 
     def register_execute_tool_with_approval(self, function: Function) -> Callable[..., Awaitable[Result]]:
-        """`function(params, user_action, editor)` is what the tool does, once the user was asked.
+        """Register `function(params, user_action, editor)`, which runs the tool after the user was asked.
 
-        It is called, too, when the user did not approve, and must do nothing then but say so: only
-        `user_action.primary_confirmed` is an approval, and the call ends as `rejected`, whatever `success` says. It is
-        not called any more when the call is cancelled meanwhile.
-        Returns a function that tries it: `await test(params, user_action, editor=None)`, where `user_action` may be a
-        mapping, as `UserAction.read` takes it. Otherwise as `register_execute_tool`; raises UsageError if the manifest
-        says that no approval is required.
+        It is also called if the user did not approve, and must then only return a message: only
+        `user_action.primary_confirmed` is an approval, and otherwise the call ends as `rejected`, whatever `success`
+        is. It is not called if the call was cancelled meanwhile.
+
+        Returns a function for tests: `await test(params, user_action, editor=None)`, where `user_action` may be a
+        mapping, as for `UserAction.read`. The result is as for `register_execute_tool`. Raises UsageError if the
+        manifest requires no approval.
         """
         if not self.manifest.require_approval:
             raise UsageError(f"{self.manifest.id} requires no approval: use register_execute_tool")
@@ -122,16 +125,16 @@ class AssistantTool:
         return test
 
     def register_approval_request(self, function: Function) -> Callable[..., Awaitable[ApprovalRequest]]:
-        """`function(params, editor)` says what the user is asked: an `ApprovalRequest`, or a dict of its fields.
+        """Register `function(params, editor)`, which returns the approval request: an `ApprovalRequest`, or a dict of
+        its fields.
 
-        It changes nothing; its editor does not write. Without one, the question is made of the tool's name. Returns a
-        function that tries it: `await test(params, editor=None)`. Raises UsageError if the manifest says that no
-        approval is required.
+        It changes nothing; its editor does not write. Without such a function, the request has the tool's name. Returns
+        a function for tests: `await test(params, editor=None)`. Raises UsageError if the manifest requires no approval.
         """
         if not self.manifest.require_approval:
             raise UsageError(f"{self.manifest.id} requires no approval, so the user is not asked")
         if self._request is not None:
-            logger.warning("%s: another approval request was registered before; it is replaced", self.manifest.id)
+            logger.warning("%s: a second approval request replaces the first", self.manifest.id)
         self._request = Registered(function, ("params", "editor"))
 
         async def test(params: Mapping[str, Any], editor: Editor | None = None) -> ApprovalRequest:
@@ -144,11 +147,11 @@ class AssistantTool:
 
     @property
     def on_cancel(self) -> OnCancel | None:
-        """What is called when the user cancels the execution that this is asked in: see `ToolContext.on_cancel`.
+        """Called when the user cancels the current execution: see `ToolContext.on_cancel`.
 
-        It is set inside of the registered function, or what that calls and starts. In a thread of the author's own
-        making it is that of the only execution that runs; if there are several, None, and a warning once. None outside
-        of an execution; setting it there has no effect, and warns.
+        It is set in the registered function, or in code that the function calls or starts. In a thread that the author
+        started it belongs to the only running execution; if several run, it is None, with one warning. Outside of an
+        execution it is None, and setting it has no effect but a warning.
         """
         execution = self._current()
         return None if execution is None else execution.on_cancel
@@ -165,8 +168,7 @@ class AssistantTool:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the execution that this is asked in is being cancelled; False outside of one. For threads, see
-        `on_cancel`."""
+        """Whether the current execution is being cancelled; False outside of one. For threads, see `on_cancel`."""
         execution = self._current()
         return execution is not None and execution.context.is_cancelled
 
@@ -174,7 +176,8 @@ class AssistantTool:
         execution = self._running.get()
         if execution is not None:
             return execution
-        # A thread that the author has started knows nothing of it. Code in the event loop does, so it is outside.
+        # The author's own thread does not have the context variable. Code in the event loop has it, so such code is
+        # outside.
         match [each for each in list(self._executions) if each.loop_thread != get_ident()]:
             case []:
                 return None
@@ -184,7 +187,7 @@ class AssistantTool:
                 if not self._was_ambiguous:
                     self._was_ambiguous = True
                     logger.warning(
-                        "%s: %d executions run, and this thread belongs to none of them: start it with "
+                        "%s: %d executions run, and this thread belongs to none: start it with "
                         "contextvars.copy_context().run, or use a parameter `call: ToolContext`",
                         self.manifest.id,
                         len(several),
@@ -212,7 +215,7 @@ class AssistantTool:
     async def _execute(self, params: dict[str, Any], context: ToolContext) -> str | None:
         editor = Editor.of(context.session)
         if self._function is None:
-            raise ToolFailed(f"{self.manifest.display_name} is not there yet.")
+            raise ToolFailed(f"{self.manifest.display_name} is not available yet.")
         arguments = (params, context.action, editor) if self.manifest.require_approval else (params, editor)
         result = await self._run(Invocation(context, self._executions), self._function, arguments)
         if context.is_cancelled:
@@ -220,7 +223,7 @@ class AssistantTool:
         if editor is not None:
             await self._show_diffs(editor, context)
         outcome = self._outcome(result)
-        # What it says to the user's no ends the call as rejected, whatever it calls that.
+        # A result after the user's rejection ends the call as rejected, whatever its `success` is.
         if not outcome["success"] and context.primary_confirmed:
             raise ToolFailed(outcome["message"])
         return outcome["message"]
@@ -246,14 +249,14 @@ class AssistantTool:
                 if diff.old_text != diff.new_text:
                     context.progress(diff)
         except RpcError:
-            logger.warning("a diff that %s opened is not shown", self.manifest.id, exc_info=True)
+            logger.warning("a diff that %s opened cannot be shown", self.manifest.id, exc_info=True)
 
     def _register(self, function: Function, takes: tuple[str, ...]) -> None:
         registered = Registered(function, takes)
         again = self._function is not None
         self._function = registered
         if again:
-            logger.warning("%s: another function was registered before; it is replaced", self.manifest.id)
+            logger.warning("%s: a second function replaces the first", self.manifest.id)
         elif self._agent is not None:
             self._agent.add_tool(self.tool)
 
@@ -261,13 +264,13 @@ class AssistantTool:
         found: Mapping[str, Any] = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
         success, message = found.get("success"), found.get("message")
         if isinstance(success, EditResult):
-            # The message, if there is one, was put down without knowing that it would not come to that.
+            # The message was written without knowing that the edit would fail.
             message = message if success else success.reason
             success = bool(success)
         if isinstance(success, bool) and isinstance(message, str):
             return {"success": success, "message": message}
         logger.error("%s must return {'success': bool, 'message': str}, not %r", self.manifest.id, cast("Any", result))
-        raise ToolFailed(f"{self.manifest.display_name} did not say what came of it.")
+        raise ToolFailed(f"{self.manifest.display_name} did not report its result.")
 
 
 class _Declared:

@@ -1,6 +1,5 @@
-"""The functions of an `AssistantTool`: called with the arguments that they take (`Registered`), one execution as they
-find it (`Invocation`), and the question that an approval request function returns (`ApprovalRequest`).
-"""
+"""The functions of an `AssistantTool`: calling them with their arguments (`Registered`), one execution (`Invocation`),
+and the result of an approval request function (`ApprovalRequest`)."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 Function = Callable[..., Any]
 
 CALL: Final = "call"
-"""The running call, for a parameter that `@agent.tool` would pass it for."""
+"""The running call. A parameter gets it where `@agent.tool` would pass it."""
 
 _NOTHING: Final = nullcontext()
 _PARAMS: Final = "params"
@@ -44,8 +43,8 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 
 
 class Registered:
-    """`takes`: the names of its arguments. A parameter gets the argument whose name or type it has; those that are left
-    over and have no default get the arguments that are left over, in order, and `*arguments` all of them.
+    """A registered function. `takes`: the names of its arguments. A parameter gets the argument with its name or type.
+    Remaining parameters without a default get the remaining arguments, in order, and `*arguments` gets all.
 
     Raises UsageError for a function that cannot be called like that.
     """
@@ -60,13 +59,13 @@ class Registered:
         self._parameters = list(signature_of(function).parameters.values())
         self._gets = _matched(function, self._parameters, takes)
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - it is not asked whether it can be called
+            getattr(function, "__call__", None)  # noqa: B004 - not a check whether it is callable
         )
 
     async def call(self, *arguments: Any, call: Any = None, inside: AbstractContextManager[Any] = _NOTHING) -> Any:
-        """Call the function: what it returns. Raises what it raises, and InvalidParams if the parameter for `params`
-        has a type that they do not fit. A plain function gets a `BlockingEditor` for an `Editor`. The function runs
-        `inside` of that, also in its thread, which a cancel does not end."""
+        """Call the function and return its result. Raises its exceptions, and InvalidParams if `params` is invalid for
+        the parameter's type. A plain function gets a `BlockingEditor` for an `Editor`. The function runs within the
+        context manager `inside`, also in its thread, which a cancel does not end."""
         given = dict(zip(self._takes, arguments, strict=True))
         if self._shape is not None:
             given[_PARAMS] = _fitted(self._shape, given[_PARAMS])
@@ -102,22 +101,22 @@ class Registered:
 
     @cached_property
     def _shape(self) -> Any:
-        """The check that makes the params what the function has them annotated with; None if that is a dict."""
+        """The validator that converts the params to the annotated type; None if that is a dict."""
         for parameter in self._parameters:
             if self._gets.get(parameter.name) == _PARAMS:
                 try:
                     kind = annotation_of(self._function, parameter)
                 except Exception:
-                    return None  # it exists for type checkers only
+                    return None  # it exists only for type checkers
                 if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel)):
                     adapter = TypeAdapter[Any](kind)
-                    adapter.rebuild()  # a model may put off its schema until it is used
+                    adapter.rebuild()  # a model may build its schema at its first use
                     return check_of(adapter.core_schema)
         return None
 
 
 def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes: Sequence[str]) -> dict[str, str]:
-    """The argument that each parameter gets, by their names."""
+    """The argument for each parameter, by their names."""
     gets: dict[str, str] = {}
     if (context := context_parameter(function)) is not None:
         gets[context] = CALL
@@ -139,7 +138,7 @@ def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes:
 
 
 def _meant(parameter: inspect.Parameter, takes: Sequence[str]) -> str | None:
-    """The argument whose name or type the parameter has."""
+    """The argument with the parameter's name or type."""
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return None
     name = "user_action" if parameter.name == "userAction" else parameter.name
@@ -162,16 +161,16 @@ def _fitted(shape: Any, params: Any) -> Any:
 
 
 class Trial:
-    """Stands for the call (`ToolContext`) where a function is only tried: it is never cancelled and does nothing."""
+    """Replaces the call (`ToolContext`) in a test call: it is never cancelled and does nothing."""
 
     is_cancelled = False
     on_cancel: OnCancel | None = None
 
 
 class Invocation:
-    """One execution, from the call of the function until it has returned; what it left behind may still know it.
+    """One execution, from the call of the function to its return; code that it has left running may still refer to it.
 
-    As a context manager it is among `running` as long as the function itself runs, which in a thread may be longer.
+    As a context manager it is in `running` while the function itself runs, which in a thread may be longer.
     """
 
     def __init__(self, context: ToolContext | Trial, running: set[Invocation]) -> None:
@@ -179,7 +178,7 @@ class Invocation:
         self._running = running
         self.ended = False
         self.loop_thread: int = get_ident()
-        """The thread of the event loop that it runs in."""
+        """The thread of its event loop."""
         self._on_cancel: OnCancel | None = None
 
     def __enter__(self) -> None:
@@ -192,11 +191,11 @@ class Invocation:
 
     @property
     def on_cancel(self) -> OnCancel | None:
-        """What the author has set, until the execution has ended."""
+        """The author's function, until the execution has ended."""
         return None if self.ended else self._on_cancel
 
     def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Invocation | None]) -> None:
-        """Have `function` called when this is cancelled; there `running` is this execution, too."""
+        """Call `function` when the execution is cancelled; `running` is this execution there too."""
         self._on_cancel = function
 
         def ask() -> str | None:
@@ -211,33 +210,33 @@ class Invocation:
 
 
 class PreviewButton(Part):
-    """What the user can look at before deciding. Clients have no button for it, so it is shown with the question."""
+    """A preview for the user's decision. Clients have no button for it, so it is shown with the request."""
 
     label: Said
-    """Its name, and the heading of what is shown."""
+    """Its name, and the heading of the preview."""
     action: Callable[[], Any]
-    """Opens a diff with the editor, or returns what is to be shown, text or content. It changes nothing."""
+    """Opens a diff with the editor, or returns text or content to show. It changes nothing."""
 
 
 class ApprovalRequest(Part):
-    """The question. As a dict, its keys may be written in either case: `previewButton` or `preview_button`."""
+    """The approval request. As a dict, its keys may be written in either case: `previewButton` or `preview_button`."""
 
     message: Said
-    """What is going to happen, and why the user is asked."""
+    """The pending action, and why it needs approval."""
     title: str | None = None
-    """A title for the call, if it is to be another than the tool's."""
+    """The title of the call, if it differs from the tool's."""
     preview_button: PreviewButton | None = None
-    """What the user can look at before deciding."""
+    """A preview for the decision."""
     primary_button_label: str | None = None
-    """The label of yes."""
+    """The label of the approving button."""
     secondary_button_label: str | None = None
-    """The label of no."""
+    """The label of the rejecting button."""
     remember: StrictBool = True
-    """Whether the user may also choose for all further calls, as in `Approval`."""
+    """Whether the user may also decide for all later calls, as in `Approval`."""
 
     @classmethod
     def read(cls, value: Any) -> ApprovalRequest:
-        """What a function returned. Raises UsageError, which says what is wrong with it."""
+        """The request that a function returned. Raises UsageError, which names its errors."""
         if isinstance(value, ApprovalRequest):
             return value
         if not isinstance(value, Mapping):
@@ -255,7 +254,7 @@ class ApprovalRequest(Part):
         return request
 
     def approval(self, preview: list[Any]) -> Approval:
-        """The question as every tool asks it."""
+        """The request in the form of every tool."""
         return Approval(
             self.message,
             title=self.title or None,

@@ -1,6 +1,6 @@
-"""`assistant_tool.json`: how a tool presents itself, what it takes, and whether a user has to approve it.
+"""`assistant_tool.json`: a tool's description, its parameters, and whether a user must approve it.
 
-It reads and checks the manifest, and arguments against it. What the keys bring about is decided in
+It reads and validates the manifest, and arguments against it. The effect of the keys is decided in
 `acp_server.apps.assistant`.
 """
 
@@ -30,7 +30,7 @@ FILE_NAME: Final = "assistant_tool.json"
 class ManifestError(UsageError):
     """A manifest that cannot be used.
 
-    `problems`: one `{"path": "parameters[0].type", "message": ...}` for each key that is wrong; "" is the whole.
+    `problems`: one `{"path": "parameters[0].type", "message": ...}` for each invalid key; "" is the whole.
     """
 
     def __init__(self, source: str, problems: list[dict[str, str]]) -> None:
@@ -52,28 +52,28 @@ Said = Annotated[str, AfterValidator(_is_said)]
 class Manifest(Part):
     """The description of one tool, with the keys of `assistant_tool.json` (`displayName` is `display_name` here).
 
-    From a file or parsed JSON it is made by `load`. Built in Python, it raises `pydantic.ValidationError` for what does
-    not fit.
+    `load` makes it from a file or parsed JSON. The constructor raises `pydantic.ValidationError` for invalid values.
     """
 
     display_name: Said
     """Its name for users."""
     id: Name
-    """Its name for models and in code; no two tools of an agent share one."""
+    """Its name for models and in code; unique in an agent."""
     description: Said
-    """What it does, in words for the model."""
+    """Its description for the model."""
     icon: str = ""
     """The name of an SF Symbol. ACP clients do not show it."""
     color: str = ""
     """A colour, by name or as `#rrggbb`. ACP clients do not show it."""
     parameters: list[Parameter] = Field(default_factory=list[Parameter])
-    """What it takes; empty for nothing."""
+    """Its parameters; empty for none."""
     require_approval: StrictBool
-    """Whether a user has to approve each run. It has no default: a misspelled key must not make a tool run unasked."""
+    """Whether a user must approve each run. It has no default: a misspelled key must not make a tool run without
+    approval."""
     auto_approve: StrictBool = False
-    """Whether a user's wish that tools be approved automatically counts for this one."""
+    """Whether the user's setting to approve tools automatically applies to this one."""
     script_editor_only: StrictBool = False
-    """Whether it only runs where there is an editor."""
+    """Whether it only runs with an editor."""
 
     @field_validator("parameters")
     @classmethod
@@ -87,9 +87,9 @@ class Manifest(Part):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Manifest) -> Manifest:
-        """A manifest from its file, from the directory that holds `assistant_tool.json`, or from parsed JSON.
+        """A manifest from its file, from the directory with `assistant_tool.json`, or from parsed JSON.
 
-        Keys that are not known are kept and logged as a warning. Raises ManifestError, which lists every problem.
+        Unknown keys are kept and logged as a warning. Raises ManifestError, which lists every problem.
         """
         if isinstance(source, Manifest):
             return source
@@ -102,7 +102,7 @@ class Manifest(Part):
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments, an object, as models want it."""
+        """The JSON Schema of the arguments, an object, as models require it."""
         return {
             "type": "object",
             "properties": {parameter.name: parameter.schema_of() for parameter in self.parameters},
@@ -111,11 +111,11 @@ class Manifest(Part):
         }
 
     def check(self, arguments: Any) -> dict[str, Any]:
-        """The arguments that a model gave, a JSON object, as the function gets them: checked, with defaults filled in.
+        """The arguments from a model, a JSON object, validated and with defaults, as the function gets them.
 
-        None is the same as no arguments, and null for an argument that may be left out is the same as leaving it out.
-        Raises InvalidParams, whose message lists each problem in words that a model can act upon; its data has them as
-        `{"problems": [{"path": ..., "message": ...}]}`.
+        None counts as no arguments, and null for an optional argument as omitting it. Raises InvalidParams, whose
+        message lists each problem in words that a model can act on; its data has them as `{"problems": [{"path": ...,
+        "message": ...}]}`.
         """
         if arguments is not None and not isinstance(arguments, Mapping):
             raise self._refusal([("", f"should be an object, not {excerpt(arguments)}")])
@@ -147,14 +147,14 @@ class Manifest(Part):
 
 def _validated(source: str, data: Any) -> Manifest:
     try:
-        # The keys of the file only: it has no `display_name`.
+        # Only the keys of the file: it has no `display_name`.
         manifest = Manifest.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ManifestError(source, list(_explain(error))) from None
     for path, key, known in _unknown(manifest, ""):
         guess = get_close_matches(key, known, 1, 0.8)
         hint = f"; did you mean {guess[0]!r}?" if guess else ""
-        logger.warning("%s: %s is not a key that is known here and has no effect%s", source, path + key, hint)
+        logger.warning("%s: %s is an unknown key and has no effect%s", source, path + key, hint)
     return manifest
 
 
@@ -169,7 +169,7 @@ def _read(path: Path) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Of two `requireApproval` the later one would silently win.
+    # Otherwise the later one of two `requireApproval` would silently win.
     keys = dict(pairs)
     if len(keys) < len(pairs):
         names = [name for name, _ in pairs]
@@ -188,14 +188,14 @@ _EXPECTED: Final = {
     "string_type": "should be a string",
     "too_short": "should not be empty",
 }
-"""In the words of JSON; pydantic's own are those of Python."""
+"""Errors in words of JSON; pydantic's are in words of Python."""
 
 
 def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
     for detail in error.errors(include_url=False):
         given: Any = detail["input"]
         if detail["type"] == "missing":
-            # What was given is then the object that lacks the key.
+            # The input is the object without the key.
             near = get_close_matches(str(detail["loc"][-1]), cast("dict[str, Any]", given), 1, 0.8)
             message = "is required" + (f"; is {near[0]!r} misspelled?" if near else "")
         else:
@@ -208,7 +208,7 @@ def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
 
 
 def _unknown(part: Part, path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(place, key, the keys that are known there) for each key without a meaning."""
+    """(place, key, the known keys there) for each unknown key."""
     known = [field.alias or name for name, field in type(part).model_fields.items()]
     for key in part.model_extra or ():
         yield path, key, known

@@ -1,6 +1,6 @@
-"""One parameter in a tool's manifest: its JSON Schema for a model, and the check of an argument.
+"""One parameter in a tool's manifest: its JSON Schema for a model, and the validation of an argument.
 
-It knows nothing of the other parameters: that is `acp_server.apps.assistant.manifest`.
+It knows nothing of the other parameters, which `acp_server.apps.assistant.manifest` has.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Part(BaseModel):
 
 
 class Value(Part):
-    """What values are expected: a JSON type, in an array also of the items."""
+    """The expected values: a JSON type, and for an array also its items."""
 
     type: ValueType
     """The JSON type. A `number` may be an integer, an `integer` may be written as `3.0`."""
     enum: list[Any] | None = Field(default=None, min_length=1)
-    """The only values that are allowed; not for arrays and objects."""
+    """The only allowed values; not for arrays and objects."""
     items: Value | None = None
-    """What is in an array; without it, anything."""
+    """The items of an array; without it, any."""
 
     @model_validator(mode="after")
     def _enum_and_items_fit(self) -> Value:
@@ -71,7 +71,7 @@ class Value(Part):
         return schema
 
     def problems(self, value: Any, path: str) -> Iterator[tuple[str, str]]:
-        """Where `value`, a parsed JSON value, is not as expected: pairs of a place and a sentence without a subject."""
+        """The problems of `value`, a parsed JSON value: pairs of a place and a sentence without a subject."""
         if not _TYPES[self.type](value):
             yield path, f"should be {_ARTICLES[self.type]}, not {excerpt(value)}"
         elif self.enum is not None and value not in self.enum:
@@ -81,7 +81,7 @@ class Value(Part):
                 yield from self.items.problems(item, f"{path}[{index}]")
 
     def plain(self, value: Any) -> Any:
-        """`value`, which has no problems, with whole numbers as `int` where integers are expected."""
+        """A valid `value`, with whole numbers as `int` where integers are expected."""
         if self.type == "integer":
             return int(value)
         if self.items is not None:
@@ -93,13 +93,13 @@ class Parameter(Value):
     """One parameter."""
 
     name: Name
-    """Its name: a key of the function's `params`."""
+    """Its name: a key of `params` in the function."""
     description: str = ""
-    """What it means, in words for the model."""
+    """Its description for the model."""
     required: StrictBool | None = None
-    """Whether it has to be there. Unless it is said, it has to, if it has no default."""
+    """Whether it is required; by default, if it has no default value."""
     default: Any = None
-    """The value if it is left out; without one, it is then not in `params`."""
+    """The value if it is omitted; without it, it is then not in `params`."""
 
     @model_validator(mode="after")
     def _default_fits(self) -> Parameter:
@@ -112,16 +112,16 @@ class Parameter(Value):
 
     @property
     def has_default(self) -> bool:
-        """Whether there is a value for when it is left out."""
+        """Whether it has a default value."""
         return self.default is not None
 
     @property
     def is_required(self) -> bool:
-        """Whether it has to be there."""
+        """Whether it is required."""
         return not self.has_default if self.required is None else self.required
 
     def schema_of(self) -> dict[str, Any]:
-        """See `Value.schema_of`; with what else a model should know."""
+        """See `Value.schema_of`; with description and default for the model."""
         schema = super().schema_of()
         if self.description:
             schema["description"] = self.description
@@ -131,7 +131,7 @@ class Parameter(Value):
 
 
 def excerpt(value: Any) -> str:
-    """A value in an error message: as JSON, and not more than fits."""
+    """A value in an error message: as JSON, and shortened."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):

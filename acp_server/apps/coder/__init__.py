@@ -1,8 +1,8 @@
-"""The built-in agent: it searches, reads, counts, edits and runs things on a real project directory, without a network.
+"""The built-in agent: searches, reads, counts, edits and runs commands in a real project directory, without a network.
 
 Its engines (`search`, `read`, `scan`, with `roots`, `walk` and `commands`) know no protocol: they are plain generators
-that `batches` runs in a worker thread. `report`, `change` and `run` are the tools that carry the commands out. Here the
-commands are joined with them. `model_agent` is the same agent where a model decides.
+that `batches` runs in a worker thread. `report`, `change` and `run` are the tools for the commands. This module
+connects the commands with the tools. `model_agent` is the same agent driven by a model.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _RUN = agent.tool(
 
 @agent.authenticate("none", name="Go on", description="No login is needed: everything stays on this machine.")
 async def no_login(_call: Call) -> None:
-    """The registry of agents takes only those that name a way to log in."""
+    """Accept every login: the registry of agents only takes agents with a login method."""
 
 
 @agent.session
 async def prepare(session: Session) -> None:
-    """Find out where the session may look, and offer the commands."""
+    """Determine the directories of the session, and offer the commands."""
     from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
 
     await open_roots(session)
@@ -85,7 +85,7 @@ async def prepare(session: Session) -> None:
 
 @agent.prompt
 async def prompt(turn: Turn) -> None:
-    """Carry out one command. What cannot be done is said in a sentence; anything that is not a command gets help."""
+    """Run one command. A refusal is a sentence to the user; any other text gets help."""
     await entitle(turn)
     try:
         match find_command(typed(turn)):
@@ -118,7 +118,7 @@ async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
 
 
 def _attached(turn: Turn) -> str:
-    """The text of the file that comes with the prompt. Raises Refusal, if there is none, or more than one."""
+    """The text of the file that comes with the prompt. Raises Refusal if there is not exactly one."""
     from acp_server.schema.content import EmbeddedResource, TextResourceContents
 
     resources = [content.resource for content in turn.prompt if isinstance(content, EmbeddedResource)]

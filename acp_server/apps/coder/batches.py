@@ -1,7 +1,7 @@
-"""Runs a plain generator in a worker thread, slice by slice, and hands on what it yields as it comes.
+"""Runs a plain generator in a worker thread, slice by slice, and passes on its items as they come.
 
-Between two slices no thread is busy: so a slow consumer holds the generator back, and a consumer that stops
-leaves nothing behind. It starts no tasks and knows nothing of what is generated.
+Between two slices no thread is busy: so a slow consumer slows the generator down, and a consumer that stops leaves no
+thread behind. It starts no tasks and does not look at the items.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyio import from_thread, to_thread
 ItemT = TypeVar("ItemT")
 
 
-# A slice costs some 150 us beside its work (CPython 3.11), so these keep that below one per cent.
+# A slice costs some 150 us besides its work (CPython 3.11), so these keep that below one per cent.
 SLICE_SECONDS = 0.05
 SLICE_ITEMS = 64
 
@@ -24,19 +24,18 @@ STOPPING_SECONDS = 0.03
 
 
 class Batches(Generic[ItemT]):
-    """An asynchronous iterator over what a generator yields, in lists of at most 64, none of them empty.
+    """An asynchronous iterator over a generator's items, in lists of at most 64, none of them empty.
 
-    The first batch comes as soon as there is one item; a later one when 50 ms of work have passed since the
-    last, or when it is full. If the wait for a batch is cancelled, the thread stops at the generator's next
-    yield, the generator is closed, and only then the cancellation goes on. An error of the generator is
-    raised after what it yielded before.
+    The first batch comes with the first item; a later one after 50 ms of work, or when it is full. If the wait for a
+    batch is cancelled, the thread stops at the generator's next yield, the generator is closed, and then the
+    cancellation continues. An exception of the generator is raised after its items.
 
     Args:
-        source: the generator. It should yield None, which the consumer does not see, wherever it works long without an
-            item: only where it yields can it be stopped.
+        source: the generator. It should yield None, which is not passed on, wherever it works long without an item,
+            since it can only be stopped where it yields.
 
     Attributes:
-        pending: what was generated and not handed over because the wait was cut.
+        pending: items that were generated but not delivered because the wait was cancelled.
     """
 
     def __init__(self, source: Generator[ItemT | None, None, object]) -> None:
@@ -68,20 +67,20 @@ class Batches(Generic[ItemT]):
         raise StopAsyncIteration
 
     def stop(self) -> None:
-        """From any thread but its own: have the generator go no further. When this returns it does not,
-        and `pending` stays as it is, unless it is stuck between two of its yields: that is not waited for."""
+        """Stop the generator; callable from any thread but its own. When this returns, the generator has stopped, and
+        `pending` does not change, unless it is stuck between two yields, which is not waited for."""
         self._stopped = True
         if self._at_work.acquire(timeout=STOPPING_SECONDS):
             self._at_work.release()
 
     def close(self) -> None:
-        """Stop the generator; afterwards the iteration is over. Nothing happens if it is over already."""
+        """Stop the generator and end the iteration. Idempotent."""
         self._stopped = self._ended = True
         try:
             self._source.close()
         except ValueError:
-            # It is running: asyncio's own cancellation, unlike anyio's, does not wait for the thread. That
-            # will close it.
+            # It is running: a native cancel of asyncio, unlike anyio's, does not wait for the thread. The thread will
+            # close it.
             pass
 
     def _work(self) -> None:

@@ -1,10 +1,11 @@
-"""The tools that change a file: what is to change is found out and shown, and after a yes it is done, or nothing is.
+"""The tools that change a file: a change is planned and shown, and after the approval it is made completely or not at
+all.
 
-A file is read and written through the client where that offers both, so that the editor's unsaved text counts. Else it
-is on disk, and is replaced as a whole: there is the old text or the new one, and never a part of it.
+A file is read and written through the client if it offers both, so that unsaved text in the editor counts. Otherwise
+the file on disk is replaced as a whole: it has the old text or the new one, and never a part of it.
 
-The user agrees to the file that was shown. So the way to it is walked again after the yes: the same directories, the
-same file, and no link in it. What is written is written in the directory at the end of that way.
+The user approves the change of the file that was shown. So the way to it is walked again after the approval: it must
+have the same directories, the same file, and no link. The file is written in the directory at the end of that way.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import Editor, EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""Where a file has one, it is not text that the user typed, and stays."""
+"""A mark that a file has is not the user's text, and stays."""
 
 
 @dataclass(slots=True)
 class Change:
-    """A change of one file, and how far it is: a cancel before it is made prevents it, and tells the user which it was.
+    """A change of one file, with its progress. A cancel before it is made prevents it, and reports whether it was made.
 
     Attributes:
         path: absolute, and without symbolic links below the session's directories.
         place: where it was found when the change was planned.
         name: for messages.
-        old: all that was in the file when the change was planned; None if there was no file.
-        new: all that is to be in it.
+        old: the whole text of the file when the change was planned; None if there was no file.
+        new: the whole new text.
     """
 
     path: str
@@ -64,7 +65,7 @@ class Change:
                 self._made = True
 
     def asking(self) -> bool:
-        """From now on the editor may make it at any time; False if it was stopped."""
+        """The editor may make it at any time after this; False if it was stopped."""
         with self._lock:
             self._asked = not self._stopped
             return self._asked
@@ -74,7 +75,7 @@ class Change:
         self._made = True
 
     def stop(self) -> str:
-        """Do not make it any more: what is to be said of it."""
+        """Do not make it any more. Returns the sentence for the user."""
         with self._lock:
             self._stopped = True
         if self._made:
@@ -88,17 +89,17 @@ class Change:
 
 
 def edit_title(path: str, old: str, new: str) -> str:
-    """What the user sees."""
+    """The title for the user."""
     return f"Edit {quoted(path)}"
 
 
 def write_title(path: str, content: str) -> str:
-    """What the user sees."""
+    """The title for the user."""
     return f"Write {quoted(path)}"
 
 
 async def ask_edit(path: str, old: str, new: str, call: ToolContext) -> Approval:
-    """What an edit would do. Raises Refusal, if it cannot be done."""
+    """The request with the effect of an edit. Raises Refusal if it is impossible."""
 
     def edited(text: str | None, name: str) -> str:
         if text is None:
@@ -112,7 +113,7 @@ async def ask_edit(path: str, old: str, new: str, call: ToolContext) -> Approval
 
 
 async def ask_write(path: str, content: str, call: ToolContext) -> Approval:
-    """What a write would do. Raises Refusal, if it cannot be done."""
+    """The request with the effect of a write. Raises Refusal if it is impossible."""
 
     def written(text: str | None, _name: str) -> str:
         text = text or ""
@@ -140,12 +141,12 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
 
 
 CHANGE: Final = "change\0"
-"""What the keys of all changes begin with."""
+"""The prefix of the keys of all changes."""
 
 
 def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
-    """The file that was found. Files that have programs run, or that programs of the user's obey or keep secrets in,
-    are asked about each time."""
+    """The key of the found file. Files that make programs run, and configuration and secrets of other programs, need an
+    approval each time."""
     place = call.data.place
     if is_delicate(place):
         return None
@@ -161,13 +162,13 @@ _INSTRUCTIONS: Final = frozenset(
         *("crush", "gemini", "qwen", "skill", "warp"),
     }
 )
-"""What agents obey, without the `.md`."""
+"""Instructions that agents obey, without the `.md`."""
 _ENDINGS: Final = (".env", ".code-workspace", ".sublime-project", "vimrc")
 
 
 def is_delicate(place: Place) -> bool:
-    """Whether a change of the file can do more than its text says. So it is with what begins with a dot (`.git`,
-    `.env`, settings of editors, shells and checks), with hooks, and with the instructions of agents."""
+    """Whether a change of the file can do more than its text shows. That holds for hidden names that begin with a dot
+    (`.git`, `.env`, settings of editors, shells and checks), hooks, and instructions of agents."""
     names = [_plain(name) for name in place.rest.split(os.sep) if name]
     stem, dot, ending = names[-1].rpartition(".")
     return (
@@ -179,7 +180,7 @@ def is_delicate(place: Place) -> bool:
 
 
 def _plain(name: str) -> str:
-    """As file systems may have it that know neither case, nor dots and spaces at the end, nor invisible characters."""
+    """The name on a file system that ignores case, dots and spaces at the end, and invisible characters."""
     visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", visible).casefold().rstrip(". ")
 
@@ -210,22 +211,22 @@ async def edit(path: str, old: str, new: str, call: ToolContext) -> str:
 
 
 async def write(path: str, content: str, call: ToolContext) -> str:
-    """Make a file, or replace all of it."""
+    """Create a file, or replace its whole content."""
     return await _carry_out(call)
 
 
 async def edit_and_say(path: str, old: str, new: str, call: ToolContext) -> Any:
-    """`edit`, where the message says what came of it, so that the call need not."""
+    """`edit`, where the message has the result, so that the call need not."""
     return _said(await edit(path, old, new, call))
 
 
 async def write_and_say(path: str, content: str, call: ToolContext) -> Any:
-    """`write`, where the message says what came of it, so that the call need not."""
+    """`write`, where the message has the result, so that the call need not."""
     return _said(await write(path, content, call))
 
 
 def _said(words: str) -> Any:
-    # Not at the top: with it come the models of the schema.
+    # Not at the top, since it imports the models of the schema.
     from acp_server.tools.output import Output
 
     return Output(words, said=True)
@@ -252,7 +253,7 @@ async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
     await to_thread.run_sync(check_path, change.path, change.place)
     if await _read(change.path, change.place, change.name, call) != change.old:
         raise Changed
-    # Once more, right before it is written: reading waits for the client.
+    # Checked again right before the write, since reading waits for the client.
     await to_thread.run_sync(check_path, change.path, change.place)
     if not change.asking():
         return
@@ -280,16 +281,16 @@ async def _read(path: str, place: Place, name: str, call: ToolContext) -> str | 
 
 
 Commit = Callable[[Callable[[], None]], None]
-"""Calls the function that makes the change, unless it must not be made any more."""
+"""Calls the function that makes the change, unless the change was stopped."""
 
 
 class Changed(Exception):
-    """The file is not what it was when the change was planned, or not where it was."""
+    """The file, or the way to it, is not the same as when the change was planned."""
 
 
 @contextmanager
 def _same(place: Place) -> Generator[Way]:
-    """The way to the file, walked anew. Raises Changed, if it is not what was seen."""
+    """The way to the file, walked again. Raises Changed if it differs from the way that was seen."""
     try:
         way = Way(place)
     except OSError:
@@ -303,21 +304,21 @@ def _same(place: Place) -> Generator[Way]:
 
 
 def check_path(path: str, place: Place) -> None:
-    """For changes that the client makes, by the path: raise Changed if that does not lead to the place any more, or the
-    way there is not what was seen."""
+    """For changes that the client makes by the path: raise Changed if the path no longer leads to the place, or the way
+    to it has changed."""
     with _same(place):
         if os.path.realpath(path) != os.path.join(place.root, place.rest.lstrip(os.sep)):
             raise Changed
 
 
 def replace_text(place: Place, old: str | None, new: str, commit: Commit) -> None:
-    """Put `new` in the place of `old`, all at once, with the mode and the owner of the file; or make the file, with the
-    directories that it is in, if `old` is None.
+    """Replace `old` by `new` atomically, with the mode and the owner of the file; or create the file and its
+    directories if `old` is None.
 
-    Whatever happens meanwhile, nothing else is left behind. `commit` decides at the last moment.
+    Nothing else is left behind in any case. `commit` decides at the last moment.
 
     Raises:
-        Changed: the file does not hold `old`, or the way to it is not what was seen.
+        Changed: the file does not contain `old`, or the way to it has changed.
         OSError: it cannot be written.
         UnicodeEncodeError: it cannot be written in UTF-8.
     """
@@ -351,7 +352,7 @@ def _put(file: _NewFile, place: Place, way: Way, old: str | None, before: os.sta
             file.replace(way.name)
         if _leads_to(place, way):
             return
-        # The directory was moved in the last moment, maybe to the outside: it gets back what was there.
+        # The directory was moved at the last moment, perhaps out of the root: restore its old content.
         if old is None or before is None:
             os.unlink(way.folder.at(way.name), **way.folder.relative)
         else:
@@ -369,8 +370,8 @@ def _leads_to(place: Place, way: Way) -> bool:
 
 
 class _NewFile:
-    """A file with this content in a directory, which is in no place yet: without a name where that is possible, for
-    then it cannot outlive us. It is as private as the file whose place it takes."""
+    """A file with this content in a directory, not visible yet: without a name where possible, since then it cannot
+    outlive the process. It is as private as the file that it replaces."""
 
     def __init__(self, folder: Folder, data: bytes, before: os.stat_result | None) -> None:
         self._folder = folder
@@ -383,7 +384,7 @@ class _NewFile:
                 _take_after(self._descriptor, before)
             os.fsync(self._descriptor)
             if self._name is not None:
-                self._close()  # a file that is open has to stay where it is, on Windows
+                self._close()  # Windows cannot move an open file
         except BaseException:
             self.__exit__()
             raise
@@ -402,10 +403,10 @@ class _NewFile:
             self._descriptor = None
 
     def link(self, folder: Folder, name: str) -> None:
-        """Give it a place where nothing is. Raises Changed if something is there."""
+        """Link it to a free name. Raises Changed if the name is taken."""
         try:
             if self._name is None:
-                # Python follows the link that this is only with a directory's descriptor.
+                # Python follows this link only with a directory's descriptor.
                 source = f"/proc/self/fd/{self._descriptor}"
                 os.link(source, folder.at(name), dst_dir_fd=folder.relative["dir_fd"])
             else:
@@ -414,7 +415,7 @@ class _NewFile:
             raise Changed from None
 
     def replace(self, name: str) -> None:
-        """Put it in the place of a file of the same directory."""
+        """Replace a file of the same directory."""
         if self._name is None:
             temporary = _new_name()
             self.link(self._folder, temporary)

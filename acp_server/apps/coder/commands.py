@@ -1,4 +1,4 @@
-"""The commands of the built-in agent: what there is, what a message of a user means, and how arguments are written."""
+"""The commands of the built-in agent: their descriptions, and parsing a user's message."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from itertools import islice
 
 from acp_server.apps.coder.roots import Refusal, quoted
 
-# Between quotation marks a backslash takes the next character with it, so that one of them can be inside.
+# Between quotation marks a backslash takes the next character with it, so that a quotation mark can be inside.
 _QUOTED = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+["]""", re.DOTALL)
 _BLOCK = re.compile(r"(`{3,}|~{3,})[^\n`~]*\n(?:(.*?)\n)?\1[ \t]*(?=\n|\Z)", re.DOTALL)
 _ARROW = re.compile(r"(?<!\S)=>(?!\S)")
 
-# Each is tried by itself, and each path is searched at the same time as the others.
+# Each arrow is tried separately, and all paths are searched at the same time.
 _MOST_ARROWS = 100
 _MOST_PATHS = 100
 
 
 class Mistyped(Exception):
-    """The arguments are not understood; the text says what is wrong with them."""
+    """The arguments cannot be parsed; the text tells why."""
 
 
 def first_word(text: str) -> tuple[str, str]:
-    """The first word of a text, perhaps in quotation marks, and what comes behind it, as it is. Raises Mistyped."""
+    """The first word of a text, perhaps quoted, and the unchanged rest. Raises Mistyped."""
     text = text.lstrip()
     found = _QUOTED.match(text)
-    # A regular expression may itself begin with a quotation mark: "[^"]*" is one, and not "[^" with something
-    # behind it.
+    # A regular expression may itself begin with a quotation mark: "[^"]*" is one, and not "[^" followed by a rest.
     if found and text[found.end() :][:1].strip() == "":
         return _unquoted(found), text[found.end() :]
     word, *more = text.split(None, 1) or [""]
@@ -38,7 +37,7 @@ def first_word(text: str) -> tuple[str, str]:
 
 
 def path_argument(text: str) -> str:
-    """A path alone: it may have spaces, and quotation marks do not belong to it. Lines may come behind them."""
+    """A single path: it may have spaces, and quotation marks do not belong to it. A range of lines may follow them."""
     found = _QUOTED.match(text)
     if found and (text[found.end() :] == "" or text[found.end()] == ":"):
         return _unquoted(found) + text[found.end() :]
@@ -46,7 +45,7 @@ def path_argument(text: str) -> str:
 
 
 def exactly(text: str) -> str | None:
-    """What a text that is all in quotation marks, or all a block, stands for; None for any other."""
+    """The content of a text that is entirely quoted, or entirely a block; None for any other text."""
     text = text.strip()
     if (found := _BLOCK.fullmatch(text)) is not None:
         return found[2] or ""
@@ -60,7 +59,7 @@ def is_block(text: str) -> bool:
 
 
 def replacement(text: str) -> tuple[str, str]:
-    """What `OLD => NEW` stands for. Raises Mistyped."""
+    """The two texts of `OLD => NEW`. Raises Mistyped."""
     text = text.strip()
     begin = _BLOCK.match(text) or _QUOTED.match(text)
     arrow = _ARROW.search(text)
@@ -70,7 +69,7 @@ def replacement(text: str) -> tuple[str, str]:
         raise Mistyped("There is no `=>` between what to replace and what to put in its place")
     arrows = list(islice(_ARROW.finditer(text), _MOST_ARROWS + 1))
     if 1 < len(arrows) <= _MOST_ARROWS:
-        # One of them is what parts the two, if the rest is one text.
+        # An arrow is the separator if the rest after it is a single text.
         arrows = [arrow for arrow in arrows if exactly(text[arrow.end() :]) is not None]
     if len(arrows) != 1:
         raise Mistyped("There is more than one `=>`: the texts go in quotes")
@@ -89,7 +88,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchCommand:
-    """`/search`: a regular expression, and where to look for it if not everywhere."""
+    """`/search`: a regular expression, and where to search for it; by default everywhere."""
 
     pattern: str
     paths: tuple[str, ...] = ()
@@ -97,21 +96,21 @@ class SearchCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadCommand:
-    """`/read`: a path, perhaps with lines; `acp_server.apps.coder.read` knows the forms."""
+    """`/read`: a path, perhaps with lines; `acp_server.apps.coder.read` has the forms."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScanCommand:
-    """`/scan`: what to count, if not everything."""
+    """`/scan`: the path to count; by default everything."""
 
     path: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class EditCommand:
-    """`/edit`: a file, what to replace in it, and what to put in its place."""
+    """`/edit`: a file, the text to replace, and the replacement."""
 
     path: str
     old: str
@@ -120,7 +119,7 @@ class EditCommand:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommand:
-    """`/write`: a file and all that is to be in it; None, if the message has that outside of its text."""
+    """`/write`: a file and its new content; None if the content is not in the text."""
 
     path: str
     content: str | None
@@ -128,7 +127,7 @@ class WriteCommand:
 
 @dataclass(frozen=True, slots=True)
 class RunCommand:
-    """`/run`: a line, or several, for the shell."""
+    """`/run`: one or several lines for the shell."""
 
     command: str
 
@@ -148,9 +147,9 @@ class CommandInfo:
     Attributes:
         name: without the slash.
         description: one sentence.
-        hint: what comes after the name, empty if nothing does.
+        hint: the arguments, empty if there are none.
         examples: lines that a user could type.
-        more: what else there is to know of its arguments.
+        more: more about its arguments.
     """
 
     name: str
@@ -161,7 +160,7 @@ class CommandInfo:
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command line."""
         return f"/{self.name} {self.hint}".rstrip()
 
 
@@ -209,8 +208,8 @@ COMMANDS = (
 
 
 def find_command(texts: Sequence[str]) -> Command | None:
-    """The last of the messages that is a command; None if there is none. What a file is to hold may be the messages
-    behind. Raises as `parse_command`."""
+    """The last message that is a command; None if there is none. The content of a file may be in the messages after it.
+    Raises like `parse_command`."""
     slashed = [index for index, text in enumerate(texts) if text.lstrip().startswith("/")]
     known = [index for index in slashed if _name(texts[index]) in {command.name for command in COMMANDS}]
     chosen = known or slashed
@@ -223,13 +222,13 @@ def find_command(texts: Sequence[str]) -> Command | None:
 
 
 def parse_command(text: str) -> Command | None:
-    """What a message asks for; None if it is not a command.
+    """The command in a message; None if it is not a command.
 
     A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
-    belong to it. Inside of an argument nothing is changed: `/search \\bfoo\\b` is typed as it is.
+    belong to it. An argument itself is not changed: `/search \\bfoo\\b` needs no escapes.
 
     Raises:
-        Refusal: the command does not exist or its arguments are not understood; the text says how to type it.
+        Refusal: the command does not exist or its arguments cannot be parsed; the text shows its usage.
     """
     text = text.strip()
     if not text.startswith("/"):
@@ -264,7 +263,7 @@ def _name(text: str) -> str:
 
 
 def help_text() -> str:
-    """What the agent can do, as Markdown."""
+    """The commands, as Markdown."""
     lines: list[str] = []
     for command in COMMANDS:
         more = f" {command.more}." if command.more else ""
@@ -274,7 +273,7 @@ def help_text() -> str:
 
 
 def wrong(what: str, name: str) -> Refusal:
-    """The refusal of a command that is not typed as it should be."""
+    """The refusal of a command that is typed wrongly."""
     command = next(command for command in COMMANDS if command.name == name)
     examples = " or ".join(f"`{example}`" for example in command.examples)
     return Refusal(f"{what}. It is typed as `{command.usage}`, for example {examples}")

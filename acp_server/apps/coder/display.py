@@ -1,6 +1,6 @@
-"""A terminal that a client only draws, for a command of ours (`Display`): a convention of editors in `_meta`.
+"""A terminal that a client only draws, for a local command (`Display`): a convention of editors in `_meta`.
 
-`terminal_output` is all that there has been, and `terminal_output_delta` what is new. A client says which it takes.
+`terminal_output` has the whole output, and `terminal_output_delta` the new part. A client announces which it supports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DELTA: Final = "terminal_output_delta"
 
 
 class Display:
-    """That of one call, whose id it has."""
+    """The display of one call; it has the call's id."""
 
     def __init__(self, call: ToolContext, *, is_live: bool) -> None:
         self._call = call
@@ -26,7 +26,7 @@ class Display:
 
     @classmethod
     def of(cls, call: ToolContext) -> Display | None:
-        """None for a client that draws none."""
+        """The display of a call; None for a client without the convention."""
         takes = call.client.capabilities.meta or {}
         is_live = takes.get(_DELTA) is True
         return cls(call, is_live=is_live) if is_live or takes.get(_WHOLE) is True else None
@@ -40,12 +40,12 @@ class Display:
         self._tell({"terminal_info": self._terminal()}, content=[shown], status="in_progress")
 
     def feed(self, text: str) -> None:
-        """It has printed more."""
+        """The command has printed more."""
         if text and self._is_live and not self._call.is_cancelled:
             self._tell({_DELTA: self._terminal(data=text)})
 
     def end(self, text: str, code: int | None, signal: str | None) -> None:
-        """It has ended, and this is what it has printed, as far as it is kept."""
+        """The command has ended. `text`: its output, as far as it is kept."""
         ended = self._terminal(exit_code=code, signal=signal)
         self._tell({_WHOLE: self._terminal(data=text), "terminal_exit": ended})
 

@@ -1,9 +1,9 @@
-"""What git ignores: the rules of one ignore file (`IgnoreRules`; gitignore(5)), and which of them count in a directory
-(`IgnoreScope`).
+"""The files that git ignores: the rules of one ignore file (`IgnoreRules`; gitignore(5)), and which of them apply in a
+directory (`IgnoreScope`).
 
-An ignore file comes with a folder, so it may be made to do harm. The time to match one rule grows with the product of
-its length and the name's, and never faster. What all rules of one walk may cost is bounded (`Steps`), and the walk can
-stop between two of them. No file is read but ignore files.
+An ignore file comes with a folder, so it may be malicious. The time to match one rule is at most proportional to the
+product of its length and the name's. The cost of all rules of one walk is bounded (`Steps`), and the walk can stop
+between two of them. No file is read except ignore files.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _LARGEST_IGNORE_FILE = 256 * 1024
 _LONGEST_PATTERN = 1024
 _MOST_STARS = 100
 
-# A step compares a character of a rule with one of a name: 1 to 3 ns on CPython 3.11, and most need not be taken.
+# A step compares a character of a rule with one of a name: 1 to 3 ns on CPython 3.11, and most are not taken.
 _STEPS = 5_000_000_000  # of one walk
-_STEPS_EACH = 50_000  # more for each entry, so that a large tree with honest rules never runs out of them
+_STEPS_EACH = 50_000  # added for each entry, so that a large tree with benign rules never runs out of steps
 _STEPS_LENT = 10_000_000
 _STEPS_BETWEEN_PULSES = 1_000_000
-# What else costs as much as so many of them.
+# The costs of other work, in steps.
 _STEPS_OF_A_LINE = 200
 _STEPS_OF_A_WILDCARD_LINE = 10_000
 _STEPS_OF_A_CHARACTER = 300  # of a line with wildcards
 _STEPS_OF_A_COMPILED_CHARACTER = 2_000
 
-# Characters of rules that are tried in one go, which holds the interpreter. A name has up to 255 bytes, a path 4,096.
+# Characters of rules that are tried in one call, which holds the GIL. A name has up to 255 bytes, a path 4,096.
 _NAME_RULES_AT_ONCE = 2048
 _PATH_RULES_AT_ONCE = 1024
 
 
 def finished(pulses: Pulses[T]) -> T:
-    """What comes of it, without a stop."""
+    """The generator's return value, without stopping it."""
     while True:
         try:
             next(pulses)
@@ -54,29 +54,29 @@ def finished(pulses: Pulses[T]) -> T:
 
 
 class TooManySteps(Exception):
-    """The ignore file that has taken the most of them is to be left out."""
+    """The ignore file that has taken the most steps must be left out."""
 
 
 class Steps:
-    """What the ignore files of one walk may cost."""
+    """The steps that the ignore files of one walk may take."""
 
     def __init__(self) -> None:
         self._left = _STEPS
         self._since = 0
 
     def more(self) -> None:
-        """One more entry is judged."""
+        """One more entry is matched."""
         self._left += _STEPS_EACH
 
     def take(self, steps: int) -> None:
-        """So many are about to be taken. Raises TooManySteps if they are not left."""
+        """Take steps. Raises TooManySteps if they are not left."""
         if steps > self._left:
             raise TooManySteps
         self._left -= steps
         self._since += steps
 
     def lend(self) -> None:
-        """An ignore file was left out: so many are left that the others need not follow it."""
+        """An ignore file was left out: add steps, so that the others are not left out too."""
         self._left = max(self._left, _STEPS_LENT)
 
     def due(self) -> bool:
@@ -89,23 +89,23 @@ class Steps:
 
 # -- one rule
 
-# What gitmatch makes of the wildcards. It escapes all else, so these texts stand for nothing else.
+# gitmatch's translations of the wildcards. It escapes everything else, so these texts mean nothing else.
 _STAR = r"[^/\0]*"
 _DIRECTORIES = r"(?:[^/\0]+/)*"
 _ALL_BELOW = r"(?:(?:/[^/\0]+)+/?|/)"
 
 _WILDCARDS = frozenset("*?[\\")
 
-# What gitmatch reads in another way than git.
+# Patterns that gitmatch reads differently from git.
 _MORE_STARS = re.compile(r"\*{3,}")
 _ROOT_OF_ALL = re.compile(r"^(!?)/(?=\*{2,}(?:/|[ \t]*$))")
 
-# Behind the name and the path of a directory, for rules that judge nothing else.
+# Appended to the name and the path of a directory, so that rules only for directories match.
 _DIRECTORY = "\0"
 
 
 class _Rule(NamedTuple):
-    """`literal`: the name or the path that it stands for, or None; then `expression` fits those."""
+    """A rule. `literal`: the name or the path that it matches, or None; then `expression` matches them."""
 
     negative: bool
     by_name: bool
@@ -114,7 +114,7 @@ class _Rule(NamedTuple):
 
 
 def _rule(line: str) -> _Rule | None:
-    """The rule that a line is; None for a comment, an empty line and what git would not understand."""
+    """The rule in a line; None for a comment, an empty line and lines that git would not understand."""
     line = line.removesuffix("\r")
     if len(line) > _LONGEST_PATTERN or line.count("*") > _MOST_STARS:
         return None
@@ -124,7 +124,7 @@ def _rule(line: str) -> _Rule | None:
         found = gitmatch.pattern2regex(_MORE_STARS.sub("**", _ROOT_OF_ALL.sub(r"\1", line)))
         if found is None:
             return None
-        # A pattern without a slash judges names, wherever they are: anchored, it can be tried on the name alone.
+        # A pattern without a slash matches names at any depth: anchored, it can be tried on the name alone.
         body = found.pattern.removeprefix("!") if found.negative else found.pattern
         by_name = "/" not in body.removesuffix("/")
         anchored = gitmatch.pattern2regex("/" + body) if by_name else found
@@ -136,14 +136,14 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _cost(line: str) -> int:
-    """Steps to read it."""
+    """Steps to parse the line."""
     if _WILDCARDS.isdisjoint(line):
         return _STEPS_OF_A_LINE
     return _STEPS_OF_A_WILDCARD_LINE + min(len(line), _LONGEST_PATTERN) * _STEPS_OF_A_CHARACTER
 
 
 def _literal_rule(line: str) -> _Rule | None:
-    """Most lines are names: those need nothing but to be looked up."""
+    """A rule without wildcards, which most are: it only needs a lookup."""
     text = line.removeprefix("!").rstrip(" \t")
     name = text.removesuffix("/")
     literal = name.removeprefix("/")
@@ -153,11 +153,11 @@ def _literal_rule(line: str) -> _Rule | None:
 
 
 def _linear(expression: str) -> str:
-    """What gitmatch made of a pattern, so that no part of it is tried again in vain.
+    """gitmatch's expression for a pattern, without backtracking.
 
-    What is between two wildcards has a fixed length. If it fits in several places, the first is as good as any, for
-    what lies between is taken by the next wildcard. So each is an atomic group, as in `fnmatch.translate`. The last one
-    has to reach the end.
+    The text between two wildcards has a fixed length. If it matches at several places, the first is as good as any,
+    since the next wildcard takes what lies between. So each is an atomic group, as in `fnmatch.translate`. The last one
+    must reach the end.
     """
     body = expression.removeprefix("(?a:").removesuffix(")")
     all_below = body.endswith(_ALL_BELOW)
@@ -191,7 +191,7 @@ class _Piece(NamedTuple):
 
 
 def _groups(rules: list[tuple[int, str]], at_once: int) -> list[list[tuple[int, str]]]:
-    """Expressions by their numbers, the last one first, in groups of so many characters."""
+    """Expressions with their numbers, the last one first, in groups of at most so many characters."""
     groups: list[list[tuple[int, str]]] = []
     size = at_once
     for number, expression in reversed(rules):
@@ -215,21 +215,21 @@ class IgnoreRules:
         finished(self.read(lines, Steps()))
 
     def forget(self) -> None:
-        """Have no rules."""
+        """Drop all rules."""
         self._negative: list[bool] = []
         self._names: dict[str, int] = {}
         self._paths: dict[str, int] = {}
         self._name_pieces: list[_Piece] = []
         self._path_pieces: list[_Piece] = []
         self.taken: int = 0
-        """Steps that it has cost so far."""
+        """Steps that it has taken so far."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rules."""
         return len(self._negative)
 
     def read(self, lines: Iterable[str], steps: Steps) -> Pulses[None]:
-        """Take over the rules in these lines. Raises TooManySteps."""
+        """Add the rules in these lines. Raises TooManySteps."""
         names: list[tuple[int, str]] = []
         paths: list[tuple[int, str]] = []
         for line in lines:
@@ -249,7 +249,7 @@ class IgnoreRules:
     def _compiled(self, groups: list[list[tuple[int, str]]], steps: Steps) -> Pulses[list[_Piece]]:
         pieces: list[_Piece] = []
         for group in groups:
-            # The empty group behind each rule says which of them it was.
+            # The empty group after each rule identifies the rule that matched.
             source = "|".join(f"{expression}()" for _, expression in group)
             self._take(len(source) * _STEPS_OF_A_COMPILED_CHARACTER, steps)
             if steps.due():
@@ -258,22 +258,22 @@ class IgnoreRules:
         return pieces
 
     def _take(self, number: int, steps: Steps) -> None:
-        # Counted even if they are not left: this file may be what takes too many.
+        # Counted even if they are not left: this file may be the one that takes too many.
         self.taken += number
         steps.take(number)
 
     def verdict(self, path: str, name: str, is_directory: bool) -> bool | None:
-        """Whether the entry is ignored (True) or kept (False) by these rules, or None where they say nothing.
+        """Whether the rules ignore the entry (True) or keep it (False); None if no rule matches.
 
         Args:
             path: the entry's path relative to the directory of the ignore file, with `/`.
-            name: the last part of it.
+            name: its last part.
             is_directory: whether it is a directory.
         """
         return finished(self.judge(path, name, is_directory, Steps()))
 
     def judge(self, path: str, name: str, is_directory: bool, steps: Steps) -> Pulses[bool | None]:
-        """The same, step by step. Raises TooManySteps."""
+        """Like `verdict`, step by step. Raises TooManySteps."""
         best = max(self._names.get(name, -1), self._paths.get(path, -1))
         if is_directory:
             name, path = name + _DIRECTORY, path + _DIRECTORY
@@ -295,19 +295,19 @@ class IgnoreRules:
 # -- the rules of a directory
 
 OnProblem: TypeAlias = Callable[[Skipped], None]
-"""Is told of an ignore file that exists and does not count."""
+"""Called with an ignore file that exists and does not apply."""
 
 
 class IgnoreScope(NamedTuple):
-    """The rules of one ignore file, and the scope that counts where they say nothing."""
+    """The rules of one ignore file, and the scope for entries that they do not match."""
 
     rules: IgnoreRules
     file: str
-    prefix: int  # how much of an absolute path stands before what the rules judge
+    prefix: int  # the length of an absolute path before the part that the rules match
     outer: IgnoreScope | None
 
     def ignores(self, path: str, name: str, is_directory: bool, steps: Steps, on_problem: OnProblem) -> Pulses[bool]:
-        """Whether the entry of this absolute path is ignored, given that its parent directory is not."""
+        """Whether the entry with this absolute path is ignored, given that its parent directory is not."""
         steps.more()
         if os.sep != "/":
             path = path.replace(os.sep, "/")
@@ -344,10 +344,10 @@ def _left_out(file: str, rules: int) -> Skipped:
 
 
 def scope_above(top: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreScope | None]:
-    """What counts in `top` apart from its own ignore file.
+    """The scope of `top` without its own ignore file.
 
-    These are the rules of its repository, if it is in one, from the root down to the directory above `top`.
-    None of them counts if they ignore `top` itself: then they were not made for what is in it.
+    These are the rules of its repository, if it is in one, from the root down to the directory above `top`. None of
+    them apply if they ignore `top` itself: then they were not made for its content.
     """
     directories = [top]
     while not os.path.lexists(os.path.join(directories[-1], ".git")):
@@ -368,12 +368,12 @@ def scope_above(top: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreS
 def directory_scope(
     directory: str, outer: IgnoreScope | None, steps: Steps, on_problem: OnProblem
 ) -> Pulses[IgnoreScope | None]:
-    """What counts in a directory: the rules of its `.gitignore`, then `outer`."""
+    """The scope of a directory: the rules of its `.gitignore`, then `outer`."""
     return _scope(os.path.join(directory, ".gitignore"), directory, outer, steps, on_problem)
 
 
 def repository_scope(directory: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreScope | None]:
-    """What counts first in the root of a repository: the rules of its `info/exclude`, and nothing from outside."""
+    """The first scope in the root of a repository: the rules of its `info/exclude`, and none from outside."""
     git = os.path.join(directory, ".git")
     try:
         # In a worktree and in a submodule `.git` is a file that names the directory.

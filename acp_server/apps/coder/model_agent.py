@@ -1,8 +1,8 @@
-"""The built-in agent with a model: the tools of the workspace, driven by what a model makes of a user's message.
+"""The built-in agent with a model: the workspace's tools, called by a model that answers the user's prompts.
 
-Which model there is and how it is talked to is the matter of `acp_server.integrations`. For a model the engines give
-what they find as text of bounded length. What is said of it to users is shown with the call; `report` has the tools for
-users who ask for themselves. Those that change files are the same for both, in `change`.
+The model and the requests to it are in `acp_server.integrations`. For a model the engines return their results as
+bounded text. Users see the results with the call; `report` has the tools for users without a model. The tools that
+change files are the same for both, in `change`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from acp_server.tools.output import Output
 logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
 INSTRUCTIONS: Final = "AGENTS.md"
-"""The file in a session's directory that says how to work on the project."""
+"""The file in a session's directory with instructions for the project."""
 
 MOST_REQUESTS: Final = 200
-"""To the model, for one message of the user."""
+"""The most requests to the model in one turn."""
 
 _BASICS: Final = """\
 You work on the user's project, with tools that look into its files, change them and run commands. The user sees each \
@@ -60,11 +60,13 @@ The project's directory: {cwd}
 def model_agent(
     *models: str, base_url: str | None = None, pass_env: Sequence[str] = (), mcp_trusted: Sequence[str] = ()
 ) -> Agent:
-    """The built-in agent, driven by a model that is named as `PROVIDER:NAME`; on asyncio only. Of several the user
-    chooses one in each session, and begins with the first. `base_url`: of another server than the provider's own.
-    Commands get the environment without what the providers read of it, such as keys, but for the names in `pass_env`.
-    Sessions have the tools of their MCP servers where the extra `mcp` is installed; `mcp_trusted`: see `Agent`. Raises
-    UsageError, see `find_model`."""
+    """The built-in agent, driven by a model named `PROVIDER:NAME`; on asyncio only.
+
+    Of several models the user chooses one in each session, beginning with the first. `base_url`: the URL of another
+    server than the provider's. Commands get the environment without variables that the providers read, such as keys,
+    except the names in `pass_env`. Sessions have the tools of their MCP servers if the extra `mcp` is installed;
+    `mcp_trusted`: see `Agent`. Raises UsageError, see `find_model`.
+    """
     reads: set[str] = set()
     found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
     agent = Agent(
@@ -115,8 +117,8 @@ def _has_images(turn: Turn) -> bool:
 
 
 async def _instructions(turn: Turn, command: str) -> str:
-    """What the model is told before the conversation, found anew in each turn. The client may replace `_BASICS`; where
-    the project is and what it says itself stays, and so do the mode and the `command` that the user has typed."""
+    """The instructions before the conversation, computed in each turn. The client may replace `_BASICS`; the project's
+    place and instructions, the mode and the `command` that the user has typed stay."""
     roots: Roots = turn.session.data
     further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
     place = _PLACE.format(cwd=roots.cwd, more=further, system=sys.platform)
@@ -138,14 +140,14 @@ def _of_project(roots: Roots) -> str:
 
 
 MOST_CHARACTERS: Final = 30_000
-"""Of one result: models pay for each, and again in each further request."""
+"""Characters of one result: models are paid for each of them, and again in each later request."""
 
 MOST_HITS: Final = 200
 MOST_FILES: Final = 1_000
 
 
 def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
-    """Have the agent offer them. `without`: the variables that commands do not get."""
+    """Add the tools to the agent. `without`: the variables that commands do not get."""
     agent.tool(name="plan", kind="think", title="Update the plan")(panel.plan)
     agent.tool(name="list_files", kind="search", title=list_title)(list_files)
     agent.tool(name="search", kind="search", title=report.search_title)(search)
@@ -185,12 +187,12 @@ def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
 
 
 def list_title(path: str | None = None) -> str:
-    """What the user sees."""
+    """The title for the user."""
     return "List the files" if path is None else f"List the files in {report.quoted(path)}"
 
 
 async def list_files(call: ToolContext, path: str | None = None) -> str:
-    """List the files of the project, or those below the directory `path`, without those that git ignores."""
+    """List the files of the project, or the files below the directory `path`, without files that git ignores."""
     call.verbatim()
     roots: Roots = call.session.data
     found: list[str] = []
@@ -204,7 +206,7 @@ async def list_files(call: ToolContext, path: str | None = None) -> str:
 
 
 def _locate(call: ToolContext, path: str | None) -> None:
-    """Tell the client where it looks. Raises Refusal."""
+    """Send the client the location. Raises Refusal."""
     if path is not None:
         roots: Roots = call.session.data
         report.locate(call, [(roots.place(path)[0], None)])
@@ -221,7 +223,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
     call.verbatim()
     roots: Roots = call.session.data
     _locate(call, path)
-    # To compile the largest patterns takes tens of milliseconds.
+    # Compiling the largest patterns takes tens of milliseconds.
     engine = await to_thread.run_sync(Search, roots, pattern, path)
     hits: list[Hit] = []
     with closing(Batches(engine.run())) as batches:
@@ -238,13 +240,13 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
 
 
 def read_title(path: str, first_line: int | None = None, last_line: int | None = None) -> str:
-    """What the user sees."""
+    """The title for the user."""
     return report.read_title(_target(path, first_line, last_line))
 
 
 async def read(path: str, call: ToolContext, first_line: int | None = None, last_line: int | None = None) -> str:
     """Read a text file, or its lines from `first_line` to `last_line`, counted from 1. Of a long file the first part is
-    shown, and from which line on more can be read."""
+    shown, with the number of the next line to read."""
     call.verbatim()
     reading = Reading(call.session.data, _target(path, first_line, last_line))
     found = await to_thread.run_sync(reading.find)
@@ -276,14 +278,14 @@ def _read(passage: Passage) -> str:
 
 def _printed(ended: Ended) -> Output:
     printed = end_of(ended.output, MOST_TOLD)
-    # What it has printed is shown by now.
+    # The output has been shown already.
     told = Output(f"{printed}\n[{ended}]".lstrip("\n"), said=True)
     told.text = str(ended)
     return told
 
 
 def _lines(lines: list[str], most: int, what: str, advice: str) -> str:
-    """They, one below the other, as far as there is room."""
+    """The lines, joined by newlines, as far as they fit."""
     room = MOST_CHARACTERS
     for number, line in enumerate(lines):
         room -= len(line) + 1

@@ -1,7 +1,7 @@
-"""What an editor's panel has for the built-in agent with a model: modes, options, commands, the plan.
+"""The panel of an editor for the built-in agent with a model: modes, options, commands, the plan.
 
-A mode is held here, and not by what the model is told. In `plan` no tool runs that would have to ask. In `accept_edits`
-the changes of files that could be allowed for always need no question.
+A mode is enforced here, and not only by instructions to the model. In `plan` no tool runs that would need approval. In
+`accept_edits` changes of files that could be allowed always need no approval.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ PLANNING: Final = (
     "The session is in plan mode: look into the project and say what you would do, step by step. No file is changed "
     "and no command is run until the user leaves that mode, so do not try.\n"
 )
-"""What the model is told in that mode."""
+"""The instructions for the model in that mode."""
 
 _NOT_RUN: Final = "The session is in plan mode, so it was not run. Go on with what can be read, and say what you plan."
 
 
 class ModeApprovals(SessionApprovals):
-    """What the mode decides before the user is asked. A no that the user has given stays a no."""
+    """Decides by the mode before the user is asked. A rejection by the user stands."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
         """See `Approvals`."""
@@ -60,7 +60,7 @@ class ModeApprovals(SessionApprovals):
 
 
 def outside_of_plans(ask: Callable[..., Awaitable[Approval]]) -> Callable[..., Awaitable[Approval]]:
-    """The question of a tool that changes something, which is not put in the mode `plan`."""
+    """The approval request of a tool that changes something; it is not made in the mode `plan`."""
 
     @wraps(ask)
     async def asking(call: ToolContext, **arguments: Any) -> Approval:
@@ -72,7 +72,7 @@ def outside_of_plans(ask: Callable[..., Awaitable[Approval]]) -> Callable[..., A
 
 
 THOUGHT_LEVEL: Final = "thought_level"
-"""The config option that says how much the model thinks."""
+"""The id of the config option for the amount of thinking."""
 
 _DEFAULT: Final = "default"
 _OFF: Final = "off"
@@ -88,7 +88,7 @@ _LEVELS: Final = {
 
 
 def offer_thinking(agent: Agent, models: Sequence[Any]) -> None:
-    """Offer how much the model thinks, if one of them can be told. The others go on as they do."""
+    """Offer levels of thinking, if one of the models supports them. Other models ignore them."""
     if any(model.profile.get("supports_thinking") for model in models):
         agent.config_options(
             SessionConfigSelect(
@@ -102,7 +102,7 @@ def offer_thinking(agent: Agent, models: Sequence[Any]) -> None:
 
 
 def thinking(turn: Turn) -> Mapping[str, Any]:
-    """The settings of the model that the user has chosen."""
+    """The model settings that the user has chosen."""
     level = turn.session.config(THOUGHT_LEVEL, _DEFAULT)
     return {} if level == _DEFAULT else {"thinking": False if level == _OFF else level}
 
@@ -114,7 +114,7 @@ _STEP: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the model's plan."""
+    """One step of the plan."""
 
     content: str
     status: Literal["pending", "in_progress", "completed"]
@@ -134,7 +134,7 @@ REVIEW: Final = "review what has changed and is not committed, or what is named 
 
 
 def add_commands(agent: Agent, work: Callable[[Turn, str], Awaitable[None]]) -> None:
-    """Offer them. `work`: has the model do what a command means."""
+    """Add the commands. `work`: makes the model carry out a command's instructions."""
 
     @agent.command("init", description="Write AGENTS.md for this project")
     async def init(turn: Turn) -> None:

@@ -1,8 +1,8 @@
-"""Reads text files: block by block, with bounded memory, whatever they contain; as a whole, to be changed; or some of
-their lines, within bounds that the user is told about.
+"""Reads text files: block by block, with bounded memory, whatever they contain; as a whole, for a change; or some of
+their lines, within bounds that are reported to the user.
 
-Regular files only are opened: a pipe or a device never makes it wait. A `Reading` is a plain generator for a worker
-thread. It decides nothing about how the text is shown. Paths are absolute, but for what a user typed.
+Only regular files are opened: a pipe or a device would block. A `Reading` is a plain generator for a worker thread.
+This module does not decide how the text is shown. Paths are absolute, except a user's input.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from acp_server.paths import Place, way_to
 BLOCK_BYTES = 256 * 1024
 BINARY_PROBE = 8 * 1024
 
-# What a system lacks it does not need: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
+# A system does not need the flags that it lacks: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
 _OPEN_FLAGS: int = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT")
 )
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like the mark of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins like the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -37,33 +37,33 @@ _BYTE_ORDER_MARKS = (
 
 
 class BinaryFile(Exception):
-    """The file holds no text: there is a NUL byte in its first 8 KiB."""
+    """The file is not text: there is a NUL byte in its first 8 KiB."""
 
 
 class Block(NamedTuple):
-    """Whole lines, joined by newlines, without the newline that ends the last of them.
+    """Whole lines, joined by newlines, without the last newline.
 
-    Where a single line is longer than a block, it comes in pieces: each holds nothing but a part of that line.
+    A single line that is longer than a block comes in pieces, each with a part of only that line.
     """
 
     text: str
-    continues: bool = False  # a piece of the line that the block before left unfinished
-    unfinished: bool = False  # the line goes on in the next block
+    continues: bool = False  # a piece of the line that is unfinished in the previous block
+    unfinished: bool = False  # the line continues in the next block
 
     @property
     def newlines(self) -> int:
-        """By how many lines the line number has grown when the next block begins."""
+        """The number of lines before the next block begins."""
         return 0 if self.unfinished else self.text.count("\n") + 1
 
 
 def blocks(path: str | Place) -> Generator[Block]:
     """The text of a file as blocks of about 256 KiB.
 
-    UTF-8, or what a byte order mark says; what cannot be decoded becomes U+FFFD. Lines end with LF, CR LF or
-    CR, as in an editor; all of them arrive as LF.
+    The encoding is UTF-8, or that of the byte order mark; undecodable bytes become U+FFFD. Lines end with LF, CR LF or
+    CR, as in an editor; all of them become LF.
 
     Raises:
-        BinaryFile: the file holds no text.
+        BinaryFile: the file is not text.
         OSError: it cannot be read, or it is not a regular file.
     """
     descriptor = open_regular(path)
@@ -97,8 +97,8 @@ def blocks(path: str | Place) -> Generator[Block]:
 
 
 def open_regular(path: str | Place) -> int:
-    """A descriptor for reading a regular file, to be closed by the caller. OSError for anything else than a file; on
-    the way to a `Place` no link is followed."""
+    """A descriptor for reading a regular file, which the caller closes. Raises OSError for any other file; on the way
+    to a `Place` no link is followed."""
     if isinstance(path, Place):
         with way_to(path) as way:
             descriptor = way.open()
@@ -108,7 +108,7 @@ def open_regular(path: str | Place) -> int:
 
 
 def regular(descriptor: int) -> int:
-    """The descriptor itself. What is not a regular file is closed, and raises OSError."""
+    """The descriptor itself. Any other than that of a regular file is closed, and raises OSError."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -116,13 +116,13 @@ def regular(descriptor: int) -> int:
 
 
 class Skipped(NamedTuple):
-    """Something that could not be read.
+    """A file or line that could not be read.
 
     Attributes:
         path: absolute.
-        reason: for the user; it names no path.
-        line: the number of the line that was left out, None if everything was.
-        rules: of an ignore file that was read and does not count: how many it has.
+        reason: for the user; it has no path.
+        line: the number of the omitted line, None for the whole file.
+        rules: for an ignore file that was read and does not apply: the number of its rules.
     """
 
     path: str
@@ -132,7 +132,7 @@ class Skipped(NamedTuple):
 
 
 def reason_of(error: OSError) -> str:
-    """What went wrong, without the path that the text of an OSError names."""
+    """The error without the path, which the text of an OSError has."""
     return error.strerror or type(error).__name__
 
 
@@ -150,10 +150,10 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_text(place: Place, name: str) -> str | None:
-    """The text of a file, line breaks and all; None if it does not exist. `name`: how to call it in a message.
+    """The text of a file with its line breaks; None if it does not exist. `name`: its name for messages.
 
     Raises:
-        Refusal: it cannot be read, or holds no text in UTF-8, or too much.
+        Refusal: it cannot be read, is not UTF-8 text, or is too long.
     """
     try:
         data = read_bytes(open_regular(place))
@@ -172,7 +172,7 @@ def read_text(place: Place, name: str) -> str | None:
 
 
 def read_bytes(descriptor: int) -> bytes:
-    """All that is in a file, or the first 4 MiB and one byte more. The descriptor is closed."""
+    """The content of a file, or the first 4 MiB and one byte more. The descriptor is closed."""
     with open(descriptor, "rb") as file:
         return file.read(MOST_BYTES + 1)
 
@@ -182,14 +182,14 @@ MOST_CHARACTERS = 256 * 1024
 
 
 class Passage(NamedTuple):
-    """What was read.
+    """A part of a file that was read.
 
     Attributes:
         path: the file, absolute.
         first: the number of the first line of `text`, counted from 1.
-        last: that of the last one; it is `first - 1` if there are none.
-        text: the lines, joined by newlines, without the newline after the last one.
-        left_out: None, or a sentence that says what of the wanted lines is not in `text`.
+        last: the number of the last one; `first - 1` if there are none.
+        text: the lines, joined by newlines, without the last newline.
+        left_out: None, or a sentence that tells which of the requested lines are not in `text`.
     """
 
     path: str
@@ -200,7 +200,7 @@ class Passage(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The path, the place to open, what the user typed for it, and which lines of it are wanted."""
+    """The path, the place to open, the user's input for it, and the requested lines."""
 
     path: str
     place: Place
@@ -212,11 +212,11 @@ class _Found(NamedTuple):
 class Reading:
     """One reading of `PATH`, `PATH:10`, `PATH:10-20`, `PATH:10-`, or `PATH:10:5`, a place as a search prints it.
 
-    A path may hold colons itself: what is the name of an existing file is a path and nothing else.
+    A path may have colons itself: the name of an existing file is always a path.
 
     Args:
-        roots: where it may look.
-        target: what the user typed.
+        roots: the directories of the session.
+        target: the user's input.
     """
 
     def __init__(self, roots: Roots, target: str) -> None:
@@ -228,7 +228,7 @@ class Reading:
         """The absolute path of the file.
 
         Raises:
-            Refusal: the path leads out of the session's directories, or it is not a file.
+            Refusal: the path leads out of the directories of the session, or it is not a file.
         """
         self._found = self._find()
         return self._found.path
@@ -237,10 +237,10 @@ class Reading:
         """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
 
         Args:
-            text: what is in the file, if it is not to be read.
+            text: the content of the file, if it must not be read from disk.
 
         Raises:
-            Refusal: as `find`; the file holds no text or cannot be read, or the wanted lines are not in it.
+            Refusal: as `find`; the file is not text or cannot be read, or it does not have the requested lines.
         """
         path, place, typed, first, last = self._found or self._find()
         taker = _Taker(first, last)
@@ -281,7 +281,7 @@ _PLACE = re.compile(r"(?P<path>.+):(?P<first>[0-9]{1,18}):[0-9]{1,18}:?", re.DOT
 
 
 def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
-    """What may be meant: a path, the first line and the last one. What leaves most to the path comes first."""
+    """The possible meanings: a path, the first line and the last one. The longest path comes first."""
     yield target, 1, None
     if found := _LINES.fullmatch(target):
         first = int(found["first"])
@@ -292,14 +292,14 @@ def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _blocks_of(text: str) -> Iterator[Block]:
-    """A text as the file of it would be read."""
+    """A text as blocks, as if its file was read."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
     if text:
         yield Block(lines)
 
 
 class _Taker:
-    """Takes the wanted lines out of blocks, until there are enough of them."""
+    """Takes the requested lines from blocks, until there are enough of them."""
 
     def __init__(self, first: int, last: int | None) -> None:
         self.first = first
@@ -311,11 +311,11 @@ class _Taker:
 
     @property
     def next(self) -> int:
-        """The number of the first wanted line that was not taken."""
+        """The number of the first requested line that was not taken."""
         return self.first + len(self.lines)
 
     def take(self, block: Block) -> bool:
-        """Take what is wanted of a block; False if nothing is wanted any more."""
+        """Take the requested lines of a block; False if no more are needed."""
         begin = self.number
         self.number += block.newlines
         if self.last is not None and begin > self.last:

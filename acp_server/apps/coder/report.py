@@ -1,7 +1,7 @@
-"""The tools that only look: what the engines find as a turn's updates, text as it comes, places, a plan.
+"""The read-only tools: results of the engines as updates of a turn: streamed text, locations, a plan.
 
-Each is a tool call of its own, and what is said is one message of the turn. When a call is cancelled, alone or with its
-turn, what was found stays shown, and the last thing said is that it is not all.
+Each is a separate tool call, and its text is one message of the turn. When a call is cancelled, alone or with its turn,
+its results stay shown, followed by a sentence that they are partial.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from acp_server.schema.updates import PlanEntryStatus
 
 MOST_LOCATIONS = 100
-"""Places attached to one tool call; clients follow them, and a user cannot follow thousands."""
+"""The most locations of one tool call; clients follow them, and a user cannot follow thousands."""
 
 MOST_FROM_EDITOR = 1024 * 1024
-"""Bytes of a file on disk up to which its text is had from the client's editor, in one message."""
+"""Bytes of a file on disk up to which its text is requested from the client's editor, in one message."""
 
 _MOST_IGNORE_FILES = 10
-"""Ignore files that take too long and are named."""
+"""The most ignore files that are named because they take too long."""
 
 _FENCE = "~~~~"
-"""Around lines that begin with a path: with a colon behind it, none of them can end the block."""
+"""Encloses lines that begin with a path and a colon, none of which can end the block."""
 
 
 async def at_last(saying: Coroutine[Any, Any, None]) -> None:
-    """Say something that is due although the turn may be cancelled, and do not wait for a client that is behind: it is
-    on its way all the same. A turn that is answered, since its cancel took too long, says nothing."""
+    """Say something even if the turn is cancelled, without waiting for a slow client: it is buffered all the same. A
+    turn that was answered already, since its cancel took too long, says nothing."""
     with grace(0):
         try:
             await saying
@@ -67,7 +67,7 @@ async def say_block(turn: Turn, text: str) -> None:
 
 
 def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
-    """Have the client follow to these places: each a path and a line, counted from 1."""
+    """Add locations to the call, which the client follows: each a path and a line, counted from 1."""
     from acp_server.schema.tool_call import ToolCallLocation
 
     before = call.locations
@@ -80,45 +80,45 @@ def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
 
 
 class _Finding:
-    """One of the searches of a message, and what is said of it."""
+    """One of the searches of a message, with its text."""
 
     def __init__(self, search: Search, batches: Batches[Hit], roots: Roots) -> None:
         self._search = search
         self._batches = batches
         self._roots = roots
         self.said = 0
-        """Hits that were said."""
+        """The number of hits that were said."""
 
     def stop(self, call: ToolContext) -> str:
-        """Stop, and return what is to be said of it."""
+        """Stop, and return the sentence for the user."""
         self._batches.stop()
         call.raw_output = self.counts()
         return str(self)
 
     @property
     def hits(self) -> int:
-        """How many were found: those that are still to be said are as good as said."""
+        """The number of hits, including pending ones, which will be said."""
         return self.said + len(self._batches.pending)
 
     def counts(self) -> dict[str, object]:
-        """The results so far, for programs."""
+        """The results so far, as data."""
         return {"hits": self.hits, "files": self._search.files, "partial": not self._search.complete}
 
     def __str__(self) -> str:
-        """What the search has come to, in words for users."""
+        """The results in words for users."""
         search = self._search
         hits, files = _count(self.hits, "hit"), _count(search.files, "file")
         if search.complete:
             words = f"{hits} in {files}."
         else:
-            # The file that a search was stopped in may have hits, and is not searched.
+            # The file in which a search was stopped may have hits, but does not count as searched.
             words = f"Partial results: {hits}, and {files} searched to the end, before "
             words += "the pattern turned out to be too slow." if search.gave_up else "it was stopped."
         return "\n".join([words, *_skipped(search.skipped, "searched", self._roots)])
 
 
 def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
-    """What was left out: places in a word, ignore files by their names, since they change what is found."""
+    """Sentences about skipped files: ignore files by name, since they change the results, others by number."""
     ignore_files = [each for each in skipped if each.rules is not None]
     words = [f"{code(roots.display(each.path))}: {each.reason}." for each in ignore_files[:_MOST_IGNORE_FILES]]
     if more := len(ignore_files[_MOST_IGNORE_FILES:]):
@@ -129,7 +129,7 @@ def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
 
 
 class _Message:
-    """What is said of one message's searches: the hits of all of them as they come, then what each has come to."""
+    """The text of a message's searches: the hits of all of them as they come, then the result of each."""
 
     def __init__(self, turn: Turn, roots: Roots) -> None:
         self._turn = turn
@@ -138,15 +138,15 @@ class _Message:
         """By the paths as they were typed."""
 
     async def say(self, finding: _Finding, hits: Sequence[Hit]) -> None:
-        """Hits, each on a line, as a block of code. The block ends with them, for some clients show an update of a tool
-        call, which may come next, in the same place and read what follows it as a text of its own."""
+        """Say hits, one on each line, as a block of code. The block ends with them, since some clients show an update
+        of a tool call, which may come next, in the same place, and treat later text as a new text."""
         if hits:
             finding.said += len(hits)
             lines = (f"{self._roots.display(hit.path)}:{hit.line}:{hit.column}: {hit.text}\n" for hit in hits)
             await say_block(self._turn, f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
 
     def last_words(self, paths: Sequence[str | None]) -> str:
-        """What is said at the end, however it comes."""
+        """The text at the end, whatever ends the searches."""
         words = ""
         for path in paths:
             finding = self.findings.get(path)
@@ -164,14 +164,14 @@ _message: ContextVar[_Message] = ContextVar("the message that a search is part o
 
 
 def search_title(pattern: str, path: str | None = None) -> str:
-    """The title that the user sees."""
+    """The title for the user."""
     return f"Search for {quoted(pattern)}" + ("" if path is None else f" in {quoted(path)}")
 
 
 async def search(pattern: str, call: ToolContext, path: str | None = None) -> str:
     """Search the files for a regular expression."""
     message = _message.get()
-    # To compile the largest patterns takes tens of milliseconds.
+    # Compiling the largest patterns takes tens of milliseconds.
     engine = await to_thread.run_sync(Search, call.session.data, pattern, path)
     with closing(Batches(engine.run())) as batches:
         finding = _Finding(engine, batches, call.session.data)
@@ -185,7 +185,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
             message.findings[path] = refusal
             raise
         finally:
-            # Found in the moment of a cancel: counted, so it has to be shown as well.
+            # Hits that were found at the moment of a cancel are counted, so they must be shown too.
             pending, batches.pending = batches.pending, []
             await at_last(message.say(finding, pending))
             call.raw_output = finding.counts()
@@ -193,7 +193,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
 
 
 async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str | None]) -> None:
-    """Search in each of the paths, at the same time. Raises Refusal for a pattern that is not valid."""
+    """Search all of the paths at the same time. Raises Refusal for an invalid pattern."""
     await to_thread.run_sync(Matcher, pattern)
     paths = list(dict.fromkeys(paths))
     message = _Message(turn, turn.session.data)
@@ -211,12 +211,12 @@ async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str |
 
 
 def read_title(target: str) -> str:
-    """The title that the user sees."""
+    """The title for the user."""
     return f"Read {quoted(target)}"
 
 
 async def read(target: str, call: ToolContext) -> None:
-    """Show a file or some of its lines, or the part of them that is not too much at once."""
+    """Show a file or some of its lines, as many as fit."""
     passage: Passage | None = None
     nothing = "It was stopped before there was anything to show."
     call.on_cancel = lambda: None if passage else nothing
@@ -238,7 +238,7 @@ async def read(target: str, call: ToolContext) -> None:
 
 
 async def in_editor(call: ToolContext, path: str) -> str | None:
-    """The text of a file as the client's editor has it; None if that is not to be had."""
+    """The text of a file in the client's editor; None if it is not available."""
     if not call.client.capabilities.fs.read_text_file:
         return None
     try:
@@ -248,7 +248,7 @@ async def in_editor(call: ToolContext, path: str) -> str | None:
     except RequestCancelled:
         raise
     except (OSError, RpcError, MalformedResponse, EncodeError):
-        # It may be no text, for example, which reading it will tell.
+        # The file may not be text, for example, which reading it reports.
         return None
 
 
@@ -256,29 +256,29 @@ async def in_editor(call: ToolContext, path: str) -> str | None:
 
 
 class _Counting:
-    """A scan while it runs, and what is said of it."""
+    """A running scan, with its text."""
 
     def __init__(self, scan: Scan, roots: Roots) -> None:
         self._scan = scan
         self._roots = roots
         self.batches: Batches[Any] | None = None
-        """What is counting now."""
+        """The part of the scan that runs now."""
 
     def stop(self, call: ToolContext) -> str:
-        """Stop, and return what is to be said of it."""
+        """Stop, and return the sentence for the user."""
         if self.batches is not None:
             self.batches.stop()
         call.raw_output = self.counts()
         return self.words()
 
     def counts(self) -> dict[str, object]:
-        """The results so far, for programs."""
+        """The results so far, as data."""
         scan = self._scan
         languages = {name: {"files": tally.files, "lines": tally.lines} for name, tally in list(scan.languages.items())}
         return {"files": scan.files, "lines": scan.lines, "languages": languages, "partial": not scan.complete}
 
     def words(self) -> str:
-        """What the scan has come to, in a few words for users."""
+        """A short result for users."""
         scan = self._scan
         numbers = f"{_count(scan.files, 'file')}, {_count(scan.bytes, 'byte')}, {_count(scan.lines, 'line')}\n"
         if scan.complete:
@@ -287,7 +287,7 @@ class _Counting:
         return f"Partial results: {scan.files_read} of {found} files were read before it was stopped.\n{numbers}"
 
     def all_words(self) -> str:
-        """All that users are told."""
+        """The whole result for users."""
         scan = self._scan
         display = self._roots.display
         words = [self.words()]
@@ -309,12 +309,12 @@ class _Counting:
 
 
 def scan_title(path: str | None = None) -> str:
-    """The title that the user sees."""
+    """The title for the user."""
     return "Scan the project" if path is None else f"Scan {quoted(path)}"
 
 
 async def scan(call: ToolContext, path: str | None = None) -> None:
-    """Count files, lines by language, and what is still to do: a plan of two steps, then the numbers."""
+    """Count files, lines by language, and open tasks: a plan of two steps, then the numbers."""
     turn, roots = call.turn, call.session.data
     engine = Scan(roots, path)
     counting = _Counting(engine, roots)

@@ -1,10 +1,10 @@
-"""The directories a session may look into, and the one place where a path that a user typed becomes a path to open.
+"""The directories of a session, and the only place where a user's path becomes a path to open.
 
-Confinement is decided on the path with every symbolic link resolved. A directory can be swapped for a link between the
-check and the use: `Roots.place` says where a file is to be looked for, with no link followed (`acp_server.paths`). It
+Confinement is checked on the path with every symbolic link resolved. A directory can be replaced by a link between the
+check and the use: `Roots.place` returns the place to open without following links (`acp_server.paths`). This module
 reads no files.
 
-Users, files and names may hold anything: what is shown of them is made `printable`, and a request that cannot be
+Input, files and names may have any characters: text that is shown is made `printable`, and a request that cannot be
 carried out is a `Refusal`.
 """
 
@@ -33,48 +33,49 @@ _LONGEST_QUOTE = 200
 
 
 def printable(text: str) -> str:
-    """The text on one line. U+FFFD stands for each character that must not be shown."""
+    """The text on one line, with U+FFFD for each unsafe character."""
     return masked(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
 
 
 def exactly(text: str) -> str:
-    """A command, a path or a name on one line, with an escape for each character that cannot be seen as what it is."""
+    """A command, a path or a name on one line, with an escape for each character that is not clearly visible."""
     return escape(text, exact=True).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def quoted(text: str) -> str:
-    """What a user typed, to be named in a message, as code: `exactly`, and cut if it is very long."""
+    """A user's input, quoted in a message as code: `exactly`, and shortened."""
     return code(exactly(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
 
 
 class Refusal(ToolFailed):
     """A request that cannot be carried out.
 
-    Its text is a sentence for the user, in Markdown; it names what the user typed and nothing else of the system.
+    Its text is a sentence for the user, in Markdown; it has the user's input and nothing else of the system.
     """
 
 
 def is_end(error: AcpError, call: ToolContext) -> bool:
-    """Whether what was asked of the client failed because the call or the connection ends, and not for what it was."""
+    """Whether a request to the client failed because the call or the connection is ending."""
     return isinstance(error, ConnectionClosed) or (isinstance(error, RequestCancelled) and call.is_cancelled)
 
 
 def words_of(error: AcpError) -> str:
-    """What a user may be told of the client's refusal: not its data, which may name what the user did not."""
+    """The text for the user about the client's refusal, without its data, which may have paths that the user did not
+    name."""
     return f"{error.message} ({error.code})" if isinstance(error, RpcError) else str(error)
 
 
-# Linux opens no longer ones, and resolving them would take a while.
+# Linux opens no longer paths, and resolving them would take a while.
 LONGEST_PATH = 4096
 
 
 class OutsideRoots(Refusal):
-    """The path leads out of the session's directories."""
+    """The path leads out of the directories of the session."""
 
 
 class _Root(NamedTuple):
-    given: str  # as the client names it: what it may be shown
-    real: str  # without symbolic links: what is compared
+    given: str  # as the client spells it, and may see it
+    real: str  # without symbolic links, to compare paths
 
 
 class Roots:
@@ -98,23 +99,23 @@ class Roots:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """The directories as the client named them, `cwd` first, each once."""
+        """The directories as the client spells them, `cwd` first, each once."""
         return tuple(root.given for root in self._roots)
 
     def resolve(self, text: str) -> Path:
         """The absolute path that `text` means, below one of the directories and without symbolic links below it.
 
-        A relative path is relative to `cwd`. Nothing has to exist there.
+        A relative path is relative to `cwd`. The path need not exist.
 
         Raises:
-            OutsideRoots: it leads out, by `..`, an absolute path, `~` or a symbolic link anywhere in it.
-                Whether something exists out there cannot be told from the message.
-            Refusal: no system could open it: empty, a NUL character, too long, links in a circle.
+            OutsideRoots: it leads out, by `..`, an absolute path, `~` or a symbolic link anywhere in it. The message
+                does not reveal whether something exists there.
+            Refusal: no system could open it: empty, a NUL character, too long, a cycle of links.
         """
         return Path(self.place(text)[0])
 
     def place(self, text: str) -> tuple[str, Place]:
-        """What `resolve` returns, and the same place as it is to be opened. Raises as `resolve`."""
+        """The result of `resolve`, and the same place for opening it. Raises like `resolve`."""
         real = _real_path(os.path.join(self.cwd, _plausible(text)), text)
         for root in self._roots:
             if is_inside(real, root.real):
@@ -123,7 +124,7 @@ class Roots:
         raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
 
     def display(self, path: str | os.PathLike[str]) -> str:
-        """How to show a path of ours: relative to `cwd` where it is below it, with `/`, fit to be shown."""
+        """How to show a path: relative to `cwd` if it is below it, with `/`, and escaped."""
         text = os.fspath(path)
         if is_inside(text, self.cwd):
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
@@ -135,13 +136,13 @@ class Roots:
 def _root(given: str) -> _Root:
     if not os.path.isabs(given) or "\0" in given:
         raise Refusal(f"Not an absolute path: {quoted(given)}")
-    # Only the resolved path knows where the parent of a symbolic link is.
+    # Only the resolved path determines the parent of a symbolic link.
     named = os.path.realpath(given) if os.pardir in Path(given).parts else os.path.normpath(given)
     return _Root(named, os.path.realpath(named))
 
 
 def _plausible(text: str) -> str:
-    """`text` itself, unless it is something that is never a path below a directory."""
+    """`text` itself, unless it can never be a path below a directory."""
     if not text.strip():
         raise Refusal("An empty path")
     if len(text) > LONGEST_PATH:
@@ -170,7 +171,7 @@ def _real_path(path: str, text: str) -> str:
             raise Refusal(f"The path is too long: {quoted(text)}") from None
         if error.errno == errno.ELOOP:
             raise Refusal(f"The symbolic links of this path go in a circle: {quoted(text)}") from None
-        # Missing or not to be entered: what is known of it still says whether it leads out.
+        # Missing or not accessible: the known part still determines whether it leads out.
         return os.path.realpath(path)
 
 
@@ -180,7 +181,7 @@ def _join(directory: str, rest: str) -> str:
 
 
 async def open_roots(session: Session) -> None:
-    """Find out where the session may look: `session.data`. Raises InvalidParams if that cannot be a directory."""
+    """Determine the directories of the session: `session.data`. Raises InvalidParams if one cannot be a directory."""
     session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
 
 

@@ -1,4 +1,4 @@
-"""The tool that runs a command: in a terminal of the client's where it has some, else as a process of our own."""
+"""The tool that runs a command: in a terminal of the client if it has terminals, else as a local process."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
 SHELL: Final = ("cmd", "/d", "/s", "/c") if sys.platform == "win32" else ("sh", "-c")
 OUTPUT_BYTES = 256 * 1024
-"""How much output is kept, by a client's terminal or here: the end of it."""
+"""Bytes of output that are kept, by a client's terminal or locally: the end of it."""
 
 
 _LONGEST_COMMAND: Final = 128 * 1024
-"""Characters. Linux takes no longer argument of a program."""
+"""Characters. Linux accepts no longer argument of a program."""
 
 
 def run_title(command: str) -> str:
-    """What the user sees."""
+    """The title for the user."""
     first, *more = command.strip().split("\n", 1)
     return f"Run {quoted(first + (' …' if more else ''))}"
 
 
 async def ask_run(command: str, call: ToolContext) -> Approval:
-    """What would be run, all of it, and where. Raises Refusal for a command that no system would run."""
+    """The request with the whole command and its directory. Raises Refusal for a command that no system would run."""
     if len(command) > _LONGEST_COMMAND:
         raise Refusal(f"The command is longer than {_LONGEST_COMMAND:,} characters")
     question = f"Run this in {quoted(call.session.cwd)}?"
     shown = block(escape(command, exact=True))
     if run_title(command) == f"Run {code(exactly(command))}":
         return Approval(f"{question}\n\n{shown}", primary="Run it", explains=False)
-    # The title does not have all of it.
+    # The title does not have the whole command.
     return Approval(question, preview=shown, primary="Run it", explains=False)
 
 
 def always_run(command: str, call: ToolContext) -> Always:
-    """The command as it is and nothing longer, where it was shown to run."""
+    """The key of exactly this command, in the shown directory."""
     return Always(f"run\0{call.session.cwd}\0{command}", "exactly this command, in this directory")
 
 
 class Ended(NamedTuple):
-    """How a command ended: with a code, or by a signal. `output`: the end of what it has printed."""
+    """How a command ended: with a code, or by a signal. `output`: the end of its output."""
 
     code: int | None
     signal: str | None
@@ -82,62 +82,61 @@ class Ended(NamedTuple):
 
 
 MOST_SAID: Final = 16 * 1024
-"""Characters of the output that are said in the message: the end of it."""
+"""Characters of the output in the message: the end of it."""
 
 MOST_TOLD: Final = 30_000
-"""Characters of the output that a model is told, which pays for each in each further request."""
+"""Characters of the output for a model, which is paid for each of them, and again in each later request."""
 
 _LISTEN: Final = 0.25
-"""Seconds for a client to say what a command has printed that was stopped, before the call ends without it."""
+"""Seconds for a client to send the output of a stopped command, before the call ends without it."""
 
 
 def end_of(text: str, most: int) -> str:
     """The text, or the end of a longer one."""
-    return text if len(text) <= most else f"[the beginning is left out]\n{text[-most:]}"
+    return text if len(text) <= most else f"[beginning omitted]\n{text[-most:]}"
 
 
 class _Printing:
-    """What a command has printed, while it runs and when it was stopped."""
+    """The output of a command, while it runs and after it was stopped."""
 
     def __init__(self, call: ToolContext) -> None:
         self._call = call
         self.now: Callable[[], str] = str
         self.over = threading.Event()
-        """Set when no more is to come."""
+        """Set when no more output will come."""
 
     def stop(self) -> str:
-        """See `ToolContext.on_cancel`: it waits for what a client has to say first, and not for a client that does not
-        say it."""
+        """See `ToolContext.on_cancel`: waits for the client to send the output, and not for a client that does not."""
         if self._call.client.capabilities.terminal:
             self.over.wait(_LISTEN)
         self._call.partial = end_of(self.now().rstrip("\n"), MOST_TOLD)
-        return "It was stopped. What it has printed until then is kept."
+        return "It was stopped. Its output so far is kept."
 
 
 _message: ContextVar[_Message | None] = ContextVar("the message that a command is part of", default=None)
 
 
 class _Message:
-    """What is said to a user of the command in it."""
+    """The text for the user about the command."""
 
     def __init__(self) -> None:
         self.printed: _Printing | None = None
-        """Once the command has begun."""
+        """Set when the command has begun."""
 
     async def say(self, turn: Turn, words: str | None) -> None:
-        """Say what it has printed, unless the client has its terminal, and how it has ended. Some clients show of a
-        call one line."""
+        """Say the output, unless the client has the terminal, and how the command ended. Some clients show one line of
+        a call."""
         printed = "" if self.printed is None or turn.client.capabilities.terminal else self.printed.now()
         said = f"{words}\n" if words else ""
         if printed:
-            # In one piece: behind a cancel nothing is said once that has waited.
+            # In one piece: after a cancel nothing can be said once the first piece has waited.
             await say_block(turn, block(end_of(printed, MOST_SAID)) + said)
         elif said:
             await turn.say(said)
 
 
 async def show_run(turn: Turn, tool: Any, command: str) -> None:
-    """Run it, and say what it has printed and how it has ended, also where it is stopped."""
+    """Run it, and say its output and how it ended, also if it is stopped."""
     message = _Message()
     _message.set(message)
     words: str | None = None
@@ -159,8 +158,8 @@ async def run(command: str, call: ToolContext) -> str:
 
 
 async def execute(command: str, call: ToolContext, without: Collection[str] = ()) -> Ended:
-    """Run it to its end, whatever that is, and show what it prints. `without`: the names of variables that it does not
-    get from our environment. Raises Refusal, if it cannot be run."""
+    """Run it to its end in any case, and show its output. `without`: the variables of this process's environment that
+    it does not get. Raises Refusal if it cannot be run."""
     printing = _Printing(call)
     call.on_cancel = printing.stop
     call.raw_output = {"exitCode": None, "signal": None}
@@ -184,7 +183,7 @@ async def _in_terminal(command: str, call: ToolContext, without: Collection[str]
             program,
             [*options, command],
             cwd=call.session.cwd,
-            # The protocol has no way to take a variable out.
+            # The protocol cannot remove a variable.
             env={name: "" for name in without if name in os.environ} or None,
             output_byte_limit=OUTPUT_BYTES,
         )
@@ -203,13 +202,13 @@ async def _in_terminal(command: str, call: ToolContext, without: Collection[str]
 
 
 async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
-    """What the command has printed, for programs: users have the terminal before their eyes."""
+    """The output of the command as data; users see the terminal."""
     try:
         printed = await terminal.output()
     except AcpError as error:
         if is_end(error, call):
             raise
-        logger.warning("the client does not say what a command has printed: %s", error)
+        logger.warning("the client does not send the output of a command: %s", error)
         return {}
     return {"output": printed.output, "truncated": printed.truncated}
 
@@ -227,7 +226,7 @@ async def _here(command: str, call: ToolContext, without: Collection[str], print
     try:
         await running.ended.wait()
     finally:
-        # A client that does not read must not hold up the end.
+        # A client that does not read must not delay the end.
         running.reading.cancel()
         await running.end()
         if display is not None:
@@ -240,14 +239,14 @@ _LONGEST_ESCAPE = 256
 
 
 class Printed:
-    """What a program prints, piece by piece, as lines of text without what is meant for a terminal."""
+    """A program's output, piece by piece, as lines of text without terminal control."""
 
     def __init__(self) -> None:
         self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
         self._held = ""
 
     def feed(self, data: bytes, final: bool = False) -> str:
-        """What can be shown now; `final`: no more will come."""
+        """The text that can be shown now; `final`: no more will come."""
         text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]

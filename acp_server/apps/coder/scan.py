@@ -1,7 +1,7 @@
-"""Counts a project: files, lines by language, the largest files, what is still to do.
+"""Counts a project: files, lines by language, the largest files, open tasks.
 
-It is two plain generators for a worker thread, and what it has counted can be read at every moment. It
-decides nothing about how that is shown. Which language a file is written in is judged by its name.
+It is two plain generators for a worker thread, and its counts can be read at any time. It does not decide how they are
+shown. The language of a file is determined by its name.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ OTHER = "Other"
 
 
 def language_of(name: str) -> str:
-    """The language of a file with this name or path, "Other" if it is not known."""
+    """The language of a file with this name or path, "Other" if it is unknown."""
     name = os.path.basename(name).lower()
     return _BY_NAME.get(name) or _BY_EXTENSION.get(os.path.splitext(name)[1]) or OTHER
 
@@ -150,20 +150,20 @@ LARGEST = 10
 LISTED_TODOS = 200
 SHOWN_CHARACTERS = 160
 
-# One by one, beginning with letters: that is found twenty times as fast as alternatives or a word's edge.
+# Separate patterns that begin with letters: they are found twenty times as fast as alternatives or a word boundary.
 _WORDS = [re.compile(rf"{word}(?<!\w{word})\b(?!-)") for word in ("TODO", "FIXME")]
-# The word counts behind what begins a comment in one of the usual languages, not in the middle of a sentence
-# or a string.
+# The word counts only after the beginning of a comment in a common language, not in the middle of a sentence or a
+# string.
 _COMMENT = re.compile(r"#|(?<!:)//|/\*|^\s*\*|(?:^|\s)(?:--|;|%|REM\b)|<!--|\{-|\(\*|^\s*[\"']{3}")
 
 
 class Todo(NamedTuple):
-    """A comment that says what is still to do.
+    """A comment with an open task.
 
     Attributes:
         path: the file, absolute.
         line: counted from 1.
-        text: the comment from `TODO` or `FIXME` on, at most 160 characters of it, fit to be shown.
+        text: the comment beginning with `TODO` or `FIXME`, at most 160 characters of it, fit to be shown.
     """
 
     path: str
@@ -173,31 +173,30 @@ class Todo(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What there is of one language."""
+    """The counts of one language."""
 
     files: int = 0
     lines: int = 0
 
 
 class Scan:
-    """One scan: first `list_files`, then `read_files`. Its counts are right at every moment.
+    """One scan: first `list_files`, then `read_files`. Its counts are consistent at any time.
 
     Args:
-        roots: where it may look.
-        path: a file or a directory as the user typed it; without it all of the session's directories are
-            scanned.
+        roots: the directories of the session.
+        path: a file or a directory as the user typed it; by default all directories of the session are scanned.
 
     Attributes:
-        files: how many files there are.
-        bytes: how many bytes they hold.
+        files: the number of files.
+        bytes: their total size.
         listed: whether all of them are known.
-        files_read: how many of them were read.
-        binary_files: how many of those hold no text; they have no lines and belong to no language.
-        lines: how many lines the others hold.
-        languages: the same by language.
+        files_read: the number of files that were read.
+        binary_files: how many of them are not text; they have no lines and no language.
+        lines: the number of lines of the others.
+        languages: the counts by language.
         todos: the first 200 comments that say TODO or FIXME.
-        todo_count: how many there are.
-        skipped: what could not be read.
+        todo_count: the number of such comments.
+        skipped: files and directories that could not be read.
         complete: whether everything was counted, except for `skipped`.
     """
 
@@ -218,7 +217,7 @@ class Scan:
 
     @property
     def files(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self._sizes)
 
     @property
@@ -231,7 +230,7 @@ class Scan:
         """Find the files and their sizes.
 
         Raises:
-            Refusal: the path leads out of the session's directories, or there is nothing there.
+            Refusal: the path leads out of the directories of the session, or does not exist.
         """
         for item in files_below(self._roots, self._path):
             if isinstance(item, str):
@@ -248,7 +247,7 @@ class Scan:
         self.listed: bool = True
 
     def read_files(self) -> Generator[Todo | None]:
-        """Read the files that `list_files` found, in its order; what is still to do comes as it is found."""
+        """Read the files that `list_files` found, in its order. Yields open tasks as they are found."""
         for path in self._sizes:
             yield from self._read_file(path)
             yield None
@@ -279,7 +278,7 @@ class Scan:
 
 
 def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
-    """The first of each line. An over-long line is not a comment."""
+    """The first open task of each line. An over-long line is not a comment."""
     if block.continues or block.unfinished:
         return
     text, counted, end = block.text, 0, -1

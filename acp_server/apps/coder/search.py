@@ -1,7 +1,7 @@
-"""Searches files for a regular expression, and counts what it went through, right at every moment.
+"""Searches files for a regular expression, with counts that are consistent at any time.
 
-A user's expression is compiled or refused (`compile_pattern`), and the lines that match it are found in bounded time
-(`Matcher`). A `Search` is a plain generator for a worker thread. It decides nothing about how hits are shown.
+A user's expression is compiled or refused (`compile_pattern`), and its matching lines are found in bounded time
+(`Matcher`). A `Search` is a plain generator for a worker thread. It does not decide how hits are shown.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from acp_server.apps.coder.walk import files_below
 from acp_server.tools.patterns import unrolled_length
 
 LONGEST_PATTERN = 10_000
-# Repeats are written out when an expression is compiled: this many characters take some 30 MB.
+# Repeats are expanded when an expression is compiled: this many characters take some 30 MB.
 LARGEST_PATTERN = 100_000
 
 
-# It may take memory without end, faster than any time limit.
+# It may take unbounded memory, faster than any time limit.
 _RECURSION = re.compile(r"\(\?(?:R|[0-9]|&|P>)")
 
 
 class Sight(enum.Enum):
-    """What becomes of an expression that is meant for single lines when it is tried on several at once."""
+    """How an expression that is meant for single lines behaves when it is tried on several lines at once."""
 
     SAME = "it finds the same: no part of it can match a newline"
     FARTHER = "it misses no line, but may match across a newline: then the line has to be tried by itself"
@@ -37,10 +37,11 @@ class Sight(enum.Enum):
 
 
 def compile_pattern(source: str) -> regex.Pattern[str]:
-    """The expression in the syntax of Python's `re` with the additions of the `regex` library; `^` and `$` mean lines.
+    """The expression in the syntax of Python's `re` with the additions of the `regex` library; `^` and `$` match at
+    lines.
 
     Raises:
-        Refusal: it is not valid, too large to be compiled, or recursive.
+        Refusal: it is invalid, too large to be compiled, or recursive.
     """
     if len(source) > LONGEST_PATTERN:
         raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
@@ -49,7 +50,7 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
     if _RECURSION.search(source):
         raise Refusal(f"A pattern that contains itself is not supported: {quoted(source)}")
     try:
-        # Not cached: what one user searched for has no reason to stay in memory.
+        # Not cached: a user's search must not stay in memory.
         return regex.compile(source, regex.MULTILINE, cache_pattern=False)
     except (regex.error, ValueError) as error:
         raise Refusal(f"Not a valid regular expression: {error} in {quoted(source)}") from None
@@ -57,20 +58,20 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
         raise Refusal("The pattern is nested too deeply") from None
 
 
-# What these recognise is understood; whatever else there is counts as UNKNOWN or FARTHER, which costs time
-# and no more.
+# Constructs that these recognise are understood; all others count as UNKNOWN or FARTHER, which only costs time.
 _HARMLESS_ESCAPE = re.compile(r"\\(?:[^A-Za-z0-9\x00-\x1f]|[wdSbBmM])")
 _MATCHES_NEWLINE = re.compile(r"\\|\[\^|\[:|[\x00-\x1f]")
-_WORD_EDGE_IN_CLASS = re.compile(r"\[[^\[\]]*\\[bBmM]")  # there it is a backspace, and may begin a range
+_WORD_EDGE_IN_CLASS = re.compile(r"\[[^\[\]]*\\[bBmM]")  # in a class it is a backspace, and may begin a range
 _WHOLE_TEXT = re.compile(r"\\[AZzGKRX]|\(\*")
 _FUZZY = re.compile(r"\{[^{}]*[idse<]")
 _FLAGS = re.compile(r"\(\?(?![aimux]+[:)]|P)[A-Za-z0-9+-]")
-# Where an attempt that goes too far is not taken back, a shorter match may be missed.
+# Without backtracking after an attempt that goes too far, a shorter match may be missed.
 _NOT_TAKEN_BACK = re.compile(r"\(\?(?!:|P<|<[A-Za-z_]|[aimu]+[:)])|[*+?}]\+")
 
 
 def sight(source: str) -> Sight:
-    """What a valid expression can see beyond the line that it is tried on, judged by its text. It errs downwards."""
+    """How far a valid expression can match beyond the line that it is tried on, judged by its text. It errs towards
+    UNKNOWN."""
     rest = _HARMLESS_ESCAPE.sub("", source)
     if _WHOLE_TEXT.search(source) or _FLAGS.search(source) or _FUZZY.search(rest):
         return Sight.UNKNOWN
@@ -79,15 +80,14 @@ def sight(source: str) -> Sight:
     return Sight.UNKNOWN if _NOT_TAKEN_BACK.search(source) else Sight.FARTHER
 
 
-# For a line, for the lines of a block at once, and for a piece of an over-long line. So long may a cancel take.
+# The time limit for a line, a block of lines, or a piece of an over-long line. It is the longest delay of a cancel.
 TIME_LIMIT = 0.1
 
-# How long it may find nothing before it lets its caller look up.
+# Seconds without a match after which it yields to its caller.
 _SECONDS_BETWEEN_PULSES = 0.01
-# How much of an over-long line is looked at again with its next piece, for the sake of matches across the
-# cut.
+# Characters of an over-long line that are searched again with its next piece, to find matches across the cut.
 _OVERLAP = 4096
-# So often may a block take too long, before blocks are given up.
+# The number of slow blocks after which lines are searched one by one.
 _SLOW_BLOCKS = 3
 
 
@@ -95,9 +95,9 @@ class Match(NamedTuple):
     """The first match in a line.
 
     Attributes:
-        line: how many lines of the block stand before it.
-        column: how many characters of the line stand before it.
-        text: the line; of an over-long line a piece that holds the match.
+        line: the number of lines of the block before it.
+        column: the number of characters of the line before it.
+        text: the line; of an over-long line a piece with the match.
         start: where in `text` it begins.
     """
 
@@ -108,10 +108,10 @@ class Match(NamedTuple):
 
 
 class SlowLine(NamedTuple):
-    """A line that was left out because the expression took too long on it.
+    """A line that was skipped because the expression took too long on it.
 
     Attributes:
-        line: how many lines of the block stand before it.
+        line: the number of lines of the block before it.
     """
 
     line: int
@@ -124,19 +124,19 @@ class Matcher:
     """One expression, for one search: it is tried on the blocks of one file after the other, in one thread.
 
     Raises:
-        Refusal: the expression is not valid, or too large.
+        Refusal: the expression is invalid, or too large.
     """
 
     def __init__(self, source: str) -> None:
         self._regex = compile_pattern(source)
         self._sight = sight(source)
         self._slow_blocks = 0
-        self._tail = ""  # of an over-long line: the end of what has been searched of it
+        self._tail = ""  # of an over-long line: the end of its searched part
         self._column = 0  # where in the line `_tail` begins
         self._decided = False  # whether the over-long line has matched or was too slow
 
     def find(self, block: Block) -> Generator[Found]:
-        """The lines that match and those that are too slow, in order; None now and then, so that a caller can stop."""
+        """The matching lines and the slow ones, in order; None now and then, so that a caller can stop."""
         if block.continues or block.unfinished:
             found = self._in_piece(block)
             if found is not None:
@@ -147,15 +147,15 @@ class Matcher:
             yield from self._in_block(block.text)
 
     def _search(self, text: str, start: int = 0) -> regex.Match[str] | None:
-        """Raises TimeoutError if it takes too much: time, or the memory for all the attempts to be taken back."""
+        """Raises TimeoutError if it takes too much: time, or memory for backtracking."""
         try:
-            # Concurrent: other threads run meanwhile, among them the event loop.
+            # Concurrent: other threads run meanwhile, such as the event loop.
             return self._regex.search(text, start, timeout=TIME_LIMIT, concurrent=True)
         except MemoryError:
             raise TimeoutError from None
 
     def _in_block(self, text: str) -> Generator[Found]:
-        line, begin = 0, 0  # of the line from which on nothing has been searched
+        line, begin = 0, 0  # of the first line that has not been searched
         while begin <= len(text):
             try:
                 match = self._search(text, begin)
@@ -193,20 +193,21 @@ class Matcher:
         return match and Match(line, match.start(), text, match.start())
 
     def _in_piece(self, block: Block) -> Found:
-        """A piece of an over-long line, together with the end of the piece before it."""
+        """Search a piece of an over-long line, together with the end of the piece before it."""
         if not block.continues:
             self._tail, self._column, self._decided = "", 0, False
         if self._decided:
             return None
         text = self._tail + block.text
         try:
-            # The first character of a tail has been tried before; now it only shows that the line does not begin there.
+            # The first character of a tail has been tried before; it only shows that the line does not begin there.
             match = self._search(text, 1 if self._column else 0)
         except TimeoutError:
             self._decided = True
             return SlowLine(0)
         tail = max(0, len(text) - _OVERLAP)
-        # A match that ends with the piece may only end there because the piece does: it is tried again with the next.
+        # A match at the end of the piece may only end there because the piece does: it is tried again with the next
+        # piece.
         cut = match and block.unfinished and match.end() == len(text)
         if match and not (cut and (match.start() > tail or self._column + tail == 0)):
             self._decided = True
@@ -215,21 +216,20 @@ class Matcher:
         return None
 
 
-# Hits are read by people: of a longer line they get what stands around the match.
+# Hits are for people: a longer line is shortened around the match.
 SHOWN_CHARACTERS = 200
 _SHOWN_BEFORE = 50
-# After so many slow lines the expression is to blame and not the lines.
+# After this many slow lines the search ends: the expression is too slow, and not the lines.
 MOST_SLOW_LINES = 20
 
 
 class Hit(NamedTuple):
-    """A line that matches; one hit however often it does.
+    """A matching line; one hit for several matches.
 
     Attributes:
-        path: the file, absolute, below the session's directories as the client named them.
+        path: the file, absolute, below the session's directories as the client spells them.
         line, column: of the first match, both counted from 1, the column in characters.
-        text: the line, fit to be shown; of a long line at most 200 characters around the match, with `…` for
-            the rest.
+        text: the line, fit to be shown; of a long line at most 200 characters around the match, with `…` for the rest.
     """
 
     path: str
@@ -239,24 +239,24 @@ class Hit(NamedTuple):
 
 
 class Search:
-    """One search. Its counts are right at every moment, also after it was stopped in the middle.
+    """One search. Its counts are consistent at any time, also after it was stopped.
 
     Args:
-        roots: where it may look.
+        roots: the directories of the session.
         pattern: a regular expression; `(?i)` at its beginning ignores case.
-        path: a file or a directory as the user typed it; without it all of the session's directories are
-            searched. What the user named is searched even if git ignores it.
+        path: a file or a directory as the user typed it; by default all directories of the session are searched. A
+            path from the user is searched even if git ignores it.
 
     Attributes:
-        files: how many files were searched to the end or until they could not be read any further.
-        binary_files: how many were left out because they hold no text.
-        hits: how many hits were yielded.
-        skipped: what could not be read, and lines on which the expression took too long.
+        files: the number of files that were searched to the end or until a read error.
+        binary_files: the number of files that were skipped because they are not text.
+        hits: the number of hits that were yielded.
+        skipped: files that could not be read, and lines on which the expression took too long.
         gave_up: whether the search stopped early because the expression is too slow.
         complete: whether everything was searched, except for `skipped`.
 
     Raises:
-        Refusal: the pattern is not valid.
+        Refusal: the pattern is invalid.
     """
 
     def __init__(self, roots: Roots, pattern: str, path: str | None = None) -> None:
@@ -275,7 +275,7 @@ class Search:
         """The hits, file by file in the order of their paths; None in between, so that a caller can stop.
 
         Raises:
-            Refusal: the path leads out of the session's directories, or there is nothing there.
+            Refusal: the path leads out of the directories of the session, or does not exist.
         """
         for item in files_below(self._roots, self._path):
             if isinstance(item, str):

@@ -1,6 +1,6 @@
-"""The files below a directory, one after the other, without those that git would ignore.
+"""The files below a directory, one after the other, except files that git would ignore.
 
-What git ignores is told by `acp_server.apps.coder.ignore`. No symbolic link is followed, and no file is read.
+The rules of git are in `acp_server.apps.coder.ignore`. No symbolic link is followed, and no other file is read.
 """
 
 from __future__ import annotations
@@ -22,34 +22,33 @@ from acp_server.apps.coder.ignore import (
 from acp_server.apps.coder.read import Skipped, reason_of
 from acp_server.apps.coder.roots import Refusal, Roots, quoted
 
-# What version control systems keep for themselves (in a worktree of git it is a file) does not belong
-# to the project.
+# The data of version control systems (in a worktree of git it is a file) does not belong to the project.
 _VERSION_CONTROL = frozenset((".git", ".hg", ".jj", ".svn"))
 
 
-# A directory may hold a hundred thousand entries, and to judge one takes some microseconds.
+# A directory may have a hundred thousand entries, and matching one takes some microseconds.
 _ENTRIES_BETWEEN_PULSES = 1000
 
 
-# A file to hand out, or a directory to enter with the rules that count above it.
+# A file to yield, or a directory to enter with the rules that apply above it.
 _Item = str | tuple[str, IgnoreScope | None]
 
 
 def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None]:
     """The absolute paths of the regular files below `top`, sorted.
 
-    What git ignores is left out: by the `.gitignore` of each directory, also of those between `top` and the root of its
-    repository, and by `.git/info/exclude`. A user's own settings do not count, since they do not belong to the project.
-    Inside a nested repository its own rules count and no others. `top` is walked even if it is ignored: it was asked
-    for.
+    Files that git ignores are omitted: by the `.gitignore` of each directory, also of those between `top` and the root
+    of its repository, and by `.git/info/exclude`. A user's own git settings do not apply, since they do not belong to
+    the project. In a nested repository only its own rules apply. `top` is walked even if it is ignored, since it was
+    requested.
 
     Args:
         top: an absolute path of a directory.
         skip: absolute paths of directories that are not entered.
 
     Yields:
-        A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory,
-        so that the consumer can stop where there are no files, too.
+        A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory, so that
+        the consumer can stop where there are no files, too.
     """
     problems: list[Skipped] = []
     steps = Steps()
@@ -79,18 +78,17 @@ def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None
 
 
 def files_below(roots: Roots, path: str | None) -> Iterator[str | Skipped | None]:
-    """The files that a path stands for: one, or what `walk` yields. Without a path: those of all of the directories.
+    """The files of a path: one file, or the files from `walk`. Without a path, the files of all directories.
 
     Args:
         path: as the user typed it.
 
     Raises:
-        Refusal: it leads out of the session's directories, or there is nothing there.
+        Refusal: it leads out of the directories of the session, or does not exist.
     """
     if path is None:
         for directory in roots.directories:
-            # One inside another is walked by itself: then it counts even where the other one's rules ignore
-            # it.
+            # A directory inside another one is walked separately: so it counts even if the outer one's rules ignore it.
             yield from walk(directory, skip=roots.directories)
         return
     target = str(roots.resolve(path))
@@ -109,7 +107,7 @@ def _kept(
     steps: Steps,
     on_problem: OnProblem,
 ) -> Pulses[list[_Item]]:
-    """What to visit, in order: a directory sorts as its name with a slash, so that whole paths come out sorted."""
+    """The entries to visit, in order: a directory sorts as its name with a slash, so that whole paths are sorted."""
     kept: dict[str, _Item] = {}
     for number, entry in enumerate(entries, 1):
         if number % _ENTRIES_BETWEEN_PULSES == 0:

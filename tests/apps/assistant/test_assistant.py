@@ -54,7 +54,7 @@ async def test_a_result_without_success_is_a_failure_with_its_message():
 async def test_a_result_that_is_none_is_a_failure_that_says_so(result: Any, caplog: pytest.LogCaptureFixture):
     case = Case(PLAIN)
     case.tool.register_execute_tool(lambda: result)
-    assert await case.run() == ("failed", "Search did not say what came of it.")
+    assert await case.run() == ("failed", "Search did not report its result.")
     assert "search must return {'success': bool, 'message': str}" in caplog.text
 
 
@@ -139,7 +139,7 @@ async def test_registering_twice_replaces_the_function_and_warns(caplog: pytest.
     case.tool.register_execute_tool(lambda: {"success": True, "message": "first"})
     with caplog.at_level(logging.WARNING):
         case.tool.register_execute_tool(lambda: {"success": True, "message": "second"})
-    assert "search: another function was registered before; it is replaced" in caplog.text
+    assert "search: a second function replaces the first" in caplog.text
     assert await case.run() == ("completed", "second")
 
 
@@ -148,7 +148,7 @@ async def test_registering_a_second_approval_request_replaces_the_first_and_warn
     tool.register_approval_request(lambda: {"message": "first"})
     assert not caplog.records
     test_approval = tool.register_approval_request(lambda: {"message": "second"})
-    warning = "request_current_location: another approval request was registered before; it is replaced"
+    warning = "request_current_location: a second approval request replaces the first"
     assert [record.getMessage() for record in caplog.records] == [warning]
     assert (await test_approval({})).message == "second"
 
@@ -183,7 +183,7 @@ async def test_a_trial_is_an_execution_that_nobody_cancels(caplog: pytest.LogCap
         assert not tool.is_cancelled
         return None
 
-    with pytest.raises(ToolFailed, match="did not say what came of it"):
+    with pytest.raises(ToolFailed, match="did not report its result"):
         await tool.register_execute_tool(search)({})
     assert tool.on_cancel is None
     assert "that has no effect" not in caplog.text

@@ -175,7 +175,7 @@ async def test_of_what_a_command_prints_the_end_is_told(project: Path) -> None:
     program = "for i in range(20_000): print(f'line {i}')"
     async with talking(project) as talk:
         told = await talk.told("run", command=f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}")
-        assert told.startswith("[the beginning is left out]\n")
+        assert told.startswith("[beginning omitted]\n")
         assert told.endswith("line 19999\n\n[It ended with exit code 0.]")
         assert len(told) < MOST_CHARACTERS + 100
 

@@ -141,7 +141,7 @@ async def test_a_cancel_ends_the_command_with_all_it_has_started_and_keeps_the_o
         told = await talk.told(session, id)
         assert told.answer == (END_TURN if by == "tool" else CANCELLED)
         assert told.call["status"] == "failed"
-        kept = f"~~~~\nbegun {pid}\n~~~~\nIt was stopped. What it has printed until then is kept."
+        kept = f"~~~~\nbegun {pid}\n~~~~\nIt was stopped. Its output so far is kept."
         assert output(told.call) == kept
         assert told.text == f"~~~~\nbegun {pid}\n~~~~\nIt was stopped.\n"
         await gone(pid)
@@ -260,7 +260,7 @@ async def test_a_cancel_kills_and_releases_the_terminal_and_leaves_it_in_the_cal
         assert record is not None
         (turn,) = record.turns
         (result,) = turn.tool_results
-        assert result.message == "hello\n[It was stopped. What it has printed until then is kept.]"
+        assert result.message == "hello\n[It was stopped. Its output so far is kept.]"
         assert "hello" in str(list(turn.replay()))
         assert ("hello" in str(turn.messages())) is (by != "tool")
         await talk.client.refuse(waiting, -32800)
