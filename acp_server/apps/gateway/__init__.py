@@ -1,5 +1,5 @@
-"""The Coze v3 chat API over any agent: programs written for that API talk to an ACP agent instead (extra: `gateway`).
+"""The Coze v3 chat API over any agent: programs written for that API use an ACP agent instead (extra: `gateway`).
 
-`app` has its routes, `gateway` its parts, put together, and docs/architecture.md says where the rest is. It speaks to
-agents through `acp_server.client` alone.
+`app` has its routes, `gateway` assembles its parts, and docs/architecture.md lists the other modules. It uses agents
+only through `acp_server.client`.
 """

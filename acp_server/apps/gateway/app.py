@@ -1,8 +1,6 @@
-"""The API as an ASGI application: its routes, each with the permission that it needs, health probes, the log of
-requests, and numbers for a monitor.
+"""The API as an ASGI application: its routes with their permissions, health probes, the access log, and metrics.
 
-Every answer has its log id in the `X-Tt-Logid` header and in its body. Nothing of what was said is logged, and no token
-is.
+Every response has its log id in the `X-Tt-Logid` header and in its body. Neither messages nor tokens are logged.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
 
 
 class _Route(Route):
-    """A slash that is escaped parts nothing, and is in no path of the API."""
+    """An escaped slash is not a separator, and no path of the API has one."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """See Route."""
@@ -74,7 +72,7 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
         return []
     methods = sorted({method for method, *_ in ROUTES})
     exposed = [LOGID.decode(), "Retry-After"]
-    # Credentials would be cookies, and the API has none.
+    # Credentials would be cookies, which the API does not use.
     return [
         Middleware(
             CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"], expose_headers=exposed
@@ -83,8 +81,8 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
 
 
 def _probes(gateway: Gateway, numbers: Metrics) -> list[BaseRoute]:
-    """Health probes need no token: a stranger cannot use what they say. Metrics need a token that permits `metrics`,
-    also for requests from this machine: behind a proxy, all requests come from there."""
+    """Health probes need no token, since a stranger cannot use their result. Metrics need a token with the permission
+    `metrics`, also for local requests: behind a proxy, all requests are local."""
 
     async def healthz(_request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -103,7 +101,7 @@ def _probes(gateway: Gateway, numbers: Metrics) -> list[BaseRoute]:
 
 
 def make_app(gateway: Gateway) -> Starlette:
-    """The API as an ASGI application. `gateway` runs as long as the application does, by its lifespan."""
+    """The API as an ASGI application. Its lifespan runs `gateway`."""
     metrics = Metrics(gateway)
     gateway.chats.on_end = metrics.ended
     app = Starlette(
@@ -116,21 +114,21 @@ def make_app(gateway: Gateway) -> Starlette:
         exception_handlers={404: refuse, 405: refuse},
         lifespan=lambda _app: gateway.running(),
     )
-    # A redirect would be no answer that the clients can read.
+    # The clients cannot follow a redirect.
     app.router.redirect_slashes = False
     return app
 
 
 class Logged:
-    """Gives each request its log id, in `scope["state"]`, and a line in the log when it is answered. A stream of events
-    has one more when it begins, since it may last for long.
+    """Gives each request its log id, in `scope["state"]`, and an entry in the log with its response. An event stream
+    also has an entry at its beginning, since it may last for long.
 
-    The request's handler may leave its `route`, its `caller` and the `code` of its answer there. A request
-    without a route is not a call of the API, such as a probe that comes every second; a good answer is not logged.
+    The request's handler may store its `route`, its `caller` and the `code` of its response there. A request without a
+    route is not a call of the API, for example a probe every second; its success is not logged.
     """
 
     def __init__(self, app: ASGIApp, answered: Callable[[str, int, float], None]) -> None:
-        """`answered` is told the route, the code and the seconds to the answer."""
+        """`answered` is called with the route, the code and the seconds until the response."""
         self._app = app
         self._answered = answered
 
@@ -171,7 +169,7 @@ class Logged:
 
 
 class Metrics(Collector):
-    """All numbers of one gateway, in the format of Prometheus. No label is anything that a client has chosen."""
+    """All metrics of one gateway, in the format of Prometheus. No label has a value that a client chooses."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -197,21 +195,21 @@ class Metrics(Collector):
         ProcessCollector(registry=registry)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
-        """A request has its answer."""
+        """A request was answered."""
         self._requests.labels(route).observe(seconds)
         if code:
             self._refusals.labels(str(code)).inc()
 
     def ended(self, status: Status, seconds: float) -> None:
-        """A chat is over, and its agent works for it no more."""
+        """A chat has ended, and its agent no longer works for it."""
         self._chats.labels(status.value).observe(seconds)
 
     def text(self) -> bytes:
-        """All of it, of the type `CONTENT_TYPE_LATEST`."""
+        """All metrics, of the type `CONTENT_TYPE_LATEST`."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """See Collector: what is not counted, but looked at."""
+        """See Collector: the metrics that are read on demand."""
         chats = GaugeMetricFamily("acp_gateway_chats", "Chats that have not ended, by status.", labels=["status"])
         there = self._gateway.chats.statuses()
         for status in Status:

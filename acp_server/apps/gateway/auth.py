@@ -1,6 +1,6 @@
-"""Tokens: who calls, and what the caller may do. A token is compared in constant time.
+"""Tokens: the caller of a request, and its permissions. Tokens are compared in constant time.
 
-Whose a conversation is, is looked at in `acp_server.apps.gateway.conversations`.
+The owner of a conversation is checked in `acp_server.apps.gateway.conversations`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ PERMISSIONS: Final = frozenset(
         METRICS,
     }
 )
-"""What a token can permit. `chat` covers `submit_tool_outputs`, `listMessage` both lists of messages; `metrics` are the
-numbers of the gateway."""
+"""The permissions of a token. `chat` covers `submit_tool_outputs`, `listMessage` both lists of messages, and `metrics`
+the gateway's metrics."""
 
 _HASHED: Final = "sha256:"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who holds a token. Tokens with the same name see the same conversations."""
+    """The holder of a token. Tokens with the same name have the same conversations."""
 
     name: str
     permissions: frozenset[str] = PERMISSIONS
@@ -56,19 +56,19 @@ class Caller:
 
 
 class Tokens:
-    """The tokens that are known, as digests."""
+    """The known tokens, as digests."""
 
     def __init__(self, tokens: Iterable[tuple[bytes, Caller]]) -> None:
         self._tokens = list(tokens)
         self.names: frozenset[str] = frozenset(caller.name for _, caller in self._tokens)
-        """Whose tokens these are."""
+        """The names of the tokens."""
 
     def caller(self, authorization: str | None) -> Caller:
-        """Whose token an `Authorization` header has. Raises ApiError 4100."""
+        """The caller with the token of an `Authorization` header. Raises ApiError 4100."""
         scheme, _, token = (authorization or "").partition(" ")
         digest = _digest(token.strip())
         found: Caller | None = None
-        # All of them, so that the time says nothing of which one it was.
+        # All are compared, so that the time does not reveal which one matched.
         for known, caller in self._tokens:
             if hmac.compare_digest(known, digest):
                 found = caller
@@ -88,10 +88,11 @@ def new_token() -> str:
 
 
 def read_tokens(path: Path) -> Tokens:
-    """The tokens in a file: one a line, as `NAME TOKEN [PERMISSION...]`, everything permitted without permissions.
+    """The tokens in a file: one in each line, as `NAME TOKEN [PERMISSION...]`; without permissions it permits
+    everything.
 
-    TOKEN may be `sha256:` and the token's digest in hexadecimal digits. Empty lines and those that begin with `#` are
-    left out. Raises UsageError.
+    TOKEN may be `sha256:` and the token's digest in hexadecimal digits. Empty lines and lines that begin with `#` are
+    skipped. Raises UsageError.
     """
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -1,6 +1,6 @@
-"""What requests carry. An explicit null counts as a field that is absent, for clients send those.
+"""The bodies of requests. An explicit null counts as an absent field, since clients send both.
 
-Limits that have error codes of their own are checked here. Whether a thing is the caller's is checked by its handler.
+Limits with their own error codes are checked here. Whether an object belongs to the caller is checked by the handler.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ META_PAIRS: Final = 16
 META_KEY: Final = 64
 META_VALUE: Final = 512
 MESSAGES: Final = 100
-"""Messages that one request may bring."""
+"""The most messages of one request."""
 NAME: Final = 100
 PAGE: Final = 50
-"""Messages and conversations that one page may have."""
+"""The most messages or conversations of one page."""
 _LONGEST: Final = 300
-"""Characters of a place that are told: names that the caller made up may be in it."""
+"""Characters of a place in an error: it may have names that the caller chose."""
 
 _MESSAGES_IN: Final = ("additional_messages", "messages")
 _Pairs = dict[str, str]
@@ -48,7 +48,7 @@ class _Body(BaseModel):
 
 
 class EnterMessage(_Body):
-    """A message that a client brings."""
+    """A message from a client."""
 
     role: Literal["user", "assistant"]
     type: str = Field(default="", max_length=64)
@@ -58,7 +58,7 @@ class EnterMessage(_Body):
 
     @property
     def kind(self) -> str:
-        """`type`, by default that of what the role says."""
+        """`type`, by default the type for the role."""
         return self.type or (QUESTION if self.role == "user" else ANSWER)
 
 
@@ -76,7 +76,7 @@ class ChatBody(_Body):
 
 
 class ToolOutput(_Body):
-    """The answer to one tool call."""
+    """The output for one tool call."""
 
     tool_call_id: _Id
     output: str
@@ -136,7 +136,7 @@ _B = TypeVar("_B", bound=_Body)
 def read(kind: type[_B], data: Any) -> _B:
     """`data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
     for name in _MESSAGES_IN:
-        # Before each of them is read, for a body has room for a hundred thousand.
+        # Before the items are validated, since a body has room for a hundred thousand.
         if isinstance(data, dict) and isinstance(messages := cast("dict[str, Any]", data).get(name), list):
             _check_number(cast("list[Any]", messages))
     try:
@@ -144,7 +144,7 @@ def read(kind: type[_B], data: Any) -> _B:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"])[:_LONGEST]
-        # Its message would name a class of ours.
+        # pydantic's message would have the name of an internal class.
         what = "has to be an object" if first["type"] == "model_type" else first["msg"]
         raise ApiError(Code.BAD_PARAMETER, f"{where or 'body'}: {what}") from None
     meta_data = getattr(body, "meta_data", None)
@@ -169,7 +169,7 @@ def _check_number(messages: list[Any]) -> None:
 
 
 def _check_messages(messages: list[EnterMessage]) -> None:
-    """Raise ApiError for a message that cannot be read."""
+    """Raise ApiError for an invalid message."""
     for message in messages:
         _check_meta_data(message.meta_data)
         check_content(message.content, message.content_type)
@@ -187,7 +187,7 @@ def _check_meta_data(meta_data: dict[str, str]) -> None:
 
 
 def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:
-    """An id from a request. Raises ApiError 4000 if it is missing, and `code` for what cannot be one."""
+    """An id from a request. Raises ApiError 4000 if it is missing, and `code` if it is not an id."""
     if not text:
         raise ApiError(Code.BAD_PARAMETER, f"{missing} is missing")
     if not is_id(text):

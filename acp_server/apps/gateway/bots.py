@@ -1,6 +1,6 @@
-"""The bots that clients name, and the pools of processes that are their agents.
+"""The bots that clients name, and the pools of their agents' processes.
 
-Each bot has one pool. Where tokens are isolated, it has one for each name of tokens, in a place of its own.
+Each bot has one pool. If tokens are isolated, it has one for each token name, in a separate place.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ except ModuleNotFoundError:  # Windows
 
 
 class Bots:
-    """All bots, by the id that clients know them by, and those that are no longer but still have chats."""
+    """All bots, by the id for clients, and retired bots that still have chats."""
 
     def __init__(self, make: Callable[[str, Sequence[str], str | None], Pool], *, isolated: bool = False) -> None:
-        """`make` makes a pool for the name of a bot, the command of its agent, and the name of the tokens that it is
-        for; None if it is for all."""
+        """`make` makes a pool for the name of a bot, the command of its agent, and the token name that it serves; None
+        if it serves all."""
         self._make = make
         self._isolated = isolated
         self._commands: dict[str, Sequence[str]] = {}
@@ -41,8 +41,8 @@ class Bots:
     def set(
         self, commands: Mapping[str, Sequence[str]], other: Sequence[str] | None, owners: frozenset[str] = frozenset()
     ) -> None:
-        """Have these bots from now on, `other` for every other id. One whose command stays the same stays as it is,
-        unless it is for tokens of a name that is not one of `owners` any more."""
+        """Set the bots; `other` serves every other id. A bot with an unchanged command keeps its pool, unless the pool
+        serves a token name that is not in `owners`."""
         self._forget_ended()
         self._commands = wanted = dict(commands) if other is None else {**commands, EVERY_OTHER: other}
         for (name, owner), pool in list(self._pools.items()):
@@ -55,7 +55,7 @@ class Bots:
                 self._pool(name, None)
 
     def running(self) -> dict[str, tuple[int, int]]:
-        """By name, how many processes there are that have not ended, and how many chats wait for a session."""
+        """The numbers of running processes and of chats that wait for a session, by bot."""
         self._forget_ended()
         there: dict[str, tuple[int, int]] = dict.fromkeys(self._commands, (0, 0))
         for pool in (*self._pools.values(), *self._retired):
@@ -64,14 +64,14 @@ class Bots:
         return there
 
     def find(self, bot_id: str, owner: str) -> Pool:
-        """The agents of a bot for this name of tokens. Raises ApiError 4200."""
+        """The pool of a bot for this token name. Raises ApiError 4200."""
         name = bot_id if bot_id in self._commands else EVERY_OTHER
         if name not in self._commands:
             raise ApiError(Code.NOT_FOUND, f"Requested resource bot_id={bot_id} does not exist")
         return self._pool(name, owner)
 
     def release(self, owner: str, known: KnownSession) -> None:
-        """See `Pool.release`. The session of a bot that there is no more stays as it is."""
+        """See `Pool.release`. The session of a removed bot is kept."""
         if known.bot in self._commands:
             self._pool(known.bot, owner).release(known)
 
@@ -100,24 +100,24 @@ class Bots:
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Places below one folder, one for each name of tokens: a folder and, where the gateway may, a user of its own.
+    """Places below one folder, one for each token name: a folder and, if the gateway may, a separate user.
 
-    The owner of the folder is what is known of a name's user. So it stays the same in the next run of the gateway, and
-    for other gateways of this machine.
+    The owner of the folder is the user of the name. So it stays the same in later runs of the gateway, and for other
+    gateways on this machine.
     """
 
     cwd: str
     users: range | None = None
-    """The ids that users may have; None: there are no users of their own."""
+    """The user ids to assign; None: no separate users."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError if the gateway may not start programs as other users."""
+        """Raises UsageError if the gateway must not start programs as other users."""
         if self.users is not None and (fcntl is None or os.geteuid() != 0):
             raise UsageError("only root can start agents as other users")
 
     def place(self, name: str) -> Place:
-        """The place of this name, made if it is new. Waits for the disk. Raises OSError."""
-        # "." and ".." are names, and "/" may be in one.
+        """The place of this token name, created if it is new. Waits for the disk. Raises OSError."""
+        # "." and ".." are possible names, and a name may have "/".
         folder = os.path.join(self.cwd, quote(name, safe="").replace(".", "%2E"))
         if self.users is None:
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -127,11 +127,11 @@ class Isolation:
 
     def _owned(self, folder: str, users: range) -> int:
         assert fcntl is not None
-        # Not the folder itself: agents can open that, and what they lock they could keep from all others. No name has a
-        # dot in its folder's name.
+        # Not the folder itself: agents can open it, and could block all others by locking it. No folder of a name has a
+        # dot in its own name.
         lock = os.open(os.path.join(self.cwd, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            # Two tokens that come at once, or to two gateways, get two users.
+            # Two tokens that come at once, or to two gateways, must get two users.
             fcntl.flock(lock, fcntl.LOCK_EX)
             os.makedirs(folder, mode=0o700, exist_ok=True)
             owner = _check(folder)
@@ -148,7 +148,7 @@ class Isolation:
 
 
 def _check(folder: str) -> int:
-    """The owner of a folder. Raises OSError if it is something else."""
+    """The owner of a folder. Raises OSError if it is not a folder."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(f"{folder} is not a folder")

@@ -1,7 +1,7 @@
-"""The chats that this gateway works for, and the moves that requests make, here or on the node that has the chat.
+"""The chats that this gateway works for, and the requests about them, handled here or on the node that has the chat.
 
-What becomes of a chat is decided by its row alone (`acp_server.apps.gateway.rows`): which node has it, whether another
-one runs in the conversation, and which of two moves was first. What is here is the work.
+The state of a chat is decided by its row alone (`acp_server.apps.gateway.rows`): which node has it, whether another
+chat runs in the conversation, and which of two racing moves was first. This module does the work.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from acp_server.http.events import EventQueue
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 Cancel = Literal["stop", "drain"]
-"""What a cancel does to the agent: stop it, or let it end its reply."""
+"""The effect of a cancel on the agent: stop it, or let it complete its reply."""
 
 Begun = tuple[dict[str, Any], EventQueue | None]
-"""The chat as a request left it, and its events if the client wants them."""
+"""The chat after a request, and its event queue if the client wants a stream."""
 
 _UNKNOWN = "the chat does not exist"
 
@@ -80,36 +80,36 @@ class Chats:
         self._alive: dict[str, PromptTurn] = {}
         self._steps = Steps(store, ids, node, conversations, limits)
         self._admission = anyio.Lock()
-        """Held while a chat is taken, so that no task works for what is in the store and not in `_alive`."""
+        """Held while a chat is taken, so that no task works for a chat that is in the store and not in `_alive`."""
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
-        """Is told of each chat that is over: how it ended, and after how many seconds."""
+        """Called for each chat that has ended, with its status and its duration in seconds."""
         self.refusal: Callable[[], ApiError] | None = None
-        """Set when the gateway is to end: it begins no chats, and takes up none that another one has left. Makes what
-        a client is told instead."""
+        """Set when the gateway shuts down: it begins no chats, and takes up none of another node. Makes the error
+        for the client."""
 
     def use(self, group: TaskGroup) -> None:
-        """Let the work be done by tasks of this group."""
+        """Run the work in tasks of this group."""
         self._group = group
 
     @property
     def working(self) -> int:
-        """How many of the chats of `statuses` do not just wait for tool outputs."""
+        """The number of chats that do not just wait for tool outputs."""
         return sum(turn.live.chat.status is not Status.REQUIRES_ACTION for turn in self._alive.values())
 
     @property
     def is_working(self) -> bool:
-        """Whether a chat is at work, or about to begin."""
+        """Whether a chat is worked for, or about to begin."""
         return bool(self.working) or self._admission.locked()
 
     def statuses(self) -> Counter[Status]:
-        """How many chats have not ended, or have agents that still work for them, by their status."""
+        """The number of chats that have not ended, or whose agents still work for them, by status."""
         return Counter(alive.live.chat.status for alive in self._alive.values())
 
     # -- what clients want
 
     async def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
-        """Begin a chat; in a new conversation without `conversation_id`."""
+        """Begin a chat; without `conversation_id`, in a new conversation."""
         bot = self._bots.find(body.bot_id, caller.name)
         if not body.auto_save_history and not body.stream:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
@@ -130,11 +130,11 @@ class Chats:
             return await self._start(taken, bot, said, body.stream)
 
     async def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
-        """One of the caller's chats. Raises ApiError 4001, for those of others as well."""
+        """A chat of the caller. Raises ApiError 4001 if it is unknown or another caller owns it."""
         return (await self._find(caller, conversation_id, chat_id))[0]
 
     async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[ChatMessage]:
-        """What a chat has produced so far."""
+        """The messages of a chat so far."""
         chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
         if alive is not None and not chat.saved:
@@ -142,7 +142,7 @@ class Chats:
         return await self._store.do(Rows.produced, chat.id)
 
     async def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
-        """Answer what a chat waits for. Raises Elsewhere."""
+        """Submit the tool outputs that a chat waits for. Raises Elsewhere."""
         chat, node = await self._find(caller, conversation_id, chat_id)
         if not chat.saved:
             raise ApiError(Code.INTERNAL, "a chat without auto_save_history cannot be continued")
@@ -163,13 +163,13 @@ class Chats:
             raise ApiError(Code.OCCUPIED, errors.OCCUPIED) from None
         except NotOurs:
             now = await self.retrieve(caller, conversation_id, chat_id)
-            # If it waits, the lease of this node is lost: another one may take it, or this one later.
+            # If it still waits, this node has lost its lease: another node may take it, or this one later.
             raise (
                 errors.not_taken() if now.status is Status.REQUIRES_ACTION else errors.not_waiting(now.status)
             ) from None
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
-        """Cancel a running chat. Returns when the agent has stopped, or did not within its time; with `drain` at once.
+        """Cancel a running chat. Returns when the agent has stopped, or after its time-out; with `drain` at once.
         Raises Elsewhere.
 
         The status is final before the agent is waited for.
@@ -186,7 +186,7 @@ class Chats:
             raise errors.not_cancellable((await self.retrieve(caller, conversation_id, chat_id)).status) from None
         if self._cancel == "stop":
             alive.stop()
-            # Longer than the work itself waits for the agent, so that what was used is known.
+            # Longer than the work itself waits for the agent, so that the usage is known.
             with anyio.move_on_after(2 * self._limits.settle_seconds):
                 await alive.done.wait()
         elif self._group is not None:
@@ -194,8 +194,8 @@ class Chats:
         return alive.live.chat
 
     async def delete_conversation(self, caller: Caller, id: str) -> list[tuple[str, int]]:
-        """Delete a conversation. What runs in it is cancelled; what waits in it is dismissed. Returns what other nodes
-        have to discard: chats, with their nodes. `purge` then removes what is left."""
+        """Delete a conversation. Its running chats are cancelled, and its waiting chats dismissed. Returns the chats
+        that other nodes must discard, with their nodes. `purge` then removes the rest."""
         there = await self._store.do(self._delete, caller, id)
         for chat_id, node in there:
             if node == self._node.id:
@@ -203,26 +203,26 @@ class Chats:
         return [(chat_id, node) for chat_id, node in there if node != self._node.id]
 
     async def discard(self, chat_id: str) -> None:
-        """The conversation of a chat is deleted. No effect if this node does not have it."""
+        """The conversation of a chat was deleted. No effect if this node does not have the chat."""
         async with self._admission:
-            # A chat that was just being taken is here now.
+            # A chat that was being taken is here now.
             alive = self._alive.get(chat_id)
         try:
             if alive is not None:
                 await alive.live.discard()
             else:
-                # It has ended. If that could not be stored, the store still has it as this node's.
+                # It has ended. If that could not be stored, it still belongs to this node in the store.
                 await self._store.do(Rows.remove_chat, chat_id, self._node.id)
                 self._steps.late.pop(chat_id, None)
         except Exception as error:
-            # The conversation is gone, and nothing from here on can be refused.
+            # The conversation is deleted, so nothing can be refused any more.
             logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
         if alive is not None:
             alive.stop()
 
     async def purge(self, conversation_id: str, chat_id: str = "") -> None:
-        """Remove what is left of a deleted conversation, unless a node works in it; first of all a chat of this node
-        whose end could not be stored."""
+        """Remove the rest of a deleted conversation, unless a node works in it; before that, a chat of this node whose
+        end could not be stored."""
 
         def purge(rows: Rows) -> None:
             rows.remove_chat(chat_id, self._node.id)
@@ -231,19 +231,19 @@ class Chats:
         try:
             await self._store.do(purge)
         except Exception as error:
-            # Tried again at the next start.
+            # Retried at the next start.
             log_fault(error, "what is left of conversation %s cannot be removed", conversation_id)
 
     # -- the life of the node
 
     def stop(self) -> None:
-        """The gateway ends: all work is stopped, and the chats fail or are left waiting. Never waits."""
+        """The gateway is ending: all work is stopped, and the chats fail or stay waiting. Never waits."""
         group, self._group = self._group, None
         if group is not None:
             group.cancel_scope.cancel()
 
     def abandon(self) -> None:
-        """These chats are another node's: all work for them is stopped. Never waits."""
+        """These chats belong to another node: all work for them is stopped. Never waits."""
         for turn in list(self._alive.values()):
             turn.abandon()
 
@@ -255,12 +255,12 @@ class Chats:
             self._steps.late.clear()
 
     async def ended(self) -> None:
-        """Wait until all work that was stopped has ended."""
+        """Wait until all stopped work has ended."""
         for turn in list(self._alive.values()):
             await turn.done.wait()
 
     async def tidy(self) -> None:
-        """Store late what could not be stored, and leave what the store has as this node's and is not."""
+        """Store late ends, and leave chats that the store has as this node's although they are not."""
         async with self._admission:
             leave = Rows.leave_chats
             await self._steps.after_late_ends(leave, self._node.id, ENDED, but=frozenset(self._alive))
@@ -284,7 +284,7 @@ class Chats:
         return self._steps.latest(chat), node
 
     async def _start(self, taken: Taken, bot: Pool, said: dict[str, Any], stream: bool) -> Begun:
-        """Let an agent work for a chat. `said`: what it is told of the chat beside the prompt and the ids."""
+        """Let an agent work for a chat. `said`: members for the `_meta` of the prompt, besides the ids."""
         chat = taken.chat
         keep = self._steps.keep(taken.query)
         live = LiveChat(taken.before, self._ids, keep, self._limits.backlog, self._elicitation)

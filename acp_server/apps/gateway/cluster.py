@@ -1,8 +1,8 @@
-"""Several gateways as one: what clients want of a chat is done here, or wanted of the node that has it, as a command.
+"""Several gateways as one: a request about a chat is handled here, or sent as a command to the node that has the chat.
 
-A command and its answer are a row. The node that has the chat does what is wanted and writes the answer. If that node
-is gone first, there is no answer, and the node that asked looks at the chat again. Only a stream is not had in this way
-(`acp_server.apps.gateway.events`).
+A command and its answer are a row. The node that has the chat carries it out and writes the answer. If that node
+disappears first, there is no answer, and the asking node looks the chat up again. Only a stream is not handled in this
+way (`acp_server.apps.gateway.events`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from acp_server.apps.gateway.store import Engine, Store
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 Doc = dict[str, Any]
-"""A command or an answer, as JSON has it."""
+"""A command or an answer, as JSON."""
 
 _LOOK: Final = 1.0
-"""Seconds between two looks for commands and answers, for a notice of one may be lost."""
+"""Seconds between two polls for commands and answers, since a notification may be lost."""
 
 _PAUSE: Final = 0.1
-"""Seconds before a chat is looked at again whose node has gone, or that this node cannot ask for."""
+"""Seconds before a chat is looked up again whose node is gone, or that this node cannot ask for."""
 
 _OTHER_VERSION: Final = {"code": Code.INTERNAL.value, "msg": "the gateway that has this chat is of another version"}
 
 
 class Cluster:
-    """The chats of all nodes: the commands of this node for others, and of others for it.
+    """The chats of all nodes: this node's commands for others, and commands of others for it.
 
-    A row is told of by a notice, so that it is looked at once; where notices are lost, it is looked for every second.
+    A row is announced by a notification and handled at once; if notifications are lost, rows are polled every second.
     """
 
     def __init__(self, store: Store, engine: Engine, node: Node, chats: Chats) -> None:
@@ -51,12 +51,12 @@ class Cluster:
         self._node = node
         self._chats = chats
         self._asked: dict[str, anyio.Event] = {}
-        """Commands of this node, with what is set when there is an answer."""
+        """Commands of this node, with the event that is set when there is an answer."""
         self._unheard: set[int] = set()
-        """Commands of this node whose answers nothing waits for any more: the client has gone, or the store failed."""
+        """Commands of this node whose answers are no longer needed: the client disconnected, or the store failed."""
         self._applying: set[int] = set()
         self._done: dict[int, Doc] = {}
-        """Answers to commands of other nodes that the store has not taken yet."""
+        """Answers to commands of other nodes that could not be stored yet."""
         self._came = anyio.Event()
 
     # -- what clients want
@@ -70,7 +70,7 @@ class Cluster:
                 answer = await self._ask_holder(elsewhere, "cancel", caller)
             if answer is not None:
                 return answer
-            # The node is gone. Was this its last work?
+            # The node is gone, perhaps right after this command.
             chat = await self._chats.retrieve(caller, conversation_id, chat_id)
             if chat.status is Status.CANCELED:
                 return chat.to_wire()
@@ -95,7 +95,7 @@ class Cluster:
         await self._chats.purge(id)
 
     async def _ask_holder(self, elsewhere: Elsewhere, what: str, caller: Caller, **more: Any) -> Doc | None:
-        """What the node that has the chat answers; None if it is gone. Raises ApiError."""
+        """The answer of the node that has the chat; None if the node is gone. Raises ApiError."""
         chat = elsewhere.chat
         place = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
         answer = await self._ask(elsewhere.node, {"what": what, "caller": caller.name, **place, **more})
@@ -105,7 +105,7 @@ class Cluster:
         return None if answer is None else answer.get("chat")
 
     async def _ask(self, node: int, command: Doc) -> Doc | None:
-        """The answer; None if that node is gone, or this one has lost its lease. Raises what the store does."""
+        """The answer; None if that node is gone, or this one has lost its lease. Raises the store's errors."""
         id = await self._store.do(_add, node, self._node.id, command)
         if id is None:
             await anyio.sleep(_PAUSE)
@@ -127,7 +127,7 @@ class Cluster:
     # -- what other nodes want
 
     async def run(self) -> None:
-        """Do what other nodes want."""
+        """Carry out the commands of other nodes."""
         if not self._engine.shared:
             return
         async with anyio.create_task_group() as group:
@@ -143,7 +143,7 @@ class Cluster:
             found, gone = await self._store.do(_look, self._node.id, frozenset(self._unheard))
             self._unheard -= gone
         except Exception as error:
-            logger.warning("commands of other nodes cannot be read: %s", outline(error))
+            logger.warning("cannot read commands of other nodes: %s", outline(error))
             return
         wanted = self._applying.union(id for id, _ in found)
         self._done = {id: answer for id, answer in self._done.items() if id in wanted}
@@ -154,13 +154,13 @@ class Cluster:
 
     async def _do(self, id: int, command: Doc) -> None:
         try:
-            # Only once, also if the store does not take the answer: a second cancel of a chat is refused.
+            # Only once, even if the answer cannot be stored: a second cancel of a chat would be refused.
             if id not in self._done:
                 self._done[id] = await self._apply(command)
             await self._store.do(_answer, id, self._done[id])
             del self._done[id]
         except Exception as error:
-            # The next look finds it again.
+            # The next poll finds it again.
             logger.warning("command %d of another node: %s", id, outline(error))
         finally:
             self._applying.discard(id)
@@ -184,7 +184,7 @@ class Cluster:
         except ApiError as error:
             return {"code": error.code.value, "msg": error.msg}
         except Elsewhere:
-            # It has another node by now: the node that asked is to look again.
+            # Another node has it by now: the asking node looks it up again.
             return {"chat": None}
 
     async def _listen(self) -> None:
@@ -194,7 +194,7 @@ class Cluster:
                     async for told in notices:
                         self._asked.get(told, self._came).set()
             except Exception as error:
-                logger.warning("notices of other nodes are not heard for a moment: %s", outline(error))
+                logger.warning("notifications of other nodes are interrupted: %s", outline(error))
             await anyio.sleep(_LOOK)
 
 
@@ -212,7 +212,7 @@ def _add(rows: Rows, node: int, asker: int, command: Doc) -> int | None:
 
 
 def _take_answer(rows: Rows, id: int) -> tuple[bool, Doc | None]:
-    """Whether the command is there, and its answer if it has one; then it is removed."""
+    """Whether the command exists, and its answer if it has one; then it is removed."""
     taken = rows.execute("DELETE FROM commands WHERE id = ? AND answer IS NOT NULL RETURNING answer", (id,)).fetchone()
     if taken is not None:
         return True, json.loads(taken[0])
@@ -221,7 +221,7 @@ def _take_answer(rows: Rows, id: int) -> tuple[bool, Doc | None]:
 
 
 def _look(rows: Rows, node: int, unheard: frozenset[int]) -> tuple[list[tuple[int, Doc]], set[int]]:
-    """What other nodes want, and those of `unheard` that are not there any more: what is answered is removed."""
+    """The commands of other nodes, and the ids in `unheard` that no longer exist: their answers are removed."""
     for id in unheard:
         rows.execute("DELETE FROM commands WHERE id = ? AND answer IS NOT NULL", (id,))
     there = [id for id in unheard if rows.execute("SELECT 1 FROM commands WHERE id = ?", (id,)).fetchone()]

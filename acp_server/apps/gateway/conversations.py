@@ -1,8 +1,7 @@
-"""Conversations and the messages in them: whose they are, their sections, and which agent's session knows them.
+"""Conversations and their messages: owners, sections, and the agent sessions that know them.
 
-A conversation is read from its row whenever it is needed, so there is never a stale one to be kept. Everything here
-happens in the transaction of its caller (`acp_server.apps.gateway.store`), so what is looked at does not change before
-what follows from it is done.
+A conversation is read from its row whenever it is needed, so no copy can be stale. Everything happens in the caller's
+transaction (`acp_server.apps.gateway.store`), so rows do not change between a check and its consequence.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _UNKNOWN_MESSAGE = "the message does not exist"
 
 @dataclass(frozen=True, slots=True)
 class ReservedSession:
-    """An agent's session that a chat has to itself, and what the conversation was like when it took it."""
+    """An agent's session that is reserved for one chat, with the state of the conversation at that time."""
 
     conversation_id: str
     section_id: str
     bot: str
     revision: int
     known: KnownSession | None
-    """None if the chat has to open one."""
+    """None if the chat must open a session."""
 
 
 class Conversations:
@@ -46,7 +45,7 @@ class Conversations:
         limits: GatewayLimits,
         file_urls: bool = False,
     ) -> None:
-        """`on_release` is told of each session that will not be taken up again, after whose it is; it must not wait.
+        """`on_release` is called with the owner and each session that no chat will use again; it must not wait.
         `file_urls`: whether messages may link to files by any URL."""
         self._ids = ids
         self._on_release = on_release
@@ -54,7 +53,7 @@ class Conversations:
         self._file_urls = file_urls
 
     def create(self, rows: Rows, caller: Caller, body: ConversationBody) -> Conversation:
-        """A new one, with the messages that it begins with."""
+        """Create a conversation with its first messages."""
         now = int(time.time())
         conversation = Conversation(
             id=self._ids.new(),
@@ -73,7 +72,7 @@ class Conversations:
         return conversation
 
     def find(self, rows: Rows, caller: Caller, id: str | None) -> Conversation:
-        """One of the caller's. Raises ApiError 4002, for those of others as well."""
+        """A conversation of the caller. Raises ApiError 4002 if it is unknown or another caller owns it."""
         conversation = rows.conversation(known_id(id, "conversation_id", Code.BAD_CONVERSATION, _UNKNOWN))
         if conversation is None or conversation.deleted or conversation.owner != caller.name:
             raise ApiError(Code.BAD_CONVERSATION, _UNKNOWN)
@@ -82,22 +81,22 @@ class Conversations:
     def page(
         self, rows: Rows, caller: Caller, bot_id: str | None, number: int, size: int
     ) -> tuple[list[Conversation], bool]:
-        """A page of the caller's, the newest first, and whether there are more."""
+        """A page of the conversations of the caller, newest first, and whether there are more."""
         found = rows.conversations(caller.name, bot_id or None, (number - 1) * size, size + 1)
         return found[:size], len(found) > size
 
     def rename(self, rows: Rows, caller: Caller, id: str, name: str | None) -> Conversation:
-        """Give it another name; None keeps the one it has."""
+        """Rename it; None keeps the name."""
         return self._change(rows, self.find(rows, caller, id), name=name)
 
     def clear(self, rows: Rows, caller: Caller, id: str) -> Conversation:
-        """Begin a new section: what was said stays listed, and is not context any more."""
+        """Begin a new section: earlier messages stay listed, but are no longer context."""
         conversation = self.find(rows, caller, id)
         self._said_otherwise(rows, conversation, section_id=self._ids.new())
         return conversation
 
     def delete(self, rows: Rows, caller: Caller, id: str) -> None:
-        """It is not found any more. `Rows.purge` removes what is left when no chat of it lives."""
+        """Delete it: it is no longer found. `Rows.purge` removes the rest when none of its chats lives."""
         conversation = self.find(rows, caller, id)
         self._release(rows, conversation, conversation.know(None))
         self._change(rows, conversation, deleted=True)
@@ -105,7 +104,7 @@ class Conversations:
     # -- messages
 
     def message(self, conversation: Conversation, entered: EnterMessage) -> ChatMessage:
-        """A message that a client brings; it is not kept yet. Raises ApiError 4005 for links that are not allowed."""
+        """A message from a client, not stored yet. Raises ApiError 4005 for links that are not allowed."""
         self._check_links(entered.content, entered.content_type)
         return ChatMessage(
             id=self._ids.new(),
@@ -132,7 +131,7 @@ class Conversations:
     def find_message(
         self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
     ) -> ChatMessage:
-        """One of the messages that are listed. Raises ApiError 4002 and 4005."""
+        """One of the listed messages. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         id = known_id(message_id, "message_id", Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
         message = rows.message(conversation.id, id)
@@ -143,7 +142,7 @@ class Conversations:
     def modify_message(
         self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None, body: ModifyBody
     ) -> ChatMessage:
-        """Change what a message says."""
+        """Change the content of a message."""
         message = self.find_message(rows, caller, conversation_id, message_id)
         message.content = message.content if body.content is None else body.content
         message.content_type = body.content_type or message.content_type
@@ -165,7 +164,7 @@ class Conversations:
         return message
 
     def forget_message(self, rows: Rows, message: ChatMessage) -> None:
-        """Remove a message. No effect if it is removed, or its conversation is."""
+        """Remove a message. No effect if it, or its conversation, is removed already."""
         conversation = rows.conversation(message.conversation_id)
         if conversation is not None and not conversation.deleted and rows.message(conversation.id, message.id):
             rows.delete_message(message.id)
@@ -177,7 +176,7 @@ class Conversations:
         """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         for id in (body.before_id, body.after_id):
-            # Also of a message that is not listed any more: a client may delete what it has read.
+            # The id may be of a removed message, since a client may delete a message that it has read.
             if id and not (is_id(id) and rows.has_place(conversation.id, id)):
                 raise ApiError(Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
         return rows.listed(
@@ -193,7 +192,7 @@ class Conversations:
     # -- the agent's sessions
 
     def take_session(self, rows: Rows, conversation: Conversation, bot: str) -> ReservedSession:
-        """Let a chat have the conversation's session to itself. No other chat finds it until it is given back."""
+        """Reserve the conversation's session for a chat. No other chat finds it until it is given back."""
         known = conversation.know(None)
         if known is not None:
             rows.change_conversation(conversation)
@@ -205,23 +204,23 @@ class Conversations:
     def give_back(
         self, rows: Rows, reserved: ReservedSession, known: KnownSession, heard: Iterable[str], chat_id: str
     ) -> bool:
-        """The chat was completed, so the session knows what the conversation has become: what of it was `heard`, by
-        the ids of the messages, and all that came of the chat.
+        """The chat was completed, so its session knows the conversation: the messages in `heard`, by id, and all
+        messages of the chat.
 
-        False if it does not: what was said was changed meanwhile. Then the next chat opens a new session, which is told
-        what was said, as after a chat that was cancelled or has failed.
+        False if messages were changed meanwhile. Then the next chat opens a new session and gets the earlier messages,
+        as after a chat that was cancelled or failed.
         """
         conversation = rows.conversation(reserved.conversation_id)
         if conversation is None or conversation.deleted or conversation.revision != reserved.revision:
             return False
-        # The one before is of another chat, which began while this one waited.
+        # The previous session belongs to another chat, which began while this one waited.
         self._release(rows, conversation, conversation.know(known))
         rows.change_conversation(conversation)
         rows.mark_known(known.key, [*heard, *(message.id for message in rows.produced(chat_id))])
         return True
 
     def _release(self, rows: Rows, conversation: Conversation, session: KnownSession | None) -> None:
-        """No chat will take up this session again, once this is committed: an agent takes nothing back."""
+        """No chat will use this session after the commit, since an agent cannot forget a message."""
         if session is not None:
             rows.afterwards.append(partial(self._on_release, conversation.owner, session))
 
@@ -232,7 +231,7 @@ class Conversations:
             check_links(content, content_type)
 
     def _said_otherwise(self, rows: Rows, conversation: Conversation, section_id: str | None = None) -> None:
-        """No session knows the conversation as it is from now on."""
+        """The messages were changed, so no session knows the conversation any more."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
         self._release(rows, conversation, conversation.know(None))

@@ -1,6 +1,6 @@
-"""What the API answers: `/v3/chat` and below it, `/v1/conversation...` and below it.
+"""The handlers of the API: `/v3/chat...` and `/v1/conversation...`.
 
-`endpoint` makes what starlette calls; a handler gets a `ApiCall`: who calls, the parameters, the body.
+`endpoint` makes the function for starlette; a handler gets an `ApiCall` with the caller, the parameters and the body.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MOST_PAGES = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The `data` of a good answer, and fields beside it."""
+    """The `data` of a successful response, and fields beside it."""
 
     data: Any
     more: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -57,7 +57,7 @@ Handler = Callable[["ApiCall"], Awaitable["Answer | EventQueue | Response"]]
 
 
 class ApiCall:
-    """What a handler works with."""
+    """The input of a handler."""
 
     def __init__(self, gateway: Gateway, caller: Caller, request: Request) -> None:
         self.gateway = gateway
@@ -65,19 +65,19 @@ class ApiCall:
         self._request = request
 
     async def kept(self, work: Callable[Concatenate[Rows, Caller, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work` for the caller, as one transaction of the store: what it returns."""
+        """Run `work` for the caller as one transaction of the store. Returns its result."""
         return await self.gateway.store.do(work, self.caller, *args, **kwargs)
 
     def query(self, name: str) -> str | None:
-        """A parameter of the URL; None if it is not there."""
+        """A parameter of the URL; None if it is missing."""
         return self._request.query_params.get(name)
 
     def place(self, of: str) -> tuple[str | None, str | None]:
-        """The conversation that the URL names, and what of it: `chat_id` or `message_id`."""
+        """The conversation in the URL, and the object in it: `chat_id` or `message_id`."""
         return self.query("conversation_id"), self.query(of)
 
     def number(self, name: str, default: int, most: int = _MOST_PAGES) -> int:
-        """A parameter of the URL that is a number from 1 to `most`. Raises ApiError."""
+        """A numeric parameter of the URL from 1 to `most`. Raises ApiError."""
         text = self.query(name)
         if not text:
             return default
@@ -86,11 +86,12 @@ class ApiCall:
         return int(text)
 
     def path(self, name: str) -> str:
-        """A part of the URL's path."""
+        """A parameter of the path of the URL."""
         return self._request.path_params[name]
 
     async def forward(self, url: str, body: bytes) -> Forwarded:
-        """Send the same request to another node. Raises ApiError if that cannot be reached, or has sent it here."""
+        """Forward the request to another node. Raises ApiError if it cannot be reached, or was forwarded here
+        already."""
         request = self._request
         if FORWARDED in dict(request.scope["headers"]):
             raise ApiError(Code.BUSY, "the chat changes from one gateway to another; try again later")
@@ -99,7 +100,7 @@ class ApiCall:
         return await Forwarded(url, target, request.headers["authorization"], body, running).connect()
 
     async def body(self, kind: type[_B]) -> _B:
-        """The body, read as one of `bodies`. Raises ApiError."""
+        """The body, validated as one of `bodies`. Raises ApiError."""
         limits = self.gateway.limits
         with anyio.move_on_after(limits.body_seconds):
             text = await _read(self._request, limits.body)
@@ -116,7 +117,7 @@ class ApiCall:
 
 
 def endpoint(gateway: Gateway, path: str, permission: str, handler: Handler) -> Callable[[Request], Awaitable[ASGIApp]]:
-    """What starlette calls for a route."""
+    """The function that starlette calls for a route."""
 
     async def respond(request: Request) -> ASGIApp:
         state = request.scope["state"]
@@ -150,7 +151,7 @@ def endpoint(gateway: Gateway, path: str, permission: str, handler: Handler) -> 
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """There is no such route, or not with this method."""
+    """Respond that there is no such route, or not with this method."""
     status = getattr(error, "status_code", 500)
     request.scope["state"]["code"] = code = Code.BAD_PARAMETER if status == 405 else Code.NOT_FOUND
     answer = _json(errors.failure(ApiError(code, "the API has no such call"), request.scope["state"]["logid"]), status)
@@ -160,7 +161,7 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """With which methods there is such a route."""
+    """The methods of the route at this path."""
     routes: list[Route] = request.app.routes
     here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in here for method in route.methods or ()})
@@ -188,19 +189,19 @@ async def create_chat(call: ApiCall) -> Answer | EventQueue:
 
 
 async def retrieve_chat(call: ApiCall) -> Answer:
-    """A chat as it is now."""
+    """The present state of a chat."""
     chat = await call.gateway.chats.retrieve(call.caller, *call.place("chat_id"))
     return Answer(chat.to_wire())
 
 
 async def list_chat_messages(call: ApiCall) -> Answer:
-    """What a chat has produced."""
+    """The messages of a chat."""
     found = await call.gateway.chats.messages(call.caller, *call.place("chat_id"))
     return Answer([message.to_wire() for message in found])
 
 
 async def submit_tool_outputs(call: ApiCall) -> Answer | EventQueue | Response:
-    """Answer what a chat waits for."""
+    """Submit the tool outputs that a chat waits for."""
     body = await call.body(SubmitBody)
     cluster = call.gateway.cluster
     while True:
@@ -223,7 +224,7 @@ def _begun(begun: Begun) -> Answer | EventQueue:
 
 
 async def create_conversation(call: ApiCall) -> Answer:
-    """A new conversation."""
+    """Create a conversation."""
     body = await call.body(ConversationBody)
     return Answer((await call.kept(call.gateway.conversations.create, body)).to_wire())
 
@@ -242,7 +243,7 @@ async def list_conversations(call: ApiCall) -> Answer:
 
 
 async def rename_conversation(call: ApiCall) -> Answer:
-    """Name a conversation."""
+    """Rename a conversation."""
     body = await call.body(RenameBody)
     renamed = await call.kept(call.gateway.conversations.rename, call.path("id"), body.name)
     return Answer(renamed.to_wire())
@@ -283,7 +284,7 @@ async def retrieve_message(call: ApiCall) -> Answer:
 
 
 async def modify_message(call: ApiCall) -> Answer:
-    """Change a message. The documented place of the message is beside `data`."""
+    """Change a message. The documentation puts it beside `data`."""
     body = await call.body(ModifyBody)
     changed = await call.kept(call.gateway.conversations.modify_message, *call.place("message_id"), body)
     return Answer({}, {"message": changed.to_wire()})

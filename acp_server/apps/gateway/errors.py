@@ -1,7 +1,7 @@
-"""The documented error codes, and the envelope that every answer comes in.
+"""The documented error codes, and the envelope of every response.
 
-Errors travel with HTTP status 200, but for those of the gateway as a whole: clients that stream look at the body only
-then. No body ends with a newline: the streaming reader of `@coze/api` would show its user nothing at all.
+Errors have HTTP status 200, except errors of the gateway as a whole: streaming clients read the body only then. No body
+ends with a newline: the streaming reader of `@coze/api` would drop it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Code(IntEnum):
-    """What `code` in an answer says. 0 is success."""
+    """The `code` of a response. 0 is success."""
 
     OK = 0
     BAD_PARAMETER = 4000
@@ -43,14 +43,14 @@ class Code(IntEnum):
 
 
 class ApiError(Exception):
-    """Answers the request with `code` and `msg`; the client sees both."""
+    """Answers the request with `code` and `msg`, which the client gets."""
 
     def __init__(self, code: Code, msg: str, *, retry_after: int | None = None) -> None:
         super().__init__(f"{msg} ({code.value})")
         self.code = code
         self.msg = msg
         self.retry_after = retry_after
-        """Seconds. With them it is the gateway that is not available, and a proxy is to see that: the status is 503."""
+        """Seconds. If set, the gateway itself is not available: the status is 503, so that a proxy notices it."""
 
 
 OCCUPIED: Final = (
@@ -60,23 +60,23 @@ OCCUPIED: Final = (
 
 
 def not_cancellable(status: str) -> ApiError:
-    """What a cancel that comes too late is told."""
+    """The error of a cancel that comes too late."""
     return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {status}")
 
 
 def not_waiting(status: str) -> ApiError:
-    """What outputs that no chat waits for are told."""
+    """The error of outputs that no chat waits for."""
     return ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {status}")
 
 
 def not_taken() -> ApiError:
-    """What is told while this gateway takes no work: it ends, or has no lease. Another one may take it."""
+    """The error while this gateway takes no work: it is ending, or has no lease. Another gateway may take it."""
     return ApiError(Code.BUSY, "this gateway takes no work now", retry_after=1)
 
 
 def outline(error: Exception) -> str:
-    """What the log may say of an error, of an agent's for one. Its texts may repeat what a user has said, so they are
-    only in the log at the level debug."""
+    """The loggable part of an error, for example of an agent. Its text may repeat messages of the user, so that is
+    logged only at level debug."""
     if isinstance(error, RpcError):
         return f"the agent answered with error {error.code}"
     if isinstance(error, AgentExited):
@@ -89,40 +89,40 @@ def outline(error: Exception) -> str:
 
 
 EVERY_OTHER: Final = "every other"
-"""The name of the bot for all ids that have no bot of their own. No id has a space in it, so no id is that name."""
+"""The name of the bot for all ids without a bot. No id has a space, so it is not an id."""
 
 
 def agent_of(bot: str) -> str:
-    """How the log names the agent that is this bot."""
+    """The name of a bot's agent in the log."""
     return "the default agent" if bot == EVERY_OTHER else f"the agent of bot {bot}"
 
 
 class Outlined(Exception):
-    """Stands in the log for another error, whose text is not to be there."""
+    """Replaces an error in the log whose text must not be logged."""
 
 
 def log_fault(error: Exception, what: str, *args: object) -> None:
-    """Log that something went wrong in the gateway itself: what and where, and the `outline` of the error."""
+    """Log a failure of the gateway itself: what failed and where, and the `outline` of the error."""
     logger.error(what, *args, exc_info=Outlined(outline(error)).with_traceback(error.__traceback__))
     logger.debug("this error with its text", exc_info=error)
 
 
 LOGID: Final = b"x-tt-logid"
-"""The header that every answer has its log id in."""
+"""The header with the log id of a response."""
 
 
 def new_logid() -> str:
-    """The time, and something that nothing else has."""
+    """A log id: the time and a random number."""
     return time.strftime("%Y%m%d%H%M%S") + secrets.token_hex(10).upper()
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:
-    """The body of a good answer. `more`: fields beside `data`."""
+    """The body of a successful response. `more`: fields beside `data`."""
     return _body({"code": 0, "msg": "", "data": data, **more, "detail": {"logid": logid}})
 
 
 def failure(error: ApiError, logid: str) -> bytes:
-    """The body of a refusal."""
+    """The body of an error response."""
     return _body({"code": error.code.value, "msg": error.msg, "detail": {"logid": logid}})
 
 

@@ -2,8 +2,8 @@
 
 A frame is an `event:` line and one `data:` line of ASCII; there are no ids and no comments. After `done` the body ends.
 
-A stream that follows tool outputs may be another node's. Then the request is handed on to that node, and what it
-answers comes back byte by byte. The token of the client goes along, so nodes need no secret of their own.
+A stream after tool outputs may be on another node. Then the request is forwarded to that node, and its response is
+passed on byte by byte. The client's token is forwarded too, so nodes need no secret of their own.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ FAILED: Final = "conversation.chat.failed"
 DONE: Final = "done"
 
 FORWARDED: Final = b"x-acp-forwarded"
-"""A header of a request that another node has handed on. It is not handed on again."""
+"""A header of a forwarded request, which is not forwarded again."""
 _OURS: Final = frozenset({b"connection", b"transfer-encoding", b"content-length", b"date", b"x-tt-logid"})
-"""Headers of another node's answer that this node writes itself."""
+"""Headers of another node's response that this node writes itself."""
 _PATIENCE: Final = 10.0
-"""Seconds until another node has to have taken the connection."""
+"""Seconds for another node to accept the connection."""
 _SIZE: Final = 65536
 
 
 def frame(name: str, data: Any) -> bytes:
-    """One event as it is written."""
+    """One event as bytes."""
     # Non-ASCII is escaped: some clients end a line at any of Unicode's line breaks.
     return f"event:{name}\ndata:{json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
 
 
 class Feed:
-    """The events of one chat, handed to the client that listens at the moment, if there is one."""
+    """The event stream of one chat. It keeps nothing when no client listens."""
 
     def __init__(self, backlog: int) -> None:
         self._backlog = backlog
         self._listeners: list[EventQueue] = []
 
     def listen(self) -> EventQueue:
-        """Hear everything from now on until `done`."""
+        """Listen to all later events until `done`."""
         listener = EventQueue(self._backlog)
         self._listeners.append(listener)
         return listener
 
     def emit(self, name: str, data: Any) -> None:
-        """Tell the listeners. Never waits."""
+        """Send an event to the listeners. Never waits."""
         self._listeners = [listener for listener in self._listeners if not listener.closed]
         if self._listeners:
             data = frame(name, data)
@@ -69,7 +69,7 @@ class Feed:
                 listener.put(data)
 
     def done(self) -> None:
-        """The end of the stream, for now or for good."""
+        """End the stream of each listener. A later `listen` is possible."""
         self.emit(DONE, "[DONE]")
         for listener in self._listeners:
             listener.close()
@@ -77,10 +77,10 @@ class Feed:
 
 
 class Forwarded(Response):
-    """What another node answers. Raises ApiError if it cannot be reached."""
+    """The response of another node. Raises ApiError if the node cannot be reached."""
 
     def __init__(self, url: str, target: str, authorization: str, body: bytes, running: set[Forwarded]) -> None:
-        """It is in `running` while it is handed on."""
+        """It is in `running` while it is forwarded."""
         super().__init__()
         parts = urlsplit(url)
         self._place = parts.hostname or "", parts.port or 80
@@ -101,7 +101,7 @@ class Forwarded(Response):
         self._stream: SocketStream | None = None
 
     async def connect(self) -> Forwarded:
-        """Reach the node before anything is answered. Raises ApiError."""
+        """Connect to the node before the response begins. Raises ApiError."""
         try:
             with anyio.fail_after(_PATIENCE):
                 self._stream = await anyio.connect_tcp(*self._place)
@@ -123,7 +123,7 @@ class Forwarded(Response):
         try:
             await self._pass_on(stream, send)
         except (OSError, anyio.BrokenResourceError, h11.RemoteProtocolError):
-            # One of the two has left. Broken off, so that the client does not take it for a whole answer.
+            # One of the two has disconnected. Aborted, so that the client does not take it for a complete response.
             scope["state"][ABORT]()
 
     async def _pass_on(self, stream: SocketStream, send: Send) -> None:

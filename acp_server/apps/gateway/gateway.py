@@ -1,4 +1,4 @@
-"""The gateway: its parts, put together, and its life."""
+"""The gateway: it assembles its parts, starts and ends them."""
 
 from __future__ import annotations
 
@@ -31,47 +31,47 @@ from acp_server.apps.gateway.store import Location, Store, open_engine
 from acp_server.client import Patience
 
 LAST_LOOK: Final = 2.0
-"""Seconds for which an idle gateway stays: clients poll every second for the end of their chats, and proxies look as
+"""Seconds for which an idle gateway stays: clients poll every second for the end of their chats, and proxies poll as
 often whether the gateway is ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatewaySettings:
-    """What a gateway serves, and how."""
+    """The settings of a gateway."""
 
     bots: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Commands of agents, by the ids of the bots they are."""
+    """Commands of agents, by bot id."""
     agent: Sequence[str] | None = None
-    """The command of the agent that is every other bot; None: there are no others."""
+    """The command of the agent for every other bot; None: there are no others."""
     cwd: str
-    """The folder that the agents work in, an absolute path."""
+    """The folder in which the agents work, an absolute path."""
     agents: Size = ONE
-    """How many processes the agent of a bot has."""
+    """The number of processes of a bot's agent."""
     isolation: Isolation | None = None
-    """Where agents of their own, one for each name of tokens, work; None: all share the same agents."""
+    """The places of separate agents, one for each token name; None: all tokens share the agents."""
     store: Location | None = None
-    """Where conversations are kept; None: in memory."""
+    """Where conversations are stored; None: in memory."""
     url: str = ""
-    """Where other gateways that share the store reach this one."""
+    """The URL of this gateway for other gateways with the same store."""
     shared_sessions: bool = False
-    """Whether the agents of all those gateways keep their sessions in one place."""
+    """Whether the agents of all those gateways share one store of sessions."""
     cancel: Cancel = "stop"
-    """What a cancel does to the agent."""
+    """The effect of a cancel on the agent."""
     elicitation: CallType = "function"
-    """The type of the tool call that an elicitation is."""
+    """The type of the tool call for an elicitation."""
     file_urls: bool = False
-    """Whether messages may link to files by any URL, and not only by those of the web."""
+    """Whether messages may link to files by any URL, and not only http and https."""
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     allow_origins: Sequence[str] = ()
-    """The origins whose pages may read answers in a browser (CORS); `*` for all."""
+    """The origins whose pages may read responses in a browser (CORS); `*` for all."""
     patience: Patience = PATIENCE
     """How long agents may take to end."""
     protocol: Literal[1, 2] = 2
-    """The highest version of the protocol that agents are asked for."""
+    """The highest protocol version that agents are offered."""
 
 
 class Gateway:
-    """Everything that the routes work with."""
+    """The parts that the routes use."""
 
     def __init__(self, settings: GatewaySettings, tokens: Tokens) -> None:
         """Raises UsageError if the store cannot be used."""
@@ -82,9 +82,9 @@ class Gateway:
         store = Store(engine)
         self.store: Store = store
         self._drain: Drain | None = None
-        """Set when it is to end."""
+        """Set when the gateway is ending."""
         self.forwarded: set[Forwarded] = set()
-        """The streams of chats of other nodes that this one hands on now."""
+        """The streams of other nodes' chats that this node forwards now."""
         with ExitStack() as opened, engine.explained():
             opened.callback(engine.close)
             ids = Ids(engine.transact(Rows.highest_id))
@@ -136,10 +136,10 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Until the block is left: then chats fail, agents are ended, and the store is closed."""
+        """Run until the block is left: then chats fail, agents are ended, and the store is closed."""
         try:
             async with anyio.create_task_group() as outer:
-                # A group of its own, so that stopping the work does not cancel the task that waits in the block.
+                # A separate group, so that stopping the work does not cancel the task that waits in the block.
                 group = await outer.start(_hold)
                 self.bots.use(group)
                 self.chats.use(group)
@@ -156,15 +156,15 @@ class Gateway:
             self._engine.close()
 
     def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
-        """Go on with these. Chats that have begun are not touched: each keeps its agent. Never waits."""
+        """Replace these settings. Running chats are not affected: each keeps its agent. Never waits."""
         self.tokens = tokens
         self.bots.set(bots, agent, tokens.names)
 
     def drain(self) -> None:
-        """Take no new chats from now on, and end when those that run have ended. Never waits.
+        """Stop taking new chats, and end when running chats have ended. Never waits.
 
-        Where there is nothing to wait for, it ends at once. With a shared store there are proxies to wait for: what
-        they send until they see that this gateway is not ready would be lost.
+        If there is nothing to wait for, it ends at once. With a shared store it waits for proxies: requests that they
+        send before they notice that this gateway is not ready would be lost.
         """
         is_awaited = self._engine.shared or self._is_working
         self._drain = Drain(self.limits.drain if is_awaited else 0)
@@ -172,11 +172,11 @@ class Gateway:
 
     @property
     def is_draining(self) -> bool:
-        """Whether there are no new chats any more."""
+        """Whether new chats are refused."""
         return self._drain is not None
 
     def has_drained(self) -> bool:
-        """Whether it is to end. Asked again and again."""
+        """Whether the gateway must end now. Polled."""
         return self._drain is not None and self._drain.is_over(self._is_working)
 
     @property
@@ -184,36 +184,36 @@ class Gateway:
         return self.chats.is_working or bool(self.forwarded)
 
     def stop(self) -> None:
-        """End the chats now, so that no client's stream holds up the end. Never waits."""
+        """End the chats now, so that no client's stream delays the end. Never waits."""
         self.chats.stop()
 
     def hurry(self) -> None:
-        """End now: the agents get no time for it. Never waits."""
+        """End now, and kill the agents. Never waits."""
         self.stop()
         self.bots.kill()
 
 
 class Drain:
-    """The time from SIGTERM to the end: what runs comes to its end, and proxies see that the gateway is not ready."""
+    """The time from SIGTERM to the end: running chats end, and proxies notice that the gateway is not ready."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """It lasts for so many seconds at most."""
+        """It lasts at most `seconds`."""
         self._clock = clock
         self._ends = clock() + seconds
         self._idle_until = math.inf
 
     @property
     def left(self) -> float:
-        """Seconds until its end at the latest."""
+        """Seconds until its latest end."""
         return self._ends - self._clock()
 
     def refusal(self) -> ApiError:
-        """What a new chat is told, with HTTP status 503: a proxy gives it to another gateway."""
+        """The error for a new chat, with HTTP status 503: a proxy sends it to another gateway."""
         retry_after = max(1, math.ceil(self.left))
         return ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=retry_after)
 
     def is_over(self, is_working: bool) -> bool:
-        """Whether the gateway is to end. Asked again and again, with whether the gateway still works for a client."""
+        """Whether the gateway must end now. Polled, with whether the gateway still works for a client."""
         now = self._clock()
         self._idle_until = math.inf if is_working else min(self._idle_until, now + LAST_LOOK)
         return now >= min(self._ends, self._idle_until)

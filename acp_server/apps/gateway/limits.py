@@ -1,6 +1,6 @@
-"""How much of everything there may be. Times in seconds, sizes in bytes unless said otherwise.
+"""The limits of the gateway that can be set. Times in seconds, sizes in bytes unless noted.
 
-These are the gateway's own, which can be set. The documented ones of the API are in `acp_server.apps.gateway.bodies`.
+The documented limits of the API are in `acp_server.apps.gateway.bodies`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from acp_server.errors import UsageError
 
 
 class Size(NamedTuple):
-    """How many processes the agent of a bot has, at least and at most."""
+    """The least and the most processes of a bot's agent."""
 
     least: int = 0
     most: int = 1
@@ -32,8 +32,8 @@ def _limit(default: _N, unit: str, text: str, least: float | None = None) -> _N:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLimits:
-    """The gateway's own limits, each an option of the command and a key in its file. Raises UsageError for a
-    value that is not a bound."""
+    """The gateway's limits, each an option of the command and a key in its file. Raises UsageError for a value that is
+    not a bound."""
 
     body: int = _limit(4 * 1024 * 1024, "BYTES", "The largest request.")
     body_seconds: float = _limit(30.0, "SECONDS", "How long a request's body may take to arrive.")
@@ -46,9 +46,9 @@ class GatewayLimits:
     waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of all tokens together.")
     waiting_of_one: int = _limit(200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name.")
     reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
-    # The newest messages that fit are told.
+    # The newest messages that fit are sent.
     context_bytes: int = _limit(1024 * 1024, "BYTES", "What a prompt may tell of what was said before.", least=0)
-    # About so many, and one message in any case.
+    # About so many, and at least one message.
     page_bytes: int = _limit(4 * 1024 * 1024, "BYTES", "What a page of messages may have.")
     backlog: int = _limit(
         8 * 1024 * 1024, "BYTES", "What a client may be behind with a stream before it is cut; the chat goes on."
@@ -58,12 +58,13 @@ class GatewayLimits:
         75.0, "SECONDS", "How long a connection may be without a request; half a head is not a request."
     )
     start_seconds: float = _limit(60.0, "SECONDS", "How long an agent may take to start, and to open a session.")
-    # The ones used least lately are closed first. Afterwards one is taken up again, or a new one is told what was said.
+    # The least recently used are closed first. A later chat loads its session again, or a new session gets the earlier
+    # messages.
     idle_sessions: int = _limit(
         100, "NUMBER", "Sessions of one agent that are kept open while no chat uses them.", least=0
     )
     idle_session_seconds: float = _limit(1800.0, "SECONDS", "How long a session that no chat uses is kept open.")
-    # A chat that waits for tool outputs has its session still.
+    # A chat that waits for tool outputs still has its session.
     agent_sessions: int = _limit(
         0, "NUMBER", "Sessions that chats use at once in one process of an agent; 0 for any number.", least=0
     )
@@ -74,7 +75,7 @@ class GatewayLimits:
         0.0, "SECONDS", "How old a process of an agent may be before others get its chats; 0 for any age.", least=0
     )
     queue_seconds: float = _limit(60.0, "SECONDS", "How long a chat may wait for a process of its agent that has room.")
-    # An agent that does one thing at a time, and answers nothing meanwhile, has as long as this for it.
+    # An agent that handles one request at a time, and answers nothing meanwhile, has this long for it.
     silence_seconds: float = _limit(
         600.0, "SECONDS", "How long an agent that has chats may say nothing before it is asked whether it is there."
     )

@@ -1,9 +1,9 @@
-"""A chat while it lives: its events in the documented order, its questions, its ending.
+"""A live chat: its events in the documented order, its questions, its end.
 
-It knows neither HTTP nor an agent: `acp_server.apps.gateway.prompt_turn` brings what the agent does,
-`acp_server.apps.gateway.chats` what clients want. What the agent does is taken without waiting. The rest is done one
-after another, under a lock, for each step is kept before it is told: of a cancel and an end one is first, and the
-other finds the chat ended.
+It knows neither HTTP nor an agent: `acp_server.apps.gateway.prompt_turn` delivers the agent's updates,
+`acp_server.apps.gateway.chats` the clients' requests. Updates are taken without waiting. Everything else is done one
+after another, under a lock, since each step is stored before it is sent. So a race of a cancel and an end has a winner,
+and the loser finds the chat ended.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from acp_server.schema import SessionUpdate
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
 
 Also = Callable[[Rows], None]
-"""What belongs to a step, and is done in the same transaction."""
+"""A part of a step that is done in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is kept as a whole."""
+    """A change of a chat that is stored as a whole."""
 
     before: Chat
     after: Chat
     messages: list[ChatMessage]
-    """What the chat has produced."""
+    """The messages that the chat has produced."""
     also: Also | None = None
     done: bool = False
-    """Whether nothing is done for the chat from here on, by this node."""
+    """Whether this node does nothing more for the chat after it."""
 
 
 Keep = Callable[[Step], Awaitable[None]]
-"""Keeps a step. Raises NotOurs, Occupied, and what the store does."""
+"""Stores a step. Raises NotOurs, Occupied, and the store's errors."""
 
 
 async def kept_nowhere(_step: Step) -> None:
-    """For a chat that is in memory only."""
+    """Stores nothing, for a chat that is only in memory."""
 
 
 class LiveChat:
     """One chat that has not ended, or whose agent still works."""
 
     def __init__(self, chat: Chat, ids: Ids, keep: Keep, backlog: int, elicitation: CallType = "function") -> None:
-        """`chat` has just been created, or waits for tool outputs and is taken up."""
+        """`chat` was just created, or waits for tool outputs and is continued."""
         self.chat = chat
         self.over = False
-        """Whether nothing more will come of it, not even from a cancelled chat."""
+        """Whether no more messages will come, not even from a cancelled chat."""
         self.stored = True
-        """Whether the store has it as it is. Not if the store failed at its end."""
+        """Whether its present state is stored. False if the store failed at its end."""
         self.discarded = False
         """Whether its conversation is deleted."""
         self.messages: list[ChatMessage] = []
-        """What it has produced."""
+        """The messages that it has produced."""
         self.feed: Feed = Feed(backlog)
         self._keep = keep
         self._elicitation: CallType = elicitation
@@ -76,18 +76,18 @@ class LiveChat:
         self._asked: list[Question] = []
         """The questions that are shown, in `requires_action`."""
         self._queue = UpdateQueue()
-        """What the agent said and asked meanwhile: a client answers what it was shown."""
+        """Updates and questions of the agent meanwhile: a client answers the questions that it was shown."""
         self._pieces: Pieces = []
-        """What is not told yet, for there are messages in it, which are kept first."""
+        """Pieces that are not sent yet, since they include messages, which are stored first."""
         self._lock = anyio.Lock()
         self.changed = anyio.Event()
-        """Set, and replaced by another, when `step` may have something to do."""
+        """Set, and replaced by a new event, when `step` may have something to do."""
 
     # -- what clients want
 
     def begin(self, running: Chat, responses: Sequence[ChatMessage] = (), stream: bool = False) -> EventQueue | None:
-        """The chat is kept as it is in `running`, and its agent is about to work: what follows if `stream`.
-        `responses`: what was answered, if it goes on with that. Never waits."""
+        """The chat is stored as `running`, and its agent is about to work. Returns its event queue if `stream`.
+        `responses`: the answers with which it continues, if any. Never waits."""
         listener = self.feed.listen() if stream else None
         if self.chat.status is Status.CREATED:
             self.feed.emit(events.CREATED, self.chat.to_wire())
@@ -103,21 +103,21 @@ class LiveChat:
                 raise not_cancellable(self.chat.status)
 
     async def discard(self) -> None:
-        """Its conversation is deleted. It is cancelled if it runs."""
+        """Its conversation was deleted. A running chat is cancelled."""
         self.discarded: bool = True
         async with self._lock:
             await self._move(Status.CANCELED)
 
     async def park(self) -> None:
-        """Nothing more is done for it here. It goes on waiting for tool outputs, and any node may take it."""
+        """Stop working for it here. It keeps waiting for tool outputs, and any node may take it."""
         async with self._lock:
             self.over = True
             await self._keep(Step(self.chat, self.chat, [], done=True))
 
     async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], EventQueue | None]:
-        """Answer what is asked: the chat as it is right then, and what follows if `stream`.
+        """Answer the open questions. Returns the chat right after that, and its event queue if `stream`.
 
-        All of it has to be answered at once, or ApiError 4000 is raised and nothing has changed.
+        All questions must be answered at once; otherwise ApiError 4000 is raised and nothing has changed.
         """
         async with self._lock:
             await self._go_on_if_unasked()
@@ -135,7 +135,7 @@ class LiveChat:
 
     @property
     def size(self) -> int:
-        """How many characters the agent has said, about."""
+        """The approximate number of characters from the agent."""
         return self._reply.size + self._queue.size
 
     @property
@@ -144,9 +144,9 @@ class LiveChat:
         return bool(self._queue.questions) or any(map(_is_open, self._asked))
 
     def put(self, item: Item) -> None:
-        """The agent says or asks something. It is held back while the chat waits for tool outputs, and behind what is
-        held, or has to be kept first. A chat that is cancelled, or cannot be continued, dismisses questions. Never
-        waits."""
+        """Take an update or a question of the agent. It is held back while the chat waits for tool outputs, and after
+        other held items or messages that must be stored first. A cancelled chat, or one without history, dismisses
+        questions. Never waits."""
         if self.over:
             if isinstance(item, Question):
                 item.resolve(None)
@@ -157,18 +157,18 @@ class LiveChat:
             self._take(item)
 
     async def step(self) -> bool:
-        """Go on with the first of what is held; False if nothing is, or the chat waits for tool outputs."""
+        """Process the first held item; False if there is none, or the chat waits for tool outputs."""
         async with self._lock:
             return await self._step()
 
     def withdraw(self, question: Question) -> None:
-        """The agent does not want to know it any more. No effect if it is answered."""
+        """The agent withdraws the question. No effect if it is answered."""
         question.withdrawn = True
         self._queue.remove(question)
         self._wake()
 
     def dismiss(self) -> None:
-        """Wait for no answer any more."""
+        """Dismiss all questions."""
         for question in self._queue.questions:
             self._queue.remove(question)
             question.resolve(None)
@@ -177,10 +177,10 @@ class LiveChat:
         self._wake()
 
     async def finish(self, usage: TokenUsage, failure: Failure | None, also: Also | None = None) -> None:
-        """The agent's work is over. Only the first time counts. `also` is done if the chat is completed.
+        """The agent's work has ended. Only the first call has an effect. `also` is done if the chat is completed.
 
-        A caller that waits for the end is told in any case: if it cannot be stored, the chat has failed, now and
-        after a restart.
+        Waiting callers are notified in any case: if the end cannot be stored, the chat has failed, now and after a
+        restart.
         """
         async with self._lock:
             if self.over:
@@ -195,11 +195,11 @@ class LiveChat:
                 log_fault(error, "the end of chat %s cannot be stored", self.chat.id)
                 await self._fail(usage, failure or UNSTORED)
             except BaseException:
-                # There was no more time. Nothing waits in the end of a chat that is in memory only.
+                # There was no more time. The end of a chat that is only in memory waits for nothing.
                 await self._fail(usage, failure or UNSTORED)
                 raise
 
-    # -- parts; those that wait hold the lock
+    # -- parts; a part that waits holds the lock
 
     @property
     def _is_idle(self) -> bool:
@@ -221,13 +221,13 @@ class LiveChat:
         else:
             await self._write(self.chat.failed(failure, usage), done=True)
         self.over: bool = True
-        # The API has no event for a cancelled chat, so it is told as a completed chat with the status `canceled`.
+        # The API has no event for a cancelled chat, so it is sent as a completed chat with the status `canceled`.
         self.feed.emit(events.FAILED if self.chat.status is Status.FAILED else events.COMPLETED, self.chat.to_wire())
         self.feed.done()
 
     async def _fail(self, usage: TokenUsage, failure: Failure) -> None:
         self.stored: bool = False
-        self._pieces = []  # What is told can be looked up, and this is nowhere.
+        self._pieces = []  # sent messages must be in the store, and these are not
         self._keep = kept_nowhere
         await self._finish(usage, failure, None)
 
@@ -267,7 +267,7 @@ class LiveChat:
         self.feed.done()
 
     async def _go_on_if_unasked(self) -> bool:
-        # A client that was shown several has to answer for all of them, so they stay until none is wanted any more.
+        # A client that was shown several questions must answer all of them, so they stay until all are withdrawn.
         if self.chat.status is not Status.REQUIRES_ACTION or any(map(_is_open, self._asked)):
             return False
         await self._go_on([])
@@ -283,7 +283,8 @@ class LiveChat:
         return listener
 
     async def _move(self, status: Status, also: Also | None = None, done: bool = False, **changes: Any) -> bool:
-        """Keep and tell what is held with it. False if the chat cannot go there; then nothing has changed."""
+        """Store the move and send it with the held messages. False if the status does not permit it; then nothing has
+        changed."""
         moved = self.chat.moved(status, **changes)
         if moved is None:
             return False
@@ -316,7 +317,7 @@ def _is_open(question: Question) -> bool:
 
 
 def check_outputs(outputs: list[ToolOutput], asked: list[str]) -> dict[str, str]:
-    """The outputs by the ids of their tool calls. Raises ApiError 4000 unless they answer just what was asked."""
+    """The outputs by the ids of their tool calls. Raises ApiError 4000 unless they answer exactly the asked ones."""
     given = {output.tool_call_id: output.output for output in outputs}
     if len(given) < len(outputs) or given.keys() != set(asked):
         wanted = ", ".join(asked)

@@ -1,4 +1,4 @@
-"""Messages, and what they are as content for an agent: text that can be written as UTF-8."""
+"""Messages, and their content for an agent: text that can be encoded as UTF-8."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from acp_server.safe_text import whole
 from acp_server.schema import AvailableCommand, ContentBlock, ResourceLink, TextContent
 
 _DEEPEST: Final = 100
-"""Levels of lists and objects in one another. Whatever the API has needs a handful."""
+"""The most levels of nested lists and objects. The API needs a handful."""
 
 
 class TooDeep(ValueError):
@@ -21,7 +21,7 @@ class TooDeep(ValueError):
 
 
 def whole_json(value: Any, levels: int = _DEEPEST) -> Any:
-    """`value`, parsed JSON, with all of its texts fit to be written. Raises TooDeep."""
+    """`value`, parsed JSON, with encodable texts. Raises TooDeep."""
     if isinstance(value, str):
         return whole(value)
     if not isinstance(value, list | dict):
@@ -60,13 +60,13 @@ class ChatMessage:
     chat_id: str | None = None
     bot_id: str | None = None
     given: bool = False
-    """Whether a client brought it, and no agent."""
+    """Whether it came from a client, and not from an agent."""
     reasoning_content: str = ""
     created_at: int = field(default_factory=lambda: int(time.time()))
     updated_at: int = field(default_factory=lambda: int(time.time()))
 
     def to_wire(self) -> dict[str, Any]:
-        """As the API writes it."""
+        """The message in the form of the API."""
         wire: dict[str, Any] = {
             "id": self.id,
             "conversation_id": self.conversation_id,
@@ -88,7 +88,7 @@ class ChatMessage:
 
 
 def check_content(content: str, content_type: str) -> None:
-    """Raise ApiError 4005 for content that cannot be shown to an agent."""
+    """Raise ApiError 4005 for content that an agent cannot get."""
     if content_type == OBJECTS:
         _objects(content)
     elif content_type not in (TEXT, CARD):
@@ -96,14 +96,14 @@ def check_content(content: str, content_type: str) -> None:
 
 
 def check_links(content: str, content_type: str) -> None:
-    """Raise ApiError 4005 for a link to anything but the web: an agent would read a file of its machine for it."""
+    """Raise ApiError 4005 for a link to anything but the web, since an agent would read a local file for it."""
     for part in _objects(content) if content_type == OBJECTS else []:
         if part["type"] != "text" and not part["file_url"].lower().startswith(_WEB):
             raise ApiError(Code.BAD_MESSAGE, "a file_url has to begin with http:// or https://")
 
 
 def check_said(content: str) -> None:
-    """Raise ApiError 4005 for a message that says nothing."""
+    """Raise ApiError 4005 for a message without content."""
     if not content:
         raise ApiError(Code.BAD_MESSAGE, "a message needs content")
 
@@ -121,8 +121,8 @@ def blocks(message: ChatMessage) -> list[ContentBlock]:
 
 
 def context(messages: Sequence[ChatMessage], cut: bool = False) -> list[ContentBlock]:
-    """What was said before, as one block for an agent that has not heard it; nothing for nothing. `cut`: whether there
-    was more before it."""
+    """Earlier messages as one block for an agent that does not know them; nothing without messages. `cut`: whether
+    older ones are omitted."""
     said = [text for text in map(as_context, messages) if text]
     if not said:
         return []
@@ -131,17 +131,17 @@ def context(messages: Sequence[ChatMessage], cut: bool = False) -> list[ContentB
 
 
 def as_context(message: ChatMessage) -> str:
-    """A message as a part of `context`; empty if it says nothing."""
+    """A message as a part of `context`; empty if it has no text."""
     text = _plain(message)
     return f"{message.role}: {text}" if text else ""
 
 
 def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:
-    """Whether a prompt names a command (ACP, Slash Commands), one of these or one not announced yet."""
+    """Whether a prompt is a command (ACP, Slash Commands), one of these or one that is not announced yet."""
     if not query or not isinstance(query[0], TextContent) or not query[0].text.startswith("/"):
         return False
     name = query[0].text.split(maxsplit=1)[0].removeprefix("/")
-    # Further slashes are those of a path, unless the command is known.
+    # More slashes mean a path, unless the command is known.
     return (bool(name) and "/" not in name) or name in {command.name for command in commands}
 
 

@@ -1,11 +1,11 @@
-"""The nodes: gateways that share a store. Each has a row, and with it a lease, which it renews.
+"""The nodes: gateways that share a store. Each has a row with a lease, which it renews.
 
-The number of the row is what fences: a chat's row has the number of the node that works for it, and a node changes a
-chat only where it finds its own number. When a lease is over any other node removes the row, and with it the number
-from the chats, once and for good. A node that was only slow finds its row gone. Then it stops its agents and joins
-again, with another number. The store's clock alone decides when a lease is over.
+The number of the row is the fencing token: the row of a chat has the number of the node that works for it, and a node
+changes a chat only if it finds its own number there. When a lease has expired, any other node removes the row, and the
+number from its chats. A node that was only slow finds its row removed. Then it stops its agents and joins
+again, with another number. Only the store's clock decides when a lease has expired.
 
-Without a store to share, there is one node, and nothing to renew.
+Without a shared store, there is one node, and no lease.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 ENDED: Final = Failure(Code.INTERNAL, "the gateway ended before the chat did")
 _LONGEST: Final = 1e9
-"""Seconds of a lease that is not looked at."""
+"""Seconds of a lease without a limit."""
 _PARTS: Final = 4
 """How often a lease is renewed in its time."""
 
 
 class Node:
-    """This gateway among those that share its store."""
+    """The row of this gateway in the store, and the renewal of its lease."""
 
     def __init__(
         self, store: Store, ids: Ids, *, shared: bool, url: str, lease_seconds: float, shared_sessions: bool = False
     ) -> None:
-        """`url`: where other nodes reach it. `shared_sessions`: whether an agent's session can be taken up by the agent
-        of another node."""
+        """`url`: its URL for other nodes. `shared_sessions`: whether another node's agent can load a session of this
+        node's."""
         self._is_apart = shared and not shared_sessions
         self.channel: str = f"acp_{secrets.token_hex(8)}"
-        """Where it hears what other nodes tell it."""
+        """The channel for notifications from other nodes."""
         self.id: int = 0
-        """The number of its row. Another one after a lease was lost, and no number twice."""
+        """The number of its row. It changes after a lost lease, and is never used twice."""
         self._store = store
         self._ids = ids
         self._shared = shared
@@ -54,8 +54,8 @@ class Node:
         self._renewed = -math.inf
 
     def join(self, rows: Rows) -> tuple[int, int]:
-        """Get a row: its number, and the slot of the node's ids. Before, those are removed whose leases are over; all
-        of them without others to share with."""
+        """Create a row. Returns its number, and the slot for the node's ids. Rows with expired leases are removed
+        before; without a shared store, all other rows."""
         over = f"ends < {rows.clock}" if self._shared else "TRUE"
         for id in _ids(rows, f"SELECT id FROM nodes WHERE {over} OR id = ?", self.id):
             _remove(rows, id)
@@ -69,17 +69,17 @@ class Node:
         return id, slot
 
     def joined(self, id: int, slot: int) -> None:
-        """What `join` has returned is committed."""
+        """The result of `join` was committed."""
         self.id = id
         self._ids.slot = slot
 
     def home(self, bot: str) -> str:
-        """How the conversations name a bot of this node. An agent's sessions are nothing to other nodes, unless their
-        agents keep them in one place."""
+        """The name of this node's bot in conversations. Other nodes cannot use an agent's sessions, unless the agents
+        share their store."""
         return f"{bot}@{self.id}" if self._is_apart else bot
 
     def own(self, known: KnownSession) -> KnownSession | None:
-        """A session as the bots of this node know it; None if it is another node's."""
+        """A session in terms of this node's bots; None if it belongs to another node."""
         if not self._is_apart:
             return known
         bot, _, node = known.bot.rpartition("@")
@@ -91,10 +91,10 @@ class Node:
         work_stopped: Callable[[], Awaitable[None]],
         on_tick: Callable[[], Awaitable[None]],
     ) -> None:
-        """Renew the lease, and remove nodes that did not renew theirs. Begins anew when the lease is lost.
+        """Renew the lease, and remove nodes that did not renew theirs. Joins again after a lost lease.
 
-        `stop_work` is called when the lease is lost, and must not wait; `work_stopped` waits until what was begun
-        before has ended. `on_tick` is awaited each time the lease is renewed.
+        `stop_work` is called when the lease is lost, and must not wait; `work_stopped` waits until the work has ended.
+        `on_tick` is awaited at each renewal.
         """
         if not self._shared:
             return
@@ -110,11 +110,11 @@ class Node:
             await self._join_again()
 
     async def leave(self) -> None:
-        """Give up the row. What still has it ends as if the lease were over."""
+        """Remove the row. Its chats end as if the lease had expired."""
         try:
             await self._store.do(_remove, self.id)
         except Exception as error:
-            logger.warning("node %d: its row stays until its lease is over: %s", self.id, error)
+            logger.warning("node %d: its row stays until its lease expires: %s", self.id, error)
 
     async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
         """Returns when the row is gone."""
@@ -132,13 +132,13 @@ class Node:
             await anyio.sleep(self._lease / _PARTS)
 
     async def _watch(self, stop_work: Callable[[], None]) -> None:
-        """Stop the work also when the store cannot be asked whether the lease is lost."""
+        """Stop the work also if the store cannot be asked whether the lease is lost."""
         while True:
             renewed = self._renewed
             await anyio.sleep_until(renewed + self._lease)
             if self._renewed == renewed:
                 stop_work()
-            while self._renewed == renewed:  # noqa: ASYNC110 - the one thing that is waited for has a clock of its own
+            while self._renewed == renewed:  # noqa: ASYNC110 - the renewal has its own clock
                 await anyio.sleep(self._lease / _PARTS)
 
     async def _join_again(self) -> None:
@@ -153,7 +153,7 @@ class Node:
 
 
 def url_of(rows: Rows, node: int) -> str | None:
-    """Where a node is reached; None if there is no such node."""
+    """The URL of a node; None if there is no such node."""
     row = rows.execute("SELECT url FROM nodes WHERE id = ?", (node,)).fetchone()
     return None if row is None else row[0]
 
@@ -175,7 +175,7 @@ def _remove_if_over(rows: Rows, node: int) -> None:
     # The update keeps the node from renewing meanwhile.
     sql = f"UPDATE nodes SET ends = 0 WHERE id = ? AND ends < {rows.clock} RETURNING id"
     if rows.execute(sql, (node,)).fetchone():
-        logger.warning("node %d: its lease is over, so its chats are given up", node)
+        logger.warning("node %d: its lease has expired, so its chats are given up", node)
         _remove(rows, node)
         _purge_deleted(rows)
 

@@ -1,6 +1,6 @@
-"""The processes of an agent that the chats of a bot share: how many there are, which one a chat gets, when each ends.
+"""The processes of an agent that the chats of a bot share: their number, the choice for a chat, and their end.
 
-What is done with a process and its sessions is in `acp_server.apps.gateway.process`; which chat has which session is in
+Processes and their sessions are handled in `acp_server.apps.gateway.process`; the sessions of chats in
 `acp_server.apps.gateway.conversations`.
 """
 
@@ -29,69 +29,69 @@ from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _PAUSE: Final = 1.0
-"""Seconds to the next start of an agent that no chat wants, after a start that went wrong; twice as long each time."""
+"""Seconds until the next start of an agent without a waiting chat, after a failed start; doubled each time."""
 _LONGEST_PAUSE: Final = 60.0
 
 
 class NoRoom(AcpError):
-    """All processes that there may be have as many chats as they may have."""
+    """All allowed processes have as many chats as they may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """What has become of processes."""
+    """Counts starts and ends of processes."""
 
     starts: Counter[str] = field(default_factory=Counter[str])
-    """How many were started, by the name of the bot."""
+    """The number of starts, by bot."""
     ends: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many have ended, by the name of the bot and by why."""
+    """The number of ends, by bot and reason."""
 
 
 class Pool:
-    """The processes that the chats of one bot share; where tokens are isolated, those of one bot and one token."""
+    """The processes that the chats of one bot share; if tokens are isolated, of one bot and one token name."""
 
     def __init__(self, program: Program, ids: Ids, size: Size = ONE, lives: Lives | None = None) -> None:
         self.name: str = program.bot
         self.command: Sequence[str] = program.command
         self.waiting: int = 0
-        """How many chats wait for a session."""
+        """The number of chats that wait for a session."""
         self._program = program
         self._ids = ids
         self._limits = program.limits
         self._size = size
         self._lives = lives or Lives()
         self._members: list[Process] = []
-        """The processes that new chats get."""
+        """The processes for new chats."""
         self._running: list[Process] = []
-        """All that have not ended, also those that new chats do not get."""
+        """All processes that have not ended, including processes that get no new chats."""
         self._group: TaskGroup | None = None
         self._is_retired = False
         self._queue = anyio.Lock()
-        """Has the chat that gets a process next."""
+        """Held by the chat that gets a process next."""
         self._changes = Changes()
-        """When there may be more room, or something for `_keep` to do."""
+        """Changes when there may be more room, or something for `_keep` to do."""
         self._pause = _PAUSE
         self._next_start = -math.inf
         self._keys = SessionKeys()
         self._trust = Trust(program.limits, self.distrust)
 
     def use(self, group: TaskGroup) -> None:
-        """Let its processes be watched by tasks of this group; when it is cancelled they are ended."""
+        """Watch its processes in tasks of this group; when the group is cancelled they are ended."""
         self._group = group
         group.start_soon(self._keep)
 
     def kill(self) -> None:
-        """End its processes by force, now: those that run, and those that are being ended."""
+        """Kill its processes now, even if their grace period has not expired."""
         for process in self._running:
             process.kill()
 
     @property
     def running(self) -> int:
-        """How many processes it has that have not ended."""
+        """The number of its processes that have not ended."""
         return sum(process.spawned is not None for process in self._running)
 
     def retire(self) -> None:
-        """No further chat gets this bot. Chats that have it keep it. When they are through, its agents are ended."""
+        """No later chat gets this bot. Running chats keep it. When they have ended, its agents are ended."""
         self._is_retired = True
         for process in self._members:
             self._start_soon(self._drain, process, math.inf, "reload")
@@ -119,26 +119,26 @@ class Pool:
                 try:
                     held = await process.open(known)
                 except (ConnectionClosed, SessionTaken) as error:
-                    # This chat has not said anything yet, so once more.
+                    # Nothing was sent for this chat yet, so it is retried once.
                     if isinstance(error, SessionTaken):
-                        # From now on no process can tell which session the id means.
+                        # No process can tell any more which session the id means.
                         self._keys.add(error.session_id, "")
                         self.distrust(process, "gives one session id twice")
                     else:
                         # It has died between two chats, or just now.
-                        logger.info("%s has ended; it is started anew", agent_of(self.name))
+                        logger.info("%s has ended; restarting it", agent_of(self.name))
                         self._forget(process)
                     place.close()
                     process, known = await self._find_place(known, place)
                     held = await process.open(known)
         finally:
-            # Also if the chat was cancelled: there are clients that wait for half a minute only, again and again.
+            # Also if the chat was cancelled: some clients only wait for half a minute, again and again.
             if held is None and anyio.current_time() - began >= min(limits.settle_seconds, limits.start_seconds):
                 self._start_soon(self._trust.check_start, process)
         if held is None:
             raise RequestTimeout("session/new", limits.start_seconds)
         id, key = held.session.id, held.key
-        # While two processes have sessions of one id, what is kept of it may be either one's.
+        # While two processes have sessions with one id, a stored one may be either's.
         others = any(other is not process and other.means_otherwise(id, key) for other in self._running)
         self._keys.add(id, "" if others else key)
         return held
@@ -152,7 +152,7 @@ class Pool:
             self._start_soon(self._trust.check, held.process, self._limits.settle_seconds, turn)
 
     def release(self, known: KnownSession, *, start: bool = True) -> None:
-        """No chat will take up this session again. An agent is started for that if it has to be, and if `start`."""
+        """No chat will use this session again. An agent is started for that if necessary, and if `start`."""
         is_last = self._keys.is_last(known)
         self._keys.remove(known.id, known.key)
         self._forget_lost()
@@ -166,15 +166,15 @@ class Pool:
     # -- which process a chat gets
 
     async def _find_place(self, known: KnownSession | None, place: ExitStack) -> tuple[Process, KnownSession | None]:
-        """A process with room, which `place` holds for the chat, and the session if that process may have it. Chats
-        that wait get theirs one after the other. Raises NoRoom."""
+        """A process with room, which `place` holds for the chat, and the session if that process may have it. Waiting
+        chats are served one after the other. Raises NoRoom."""
         while True:
             try:
                 with anyio.fail_after(self._limits.queue_seconds):
                     found = await self._reserve(known, place)
             except TimeoutError:
                 raise NoRoom("no process of the agent has room for a chat") from None
-            # A chat waits for the outcome when it is looked at whether the agent is there.
+            # A chat waits for the result of a running probe of the agent.
             await found[0].when_probed()
             if found[0] in self._members:
                 return found
@@ -188,7 +188,8 @@ class Pool:
             return found
 
     def _choose(self, known: KnownSession | None) -> tuple[Process, KnownSession | None] | None:
-        """The process that has the session, else one without a chat, else a new one, else the one with the fewest."""
+        """The process that has the session, else one without a chat, else a new one, else the one with the fewest
+        chats."""
         self._forget_lost()
         holder = None if known is None else self._holder(known)
         if holder is not None and self._has_room(holder):
@@ -201,7 +202,7 @@ class Pool:
         if known is None:
             return best, None
         if holder is not None:
-            # It is full. Another one is told what was said.
+            # It is full. A session of another process gets the earlier messages.
             self._keys.remove(known.id, known.key)
             self._end_session(holder, known.key)
             return best, None
@@ -231,7 +232,7 @@ class Pool:
     # -- how many processes there are
 
     async def _keep(self) -> None:
-        """Start those that there are to be at least; end those that are old, or are not needed."""
+        """Start the least number of processes; end processes that are old or not needed."""
         while not self._is_retired:
             next_change = self._changes.next
             self._forget_lost()
@@ -239,7 +240,7 @@ class Pool:
             next_look = math.inf
             for process in list(self._members):
                 old, idle = self._ends(process)
-                # There are never more that end for their age than there are others.
+                # At most as many end for their age as there are others.
                 if old <= now and len(self._running) - len(self._members) < self._size.most:
                     self._forget(process)
                     self._start_soon(self._drain, process, math.inf, "age")
@@ -257,7 +258,7 @@ class Pool:
                 await next_change.wait()
 
     def _ends(self, process: Process) -> tuple[float, float]:
-        """When it is old, and when it has had no chat for too long."""
+        """When it becomes old, and when it has been without a chat for too long."""
         age = self._limits.agent_age_seconds or math.inf
         idle = math.inf if process.load else process.changed_at + self._limits.agent_idle_seconds
         return process.began_at + age, idle
@@ -269,7 +270,7 @@ class Pool:
 
     @property
     def _is_running(self) -> bool:
-        """Whether the gateway has begun to run and is not ending."""
+        """Whether the gateway runs and is not ending."""
         return self._group is not None and not self._group.cancel_scope.cancel_called
 
     def _start(self) -> Process:
@@ -310,7 +311,7 @@ class Pool:
     def _forget_lost(self) -> None:
         for process in list(self._members):
             if process.is_lost:
-                # Its run may take a second to end. A session that is known would be handed out without asking it.
+                # Its `run` may take a second to end, while a known session would be used without asking the agent.
                 self._forget(process)
 
     def _forget(self, process: Process) -> None:

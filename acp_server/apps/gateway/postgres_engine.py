@@ -1,9 +1,10 @@
 """The engine for a database server: PostgreSQL, with psycopg. Many gateways may share a database.
 
-What two of them do at the same time, with the same rows, is done one after the other: a transaction that finds another
-one in its way is done again. Which gateway may change a chat is in the rows (`acp_server.apps.gateway.nodes`).
+Concurrent changes of the same rows are serialized: a transaction that conflicts with another is retried. Which gateway
+may change a chat is in the rows (`acp_server.apps.gateway.nodes`).
 
-Connections are blocking ones, which threads use (`acp_server.apps.gateway.store`): psycopg's others know asyncio alone.
+Connections are blocking ones, used in threads (`acp_server.apps.gateway.store`), since psycopg's others only support
+asyncio.
 """
 
 from __future__ import annotations
@@ -86,26 +87,26 @@ _MIGRATIONS: Final = (
             ADD CONSTRAINT commands_asker_fkey FOREIGN KEY (asker) REFERENCES nodes (id)""",
     ),
 )
-"""The statements that make each version of the tables from the one before."""
+"""For each version, the statements that make its tables from the version before."""
 
 _GATE: Final = 0x4143504700
-"""The advisory lock of those that open the database, one after another."""
+"""The advisory lock of gateways that open the database, one after another."""
 _CLOCK: Final = "extract(epoch FROM clock_timestamp())::float8"
 _RACES: Final = frozenset({"running_in", "nodes_slot", "chats_node_fkey", "commands_node_fkey", "commands_asker_fkey"})
-"""What refuses the second of two transactions that did not see each other. Done again, it sees the first one."""
+"""Constraints that refuse the second of two transactions that did not see each other. A retry sees the first one."""
 
 _PATIENCE: Final = 30.0
-"""Seconds for which a transaction waits for the server, and is tried again when another one was in its way."""
+"""Seconds for which a transaction waits for the server, and is retried after conflicts."""
 _LOOK: Final = 0.5
-"""Seconds after which it is looked whether there is a point in waiting for a connection."""
+"""Seconds after which it checks whether waiting for a connection makes sense."""
 _SETTINGS: Final[dict[str, Any]] = {
-    # So that a server which is gone is noticed, and a server which works has the time for it.
+    # So that a dead server is noticed, and a slow one has enough time.
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
-    # The same, for the server: the lock of a gateway whose machine is gone is free after half a minute.
+    # The same for the server: the locks of a gateway whose machine is gone are released after half a minute.
     "options": "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
     " -c statement_timeout=60000 -c idle_in_transaction_session_timeout=60000",
 }
@@ -118,13 +119,13 @@ class PostgresEngine:
     shared = True
 
     def __init__(self, url: str) -> None:
-        """Connect, and make the tables if they are not there. Raises UsageError if the database cannot be used."""
+        """Connect, and create missing tables. Raises UsageError if the database cannot be used."""
         try:
             given = conninfo_to_dict(url)
         except psycopg.ProgrammingError:
             # libpq repeats the URL, which may have a password.
             raise UsageError("--store: this is not the URL of a database") from None
-        # Taken out, for the agents have the same environment, and show it to users who may run commands.
+        # Removed, since agents inherit the environment and show it to users who may run commands.
         if (password := os.environ.pop("PGPASSWORD", None)) and "password" not in given:
             url = make_conninfo(url, password=password)
         self._url = url
@@ -139,8 +140,8 @@ class PostgresEngine:
             opened.pop_all()
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """See Engine. `work` is done again if what it has read was changed meanwhile, or if the connection was cut
-        before it was to be committed."""
+        """See Engine. `work` is retried if the rows that it read were changed meanwhile, or if the connection was lost
+        before the commit."""
         ends = time.monotonic() + _PATIENCE
         while True:
             connection, committing = None, False
@@ -181,7 +182,7 @@ class PostgresEngine:
 
     @contextmanager
     def explained(self) -> Generator[None]:
-        """Raise UsageError for a database that fails."""
+        """Raise UsageError for a failing database."""
         try:
             yield
         except PoolTimeout:
@@ -190,12 +191,12 @@ class PostgresEngine:
             raise UsageError(f"the database cannot be used: {str(error).strip() or type(error).__name__}") from None
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         self._pool.close()
 
 
 def _migrate(connection: _Connection) -> None:
-    """Bring the tables to the newest version: one gateway does it, and others wait. Raises UsageError."""
+    """Migrate the tables to the newest version: one gateway does it, and others wait. Raises UsageError."""
     connection.execute(b"SELECT pg_advisory_lock(%s)", (_GATE,))
     with connection.transaction():
         connection.execute(b"CREATE TABLE IF NOT EXISTS acp_gateway (version INTEGER NOT NULL)")
@@ -213,7 +214,7 @@ def _migrate(connection: _Connection) -> None:
 
 @contextmanager
 def _rolled_back(connection: _Connection) -> Generator[None]:
-    """Leave no transaction open. What was committed stays."""
+    """Leave no transaction open. A committed one stays committed."""
     try:
         yield
     finally:
@@ -231,5 +232,5 @@ def _query(text: str) -> bytes:
 
 
 def _fit(value: Any) -> Any:
-    # The documents are escaped; what is looked for may have a character that PostgreSQL has in no text.
+    # The documents are escaped; a value to search for may have a character that PostgreSQL allows in no text.
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value

@@ -1,6 +1,6 @@
-"""One run of an agent's program: who works with its sessions, the questions that it asks, and whether it is there.
+"""One run of an agent's program: the chats that use its sessions, its questions, and probes whether it responds.
 
-When a run begins and ends is decided in `acp_server.apps.gateway.pool`; which session is whose in
+When a run begins and ends is decided in `acp_server.apps.gateway.pool`; the sessions are in
 `acp_server.apps.gateway.sessions`.
 """
 
@@ -33,7 +33,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Turn(Protocol):
-    """What a chat does with a session: it takes the questions of the agent."""
+    """A chat's use of a session: it gets the agent's questions."""
 
     @property
     def has_questions(self) -> bool:
@@ -53,18 +53,18 @@ class OpenSession:
     session: RemoteSession
     key: str
     is_new: bool
-    """Whether nothing was said in it yet."""
+    """Whether it has had no prompt yet."""
 
 
 class Changes:
-    """Tells all tasks that wait that something is not as it was."""
+    """Notifies all waiting tasks of a change."""
 
     def __init__(self) -> None:
         self.next = anyio.Event()
-        """Set at the next change. To be taken before what may change is looked at."""
+        """Set at the next change. Must be read before the state that may change."""
 
     def tell(self) -> None:
-        """Something has changed."""
+        """Notify of a change."""
         self.next.set()
         self.next: anyio.Event = anyio.Event()
 
@@ -73,20 +73,20 @@ class Process:
     """One run of an agent's program."""
 
     def __init__(self, bot: str, ids: Ids, changes: Changes) -> None:
-        """`changes` is told when it may have room for a chat more, or has no chat any more."""
+        """`changes` is notified when it may have room for another chat, or has no chat any more."""
         self.ready: anyio.Event = anyio.Event()
-        """Set when the agent can be asked for sessions, or never will be."""
+        """Set when the agent accepts sessions, or never will."""
         self.scope: anyio.CancelScope = anyio.CancelScope()
         """Cancelling it ends the run."""
         self.spawned: RemoteAgent | None = None
-        """The agent, from its start on."""
+        """The agent after its start."""
         self.agent: RemoteAgent | None = None
-        """The agent, once it can be asked for sessions."""
+        """The agent, once it accepts sessions."""
         self.why: str | None = None
         """Why the gateway has ended it."""
         self.changed_at = anyio.current_time()
         self.began_at: Any = self.changed_at
-        """When it was started, and when it last had a chat more or less."""
+        """When it was started, and when its number of chats last changed."""
         self.error: AcpError | OSError | None = None
         self._bot = bot
         self._ids = ids
@@ -95,7 +95,7 @@ class Process:
         self._turns: dict[str, Turn] = {}
         """The turns of chats, by the ids of their sessions."""
         self._opening = 0
-        """How many wait for a session."""
+        """The number of chats that wait for a session."""
         self._begun = 0
         self._changes = changes
         self._probes: list[anyio.Event] = []
@@ -107,12 +107,12 @@ class Process:
         self.ready.set()
 
     def leave(self) -> None:
-        """The agent ends, and has no more chats."""
+        """The agent is ending, and gets no more chats."""
         self._has_left = True
         self._signal()
 
     def kill(self) -> None:
-        """End it by force, now."""
+        """Kill it now."""
         if self.spawned is not None and self.spawned.process is not None:
             self.spawned.process.kill()
 
@@ -120,12 +120,12 @@ class Process:
 
     @property
     def load(self) -> int:
-        """How many chats have a session of it, or wait for one."""
+        """The number of chats that have a session of it, or wait for one."""
         return len(self._turns) + self._opening
 
     @contextmanager
     def reserved(self) -> Generator[None]:
-        """While a chat waits for a session of it."""
+        """Held while a chat waits for one of its sessions."""
         self._opening += 1
         self.changed_at = anyio.current_time()
         try:
@@ -139,11 +139,11 @@ class Process:
         return self._sessions is not None and self._sessions.holds(key)
 
     def knows(self, id: str) -> bool:
-        """Whether the agent has a session of this id open."""
+        """Whether the agent has a session with this id open."""
         return self.agent is not None and self.agent.knows(id)
 
     def means_otherwise(self, id: str, key: str) -> bool:
-        """Whether this id has meant a session with another key here."""
+        """Whether this id has belonged to a session with another key here."""
         return self._sessions is not None and self._sessions.means_otherwise(id, key)
 
     async def open(self, known: KnownSession | None) -> OpenSession:
@@ -157,12 +157,12 @@ class Process:
         return OpenSession(self, session, key, is_new=True)
 
     def begin_turn(self, session: RemoteSession, turn: Turn) -> None:
-        """Let `turn` have the questions of this session."""
+        """Route the questions of this session to `turn`."""
         self._begun += 1
         self._turns[session.id] = turn
 
     def end_turn(self, session: RemoteSession, turn: Turn) -> None:
-        """`turn` does not work with the session any more."""
+        """`turn` no longer uses the session."""
         if self._turns.get(session.id) is turn:
             del self._turns[session.id]
             self._signal()
@@ -173,7 +173,7 @@ class Process:
             self._sessions.rest(key)
 
     async def tend(self, limits: GatewayLimits) -> None:
-        """Close the sessions that have been idle for too long, or are too many. Until it is cancelled."""
+        """Close sessions that have been idle for too long, or exceed the limit. Runs until cancelled."""
         sessions = await self._when_ready()
         await sessions.tend(limits.idle_sessions, limits.idle_session_seconds, limits.start_seconds)
 
@@ -182,13 +182,13 @@ class Process:
         return None if self._sessions is None else self._sessions.release(key)
 
     async def end(self, session: RemoteSession, seconds: float) -> None:
-        """Make the agent free a session that was released here, and forget what it knows of it, as far as it can."""
+        """Make the agent close a released session, and forget it, if it can."""
         if self._sessions is not None:
             with anyio.move_on_after(seconds):
                 await self._sessions.end(session)
 
     async def forget(self, known: KnownSession, seconds: float) -> None:
-        """Make the agent forget what it knows of a session that is not open, as far as it can."""
+        """Make the agent forget a session that is not open, if it can."""
         try:
             with anyio.move_on_after(seconds):
                 await (await self._when_ready()).forget(known.key, known.id)
@@ -211,20 +211,20 @@ class Process:
 
     @property
     def is_probed(self) -> bool:
-        """Whether it is being looked at whether the agent is there."""
+        """Whether a probe of the agent is running."""
         return bool(self._probes)
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Something that changes with all that the agent sends, and with each chat that it gets; None if no chat waits
-        for it, be it that the agent itself waits for answers."""
+        """A value that changes with everything that the agent sends, and with each new chat; None if no chat waits for
+        it, also if the agent itself waits for answers."""
         if self.agent is None or not self._turns or any(turn.has_questions for turn in self._turns.values()):
             return None
         return self._begun, self.agent.link.heard
 
     @contextmanager
     def probing(self) -> Generator[None]:
-        """While it is probed whether the agent is there."""
+        """Held during a probe of the agent."""
         probe = anyio.Event()
         self._probes.append(probe)
         try:
@@ -234,12 +234,12 @@ class Process:
             probe.set()
 
     async def when_probed(self) -> None:
-        """Wait until the probes that are under way have ended."""
+        """Wait until the running probes have ended."""
         for probe in list(self._probes):
             await probe.wait()
 
     async def when_idle(self) -> None:
-        """Wait until no chat works with it."""
+        """Wait until no chat uses it."""
         while self.load:
             await self._changes.next.wait()
 
@@ -250,7 +250,7 @@ class Process:
     # -- questions
 
     def handlers(self) -> Handlers:
-        """What the agent may ask of the gateway."""
+        """The handlers of the agent's requests."""
         return Handlers(permission=self._permission, form=self._form, url=self._url)
 
     async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:
@@ -267,7 +267,7 @@ class Process:
     async def _ask(self, session_id: str | None, question: Question) -> Any:
         if session_id is None or self.agent is None:
             return None
-        # What a child session asks is asked in the chat that it works for.
+        # A question of a child session belongs to the chat of its root session.
         turn = self._turns.get(self.agent.subagents.root_of(session_id))
         if turn is None:
             return None

@@ -1,6 +1,6 @@
-"""An agent's program: where it works, how it is started and served until it ends, and whether it does as it is told.
+"""An agent's program: its place, how it is started and served until it ends, and whether it can be trusted.
 
-What follows from that is decided in `acp_server.apps.gateway.pool`.
+The consequences are decided in `acp_server.apps.gateway.pool`.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 PATIENCE: Final = Patience(closed=2, terminated=1)
 _ME: Final = Implementation(name="acp-server gateway", version="1")
 _THERE: Final = "_acp_server/there"
-"""A method that no agent has. An agent that reads its input says so at once, whatever else it does."""
+"""A method that no agent has. An agent that reads its input refuses it at once, whatever else it does."""
 _SECOND_LOOK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an agent works, and as who."""
+    """The working folder and the user of an agent."""
 
     cwd: str
     user: int | None = None
-    """The id of the user and of the group; None: those of the gateway."""
+    """The id of the user and of the group. None: the user and the group of the gateway."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables beside those of the gateway."""
+    """Variables besides the gateway's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What each process of a bot's agent runs."""
+    """The program of each process of a bot's agent."""
 
     bot: str
     command: Sequence[str]
     place: Callable[[], Place]
-    """Where it works. May wait for a disk; raises OSError."""
+    """The place. May wait for a disk; raises OSError."""
     limits: GatewayLimits
     patience: Patience | None = None
     protocol: Literal[1, 2] = 2
-    """The highest version that the agent is asked for."""
+    """The highest version that the agent is offered."""
 
     async def run(self, process: Process) -> None:
-        """Until the agent has ended. What goes wrong is for the chats that want sessions of it, and for the log."""
+        """Run until the agent has ended. Errors go to the chats that wait for its sessions, and to the log."""
         try:
             place = await anyio.to_thread.run_sync(self.place)
             spawning = spawn_agent(
@@ -67,7 +67,7 @@ class Program:
                 env=place.env,
                 user=place.user,
                 patience=self.patience,
-                # It may say there what users have said.
+                # Standard error may repeat messages of users.
                 on_stderr=partial(logger.debug, "%s: standard error: %s", agent_of(self.bot)),
             )
             async with spawning as agent:
@@ -101,31 +101,31 @@ class Program:
 
 
 class Distrust(Protocol):
-    """Is told of a process that is not to be trusted."""
+    """Called with a process that must not be trusted."""
 
     def __call__(self, process: Process, why: str, *, at_once: bool = False) -> None:
-        """Let it have no more chats, and end it when those that it has are through, or after a time; or `at_once`."""
+        """Give it no more chats, and end it when its chats have ended, or after a time; or `at_once`."""
         ...
 
 
 class _Probe(Enum):
-    """What came of asking an agent whether it is there."""
+    """The result of probing an agent."""
 
     ANSWER = auto()
-    """It says so. Or it is gone altogether, which is for others to see."""
+    """It answers. Or it has exited, which others notice."""
     BUSY = auto()
-    """Something else: it works, and takes nothing in."""
+    """It sends something else: it works, and does not read its input."""
     SILENT = auto()
-    """Nothing at all."""
+    """It sends nothing."""
 
 
 async def _probe(agent: RemoteAgent, seconds: float) -> _Probe:
-    """Ask an agent whether it is there, and wait for so many seconds."""
+    """Probe an agent, and wait for at most `seconds`."""
     before = agent.link.heard
     try:
         await agent.request(_THERE, {}, timeout=seconds)
     except RequestTimeout:
-        # If it was the gateway that stood still, what was said meanwhile is about to be heard.
+        # If the gateway itself was blocked, messages of the agent are about to be read.
         await anyio.sleep(_SECOND_LOOK)
         return _Probe.BUSY if agent.link.heard > before else _Probe.SILENT
     except AcpError:
@@ -134,15 +134,15 @@ async def _probe(agent: RemoteAgent, seconds: float) -> _Probe:
 
 
 class Trust:
-    """Looks whether the agents of a bot are to be trusted."""
+    """Probes whether the agents of a bot can be trusted."""
 
     def __init__(self, limits: GatewayLimits, distrust: Distrust) -> None:
         self._limits = limits
         self._distrust = distrust
 
     async def check_start(self, process: Process) -> None:
-        """It has not opened a session in time. If it does not answer, it may do one thing at a time: its
-        chats are left to it for a while, and others get another."""
+        """It has not opened a session in time. If it does not answer, it may handle one request at a time: it keeps its
+        chats for a while, and others get another process."""
         if process.agent is None:
             return
         with process.probing():
@@ -150,9 +150,9 @@ class Trust:
                 self._distrust(process, "does not answer")
 
     async def check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
-        """See whether the agent is there, and end it if not. A chat that wants to talk to it waits for the outcome.
+        """Probe the agent, and end it if it does not respond. A chat that needs it waits for the result.
 
-        `cancelled`: a turn that it has not answered in time; if it does not do so soon, it is not to be trusted either.
+        `cancelled`: a turn that it has not answered in time; if it does not do so soon, it is not trusted either.
         """
         if process.agent is None:
             return
@@ -170,7 +170,7 @@ class Trust:
                 self._distrust(process, "works on after a cancel")
 
     async def watch(self, process: Process) -> None:
-        """Look after an agent that has chats and says nothing. Until it is cancelled."""
+        """Watch an agent that has chats and sends nothing. Runs until cancelled."""
         before = None
         while True:
             await anyio.sleep(self._limits.silence_seconds)
@@ -181,14 +181,14 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of one agent."""
+    """The result of a check of one agent."""
 
     good: bool
     text: str
 
 
 async def check_agent(command: Sequence[str], cwd: str, seconds: float, protocol: Literal[1, 2] = 2) -> Finding:
-    """Start an agent in the folder `cwd`, open a session and end it, all within this time."""
+    """Start an agent in the folder `cwd`, open a session and end it, all within `seconds`."""
     began = anyio.current_time()
     try:
         with anyio.fail_after(seconds):
@@ -213,4 +213,4 @@ async def _try(agent: RemoteAgent, cwd: str, protocol: Literal[1, 2]) -> str:
 
 
 def _unheard(_line: str) -> None:
-    """The end of it is in the error, if it is of any use."""
+    """The error has the end of it, if it is useful."""

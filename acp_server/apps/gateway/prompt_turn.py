@@ -1,6 +1,6 @@
-"""A chat's turn on its agent: the prompt, the updates, the questions, what it used, and how it ended.
+"""A chat's turn on its agent: the prompt, the updates, the questions, the usage, and the end.
 
-What that means for the chat is decided in `acp_server.apps.gateway.live_chat`.
+The meaning for the chat is decided in `acp_server.apps.gateway.live_chat`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from acp_server.tasks.grace import grace
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 META: Final = "acp_server/chat"
-"""The key in the prompt's `_meta` under which the agent finds what the chat's client said of it."""
+"""The key in the prompt's `_meta` with the client's data about the chat."""
 
 _LAST: Final = 60.0
 """Seconds that the store has for the end of a chat."""
@@ -38,7 +38,7 @@ _TOO_MUCH: Final = Failure(Code.INTERNAL, "the agent said more than a chat may h
 
 
 class PromptTurn:
-    """What an agent does for one chat, in a task of its own."""
+    """The agent's work for one chat, in its own task."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PromptTurn:
         meta: dict[str, Any],
     ) -> None:
         self.done: anyio.Event = anyio.Event()
-        """Set when the agent works no more for this chat, as far as one can know."""
+        """Set when the agent no longer works for this chat, as far as known."""
         self.live = live
         self._bot = bot
         self._reserved = taken.reserved
@@ -68,10 +68,10 @@ class PromptTurn:
         self._usage = TokenUsage()
         self._failure: Failure | None = _STOPPED
         self._broken: Failure | None = None
-        """Why the chat has failed whatever its agent answers. What it says then is not taken any more."""
+        """Why the chat has failed whatever its agent answers. Later updates are dropped."""
 
     async def run(self) -> None:
-        """The whole turn. Nothing is raised from here but a cancel."""
+        """The whole turn. Raises nothing but a cancel."""
         try:
             with self._whole:
                 async with anyio.create_task_group() as group:
@@ -79,7 +79,7 @@ class PromptTurn:
                     await self._run()
                     group.cancel_scope.cancel()
         finally:
-            # It waits for nothing but the store.
+            # It only waits for the store.
             with grace(_LAST):
                 try:
                     await self._end()
@@ -96,13 +96,13 @@ class PromptTurn:
         except Exception as error:
             log_fault(error, "the work for chat %s failed", self.live.chat.id)
             self._failure = Failure(Code.INTERNAL, "the gateway failed")
-        # Its agent waits for no answers any more. What it said meanwhile can be said now.
+        # The agent waits for no answers any more, so held updates can be sent now.
         self.live.dismiss()
         while await self._step():
             await anyio.lowlevel.checkpoint()
 
     def stop(self) -> None:
-        """The chat is cancelled, so the agent is to stop. Never waits, see `done`."""
+        """The chat was cancelled: stop the agent. Never waits, see `done`."""
         if self._turn is None:
             self._scope.cancel()
         else:
@@ -110,15 +110,15 @@ class PromptTurn:
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
 
     def abandon(self) -> None:
-        """The chat is not this gateway's any more, or will not be. As at the end of the gateway. Never waits."""
+        """The chat does not belong to this gateway any more, or will not. As at the end of the gateway. Never waits."""
         self._whole.cancel()
 
     async def drain(self) -> None:
-        """The chat is cancelled, and the agent may end its reply in peace. If that takes too long, it is stopped."""
+        """The chat was cancelled, and the agent may complete its reply. If that takes too long, it is stopped."""
         with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
-        logger.warning("chat %s: the agent does not come to an end, so it is stopped", self.live.chat.id)
+        logger.warning("chat %s: the agent does not end its reply, so it is stopped", self.live.chat.id)
         self.stop()
 
     @property
@@ -141,7 +141,7 @@ class PromptTurn:
         return question.answer
 
     def dismiss(self) -> None:
-        """Dismiss the questions, so that the chat goes on. Never waits."""
+        """Dismiss the questions, so that the chat continues. Never waits."""
         self.live.dismiss()
 
     # -- the turn
@@ -154,16 +154,16 @@ class PromptTurn:
         async with session.prompt(await self._compose(held), meta={META: self._meta}) as turn:
             self._turn = turn
             async for _ in turn:
-                # The updates were taken when they came in, before any question behind them.
+                # The updates were taken when they arrived, before any later question.
                 pass
         self._usage = _reported(turn.result) or self._usage
         return turn.result
 
     async def _compose(self, held: OpenSession) -> list[ContentBlock]:
-        """The prompt, and in `_told` the ids of what of the conversation the session hears by it, or never will.
+        """The prompt. Stores in `_told` the ids of the messages that the session gets with it, or never will.
 
-        An agent knows a command only as the whole prompt (ACP, Slash Commands); so what was said before stays untold
-        until the next prompt that is not a command.
+        An agent recognizes a command only as the whole prompt (ACP, Slash Commands); so earlier messages wait for the
+        next prompt that is not a command.
         """
         prompt = self._taken.prompt
         query = blocks(prompt[-1])
@@ -182,22 +182,22 @@ class PromptTurn:
         lost = len(left_out) + len(prompt) - 1 - len(brought)
         if lost:
             id, most = self.live.chat.id, self._limits.context_bytes
-            logger.warning("chat %s: of what was said, %s messages do not fit into %s bytes", id, lost, most)
+            logger.warning("chat %s: %s earlier messages do not fit into %s bytes", id, lost, most)
         return [*context([*earlier, *brought], cut=bool(lost)), *query]
 
     def _updated(self, update: SessionUpdate) -> None:
         if isinstance(update, UsageUpdate):
-            # How full the context is: all that was read and written for this reply.
+            # The usage of the context window: all tokens that were read and written for this reply.
             self._usage = TokenUsage(token_count=update.used)
         if self._broken is None:
             self.live.put(update)
         if self._broken is None and self.live.size > self._limits.reply:
-            logger.warning("chat %s: the agent says too much, so it is stopped", self.live.chat.id)
+            logger.warning("chat %s: the agent's reply is too long, so it is stopped", self.live.chat.id)
             self._break_off(_TOO_MUCH)
 
     async def _step(self) -> bool:
-        """See `LiveChat.step`. A chat of which something could not be stored has failed, and so has a chat that
-        cannot go on since another one runs in its conversation."""
+        """See `LiveChat.step`. A chat has failed if a part of it could not be stored, or if it cannot continue because
+        another one runs in its conversation."""
         try:
             return await self.live.step()
         except NotOurs:
@@ -212,7 +212,7 @@ class PromptTurn:
             return False
 
     async def _catch_up(self) -> None:
-        """Go on with what is held when the chat does not wait any more. Pauses, so that other chats go on."""
+        """Process held items when the chat does not wait any more. Yields, so that other chats continue."""
         while True:
             changed = self.live.changed
             while await self._step():
@@ -243,7 +243,7 @@ class PromptTurn:
             known = KnownSession(self._reserved.bot, held.session.id, held.key)
             given_back = self._steps.give_back(rows, self._taken, known, self._told)
 
-        # With the end of the chat, so that the next one finds both.
+        # Together with the end of the chat, so that the next chat finds both.
         await self.live.finish(self._usage, failure, give_back)
         if given_back and self.live.chat.status is Status.COMPLETED:
             held.process.idle(held.key)
@@ -258,19 +258,19 @@ class PromptTurn:
         try:
             await self.live.park()
         except NotOurs:
-            pass  # It is parked already.
+            pass  # it is parked already
 
 
 def _outcome(response: PromptResponse) -> Failure | None:
     if response.stop_reason == "refusal":
         return Failure(Code.INTERNAL, "the agent refused to go on")
     if response.stop_reason == "cancelled":
-        return Failure(Code.INTERNAL, "the agent stopped before it was through")
+        return Failure(Code.INTERNAL, "the agent stopped before it had finished")
     return None
 
 
 def _reported(response: PromptResponse) -> TokenUsage | None:
-    """`usage` of a prompt's answer, where an agent sends it: the tokens of this turn."""
+    """`usage` in the response to a prompt, if the agent sends it: the tokens of this turn."""
     usage = (response.meta or {}).get("usage") if response.usage is None else response.usage.to_wire()
     if not isinstance(usage, dict):
         return None
@@ -284,11 +284,11 @@ def _count(value: Any) -> int:
 
 
 def _failure(error: AcpError | OSError) -> Failure:
-    """What a client may know. The rest is in the log."""
+    """The part of the error for a client. The rest is in the log."""
     logger.warning("a chat failed: %s", outline(error))
     logger.debug("its error: %s", error)
     if isinstance(error, AgentExited):
-        # Its last words are for who runs it.
+        # Its standard error is for its operator.
         return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])
     if isinstance(error, ConnectionClosed):
         return Failure(Code.INTERNAL, "the agent is gone")
@@ -299,7 +299,7 @@ def _failure(error: AcpError | OSError) -> Failure:
     if isinstance(error, AuthRequired):
         return Failure(Code.INTERNAL, "the agent wants to be logged in to first")
     if isinstance(error, RequestCancelled):
-        # The gateway has not cancelled it. The agent has, at a time limit for example (ACP, Cancellation).
+        # The gateway has not cancelled it. The agent has, for example at a time limit (ACP, Cancellation).
         return Failure(Code.INTERNAL, "the agent has given up")
     if isinstance(error, RpcError):
         return Failure(Code.INTERNAL, f"the agent failed: {error.message}")
@@ -309,16 +309,16 @@ def _failure(error: AcpError | OSError) -> Failure:
 
 
 class Waiting:
-    """The chats that wait, of all users. They do not count as running, for nothing is done for them."""
+    """The waiting chats of all users. They do not count as running, since nothing is done for them."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
         self._chats: dict[PromptTurn, str] = {}
-        """Whose they are, the chat that has waited longest first."""
+        """The owners, with the chat first that has waited longest."""
 
     def begin(self, chat: PromptTurn, owner: str) -> None:
-        """Another chat waits. If there are too many, those of the same owner that have waited longest are dismissed:
-        no user loses a question by what others leave unanswered."""
+        """Another chat waits. If there are too many, the same owner's longest waiting ones are dismissed: no user loses
+        a question because of others."""
         self._chats[chat] = owner
         mine = [other for other, whose in self._chats.items() if whose == owner]
         while len(mine) > self._limits.waiting_of_one or len(self._chats) > self._limits.waiting:

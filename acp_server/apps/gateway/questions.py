@@ -1,8 +1,8 @@
-"""An agent's questions as tool calls, and what a client submits for them as answers.
+"""An agent's questions as tool calls, and a client's outputs for them as answers.
 
-When a question is shown and when it is answered is decided in `acp_server.apps.gateway.live_chat`. An answer to a form
-is checked against every kind of field that the protocol has (ACP, Elicitation, Form mode). What this version does not
-know is left to the agent, which is to check all of it again anyway.
+When a question is shown and answered is decided in `acp_server.apps.gateway.live_chat`. An answer to a form is
+validated against every kind of field in the protocol (ACP, Elicitation, Form mode). Unknown kinds are left to the
+agent, which must validate everything again anyway.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from acp_server.tools.checks import check_of
 from acp_server.wire.codec import DecodeError, decode
 
 _INT64: Final = 2**63
-"""What an answer can carry is smaller."""
+"""Values in an answer are smaller."""
 _LONGEST: Final = 300
-"""Characters of an explanation: some list all the choices that there are."""
+"""Characters of an explanation: some list all possible choices."""
 
 
 def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
-    """Why `content` does not fit, in words that repeat no value of it; None if it fits."""
+    """Why `content` does not match the form, without quoting its values; None if it matches."""
     required = set(form.required or ())
     fields = {
         name: core_schema.typed_dict_field(_field(field), required=name in required)
         for name, field in form.properties.items()
     }
-    # A field that is wanted and not described can be anything.
+    # A required field without a description accepts any value.
     fields |= {name: core_schema.typed_dict_field(core_schema.any_schema()) for name in required - fields.keys()}
     if len(content) > len(fields):
-        # Each of the others would make an error of its own.
+        # Each unknown name would be a separate error.
         return f"{next(iter(content.keys() - fields.keys()))[:_LONGEST]}: Extra inputs are not permitted"
     try:
         validator = check_of(core_schema.typed_dict_schema(fields, extra_behavior="forbid"))
     except SchemaError:
-        return None  # There are names or choices in it that cannot be written: let the agent see to it.
+        return None  # it has names or choices that cannot be encoded: the agent validates it
     try:
         validator.validate_python(content)
     except ValidationError as error:
@@ -113,8 +113,8 @@ def _choice(items: MultiSelectItems) -> CoreSchema:
 
 
 def _readable(pattern: str | None) -> str | None:
-    """A pattern that can be checked in a time that grows with the text alone; None for others, such as those with
-    references to what was matched."""
+    """A pattern that can be matched in time linear in the text; None for others, such as patterns with
+    back-references."""
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:
@@ -136,7 +136,7 @@ def _format(name: str, fits: Callable[[str], Any]) -> Callable[[str], str]:
             if fits(text):
                 return text
         except ValueError:
-            pass  # The same, from a library.
+            pass  # a library refuses it
         raise PydanticCustomError("format", "Input should be of the format {name}", {"name": name})
 
     return check
@@ -146,7 +146,7 @@ _FORMATS: Final = {
     "email": _format("email", _EMAIL.fullmatch),
     "uri": _format("uri", _URI.validate_python),
     "date": _format("date", lambda text: _DATE.fullmatch(text) and date.fromisoformat(text)),
-    # A second may be a leap second, and a fraction longer than a clock of ours knows.
+    # It may be a leap second, or have a longer fraction than `datetime` supports.
     "date-time": _format("date-time", lambda text: _DATE_TIME.fullmatch(text) and datetime.fromisoformat(text[:10])),
 }
 
@@ -156,46 +156,46 @@ FORM: Final = "elicit_form"
 URL: Final = "elicit_url"
 
 CallType = Literal["function", "reply_message"]
-"""What a tool call is in the API: a function to be executed, or a message of which the user chooses the reply."""
+"""The type of a tool call in the API: a function to execute, or a message with replies for the user to choose from."""
 
 _DISMISSED: Final = ("cancel", "cancelled", "canceled")
 _DECLINED: Final = ("decline", "declined")
 
 
 class Question(ABC):
-    """One question. `id` is the tool call's; `name` and `arguments` are what the client sees of it."""
+    """One question. `id` is the tool call's; `name` and `arguments` are shown to the client."""
 
     name: str
     arguments: dict[str, Any]
     elicits = True
-    """Whether it asks the user for something to know, and not for leave."""
+    """Whether it is an elicitation, and not a permission request."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.answer: Any = None
-        """What was chosen, once `answered` is set; None if the question was dismissed."""
+        """The answer, once `answered` is set; None if the question was dismissed."""
         self.answered: anyio.Event = anyio.Event()
         self.withdrawn = False
-        """Whether the agent does not want to know it any more."""
+        """Whether the agent has withdrawn it."""
 
     @abstractmethod
     def read(self, output: str) -> Any:
-        """What a tool output means. Raises ApiError 4000 if it does not answer this."""
+        """The answer in a tool output. Raises ApiError 4000 if it is not an answer to this question."""
 
     def resolve(self, answer: Any) -> None:
-        """The answer is there; None to dismiss the question."""
+        """Set the answer; None to dismiss the question."""
         self.answer = answer
         self.answered.set()
 
     def to_wire(self, elicitation: CallType = "function") -> dict[str, Any]:
-        """As a tool call of `required_action`; `elicitation` is the type of an elicitation."""
+        """As a tool call of `required_action`; `elicitation` is the type for an elicitation."""
         function = {"name": self.name, "arguments": json.dumps(self.arguments)}
         return {"id": self.id, "type": elicitation if self.elicits else "function", "function": function}
 
 
 class PermissionQuestion(Question):
-    """May a tool run? Answered by an option's id, kind or name, as text, as JSON with `option_id`, or in the way of the
-    protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
+    """May a tool run? Answered by an option's id, kind or name: as text, as JSON with `option_id`, or in the form of
+    the protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
 
     name = PERMISSION
     elicits = False
@@ -213,9 +213,9 @@ class PermissionQuestion(Question):
         }
 
     def read(self, output: str) -> PermissionOption | None:
-        """The option that was chosen; None if none was."""
+        """The chosen option; None if none was chosen."""
         stripped = output.strip()
-        # As it is, first: nothing forbids an id with blanks around it, or an id that reads like one of the other forms.
+        # Unchanged first: an id may have blanks around it, or look like one of the other forms.
         if (option := self._find(output) or self._find(stripped)) is not None:
             return option
         if stripped.lower() in _DISMISSED:
@@ -243,7 +243,7 @@ class PermissionQuestion(Question):
 
 
 class FormQuestion(Question):
-    """Fill in a form: JSON with the fields, or `decline`, or `cancel`; plain text for a form of one text field."""
+    """Fill in a form: JSON with the fields, or `decline`, or `cancel`; plain text for a form with one text field."""
 
     name = FORM
 
@@ -253,7 +253,7 @@ class FormQuestion(Question):
         self.arguments: dict[str, Any] = {"message": request.message, "schema": request.requested_schema.to_wire()}
 
     def read(self, output: str) -> CreateElicitationResponse:
-        """The form's content, or that there is none."""
+        """The content of the form, or the refusal."""
         if (refusal := _refusal(output)) is not None:
             return refusal
         content = _object(output)
@@ -264,7 +264,7 @@ class FormQuestion(Question):
             try:
                 return ElicitationAcceptAction(content=content)
             except ValidationError:
-                # Of a field that only the agent knows.
+                # Of a field whose kind only the agent knows.
                 why = "a field has a value that no form can have"
         raise ApiError(Code.BAD_PARAMETER, f"the output for {self.id} does not fit the form: {why}")
 
@@ -276,7 +276,7 @@ class FormQuestion(Question):
 
 
 class UrlQuestion(Question):
-    """Go to a URL: `accept`, `decline` or `cancel`."""
+    """Open a URL: `accept`, `decline` or `cancel`."""
 
     name = URL
 
@@ -285,7 +285,7 @@ class UrlQuestion(Question):
         self.arguments: dict[str, Any] = {"message": request.message, "url": str(request.url)}
 
     def read(self, output: str) -> CreateElicitationResponse:
-        """Whether the user went there."""
+        """Whether the user opened it."""
         if (refusal := _refusal(output)) is not None:
             return refusal
         if output.strip().lower() in ("accept", "accepted"):
@@ -301,7 +301,7 @@ def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction 
 
 
 def _object(output: str) -> dict[str, Any] | None:
-    """`output` as a JSON object; None if it is something else."""
+    """`output` as a JSON object; None if it is not one."""
     try:
         value = whole_json(decode(output.encode()))
     except (DecodeError, TooDeep):

@@ -1,6 +1,6 @@
-"""What is kept of conversations and chats, their ids, and a chat's states with the one function that moves it.
+"""The records of conversations and chats, their ids, and a chat's states with the one function that changes them.
 
-Whose an id is, is not said here.
+The owners of ids are not checked here.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ _EPOCH_MS: Final = 1_577_836_800_000
 _RANDOM_BITS: Final = 12
 _SLOT_BITS: Final = 10
 SLOTS: Final = 1 << _SLOT_BITS
-"""How many nodes can make ids at the same time that no other one makes."""
+"""The number of nodes that can make ids at the same time without collisions."""
 _SHORT: Final = 16
-"""The longest step from an id to the next one of the same millisecond."""
+"""The longest step from an id to the next one in the same millisecond."""
 _HIGHEST_BY_CLOCK: Final = 1 << 62
-"""What a clock may lead to, until the year 2054: ids stay below 2^63, for clients that read them as integers."""
+"""The highest id from a clock, until the year 2054: ids stay below 2^63, since clients read them as integers."""
 _FIRST_BITS: Final = 48
 _LONGEST: Final = 20
 
 
 class Ids:
-    """Makes ids in decimal digits, as the API's clients expect them. Each is greater than those before it, also than
-    those of earlier runs that are in the store, whatever the clock says. Any thread may ask for one."""
+    """Makes ids in decimal digits, as the API's clients expect. Each is greater than all earlier ones, also than stored
+    ids of earlier runs, whatever the clock shows. Thread-safe."""
 
     def __init__(self, highest: int = 0, slot: int = 0) -> None:
-        """`highest`: the highest id that is in use."""
+        """`highest`: the highest id in use."""
         self.slot = slot
         """The part of each id that no other node has at the same time, smaller than SLOTS."""
-        # Somewhere, for with a clock before 2020 and nothing in the store, two runs would begin with the same ids.
+        # Random, since with a clock before 2020 and an empty store, two runs would begin with the same ids.
         self._last = max(highest, secrets.randbits(_FIRST_BITS))
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        """An id. It is made from the time, as long as that goes forward; otherwise it follows the last one."""
+        """A new id. It is made from the time if that has advanced; otherwise it follows the last one."""
         step = secrets.randbits(_RANDOM_BITS)
         with self._lock:
             by_clock = self._at(time.time_ns() // 1_000_000 - _EPOCH_MS, step)
@@ -58,20 +58,20 @@ class Ids:
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` can be an id at all."""
+    """Whether `text` has the form of an id."""
     return text.isascii() and text.isdigit() and len(text) <= _LONGEST
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSession:
-    """An agent's session, as a conversation remembers it."""
+    """An agent's session that a conversation remembers."""
 
     bot: str
-    """Whose agent has it."""
+    """The bot whose agent has it."""
     id: str
-    """What the agent calls it. In a later run it may call another one the same."""
+    """The agent's id for it. In a later run the agent may give the id to another session."""
     key: str
-    """What nothing else is called, in no run. The messages that the session has heard are marked with it."""
+    """A key that is unique in all runs. The messages that the session knows are marked with it."""
 
 
 @dataclass
@@ -89,27 +89,28 @@ class Conversation:
     meta_data: dict[str, str] = field(default_factory=dict[str, str])
     deleted: bool = False
     revision: int = 0
-    """Rises when what was said is changed afterwards."""
+    """Increases when messages are changed later."""
     session: str | None = None
     session_bot: str | None = None
     session_key: str | None = None
 
     @property
     def known(self) -> KnownSession | None:
-        """The agent's session that has heard the messages marked with its key; None while a chat has it."""
+        """The agent's session that knows the messages marked with its key; None while a chat has it."""
         if self.session is None or self.session_bot is None or self.session_key is None:
             return None
         return KnownSession(self.session_bot, self.session, self.session_key)
 
     def know(self, known: KnownSession | None) -> KnownSession | None:
-        """Remember this session. Returns the one known until now, which has no conversation now; None without one."""
+        """Remember this session. Returns the previous one, which has no conversation any more; None if there was
+        none."""
         before = self.known
         bot, id, key = (None, None, None) if known is None else (known.bot, known.id, known.key)
         self.session, self.session_bot, self.session_key = id, bot, key
         return None if before == known else before
 
     def to_wire(self) -> dict[str, Any]:
-        """As the API writes it."""
+        """The conversation in the form of the API."""
         return {
             "id": self.id,
             "name": self.name,
@@ -123,7 +124,7 @@ class Conversation:
 
 
 class Status(StrEnum):
-    """Where a chat is in its life."""
+    """The states of a chat."""
 
     CREATED = "created"
     IN_PROGRESS = "in_progress"
@@ -141,15 +142,15 @@ MOVES: Final[Mapping[Status, frozenset[Status]]] = {
     Status.FAILED: frozenset(),
     Status.CANCELED: frozenset(),
 }
-"""Where a chat can go from each state."""
+"""The possible moves from each state."""
 
 RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
-"""The states in which a chat occupies its conversation, and in which it can be cancelled."""
+"""The states in which a chat occupies its conversation, and can be cancelled."""
 
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """Tokens, as the agent reports them; 0 for what it does not."""
+    """Tokens, as the agent reports them; 0 if it does not."""
 
     token_count: int = 0
     output_count: int = 0
@@ -166,18 +167,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class Chat:
-    """One chat as it was at one moment. Times in Unix seconds."""
+    """One chat at one moment. Times in Unix seconds."""
 
     id: str
     conversation_id: str
     section_id: str
     bot_id: str
     owner: str
-    """Whose token it was made with."""
+    """The name of the token that it was created with."""
     saved: bool = True
-    """`auto_save_history`. Otherwise nothing of it is kept, and later chats do not have it as context."""
+    """`auto_save_history`. If False, nothing of it is stored, and it is not context of later chats."""
     query_id: str | None = None
-    """The message that it replies to, if that was in the conversation before."""
+    """The id of the message that it replies to, if that was in the conversation before."""
     meta_data: dict[str, str] = field(default_factory=dict[str, str])
     created_at: int = field(default_factory=lambda: int(time.time()))
     status: Status = Status.CREATED
@@ -186,7 +187,7 @@ class Chat:
     last_error: Failure | None = None
     usage: TokenUsage | None = None
     tool_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """What `requires_action` waits for."""
+    """The tool calls that `requires_action` waits for."""
 
     def moved(
         self,
@@ -196,7 +197,7 @@ class Chat:
         error: Failure | None = None,
         tool_calls: list[dict[str, Any]] | None = None,
     ) -> Chat | None:
-        """The one way to change the status: the chat with this one. None if it cannot go there (any more)."""
+        """The only way to change the status: the chat with the new one. None if the move is not possible."""
         if status not in MOVES[self.status]:
             return None
         now = int(time.time())
@@ -211,13 +212,13 @@ class Chat:
         )
 
     def failed(self, error: Failure, usage: TokenUsage | None = None) -> Chat:
-        """As it is when it has failed, also while it waits for tool outputs."""
+        """The chat after it has failed, also while it waits for tool outputs."""
         failed = (self.moved(Status.IN_PROGRESS) or self).moved(Status.FAILED, error=error, usage=usage)
         assert failed is not None, "the chat has ended"
         return failed
 
     def settled(self, usage: TokenUsage) -> Chat:
-        """With what it has used, which is known of a cancelled chat when the work behind it has ended."""
+        """The chat with its usage, which for a cancelled chat is known after the work has ended."""
         return replace(self, usage=usage)
 
     @property
@@ -226,7 +227,7 @@ class Chat:
         return not MOVES[self.status]
 
     def to_wire(self) -> dict[str, Any]:
-        """As the API writes it. What is not set is left out: clients refuse nulls in some places."""
+        """The chat in the form of the API. Unset fields are omitted, since clients refuse nulls in some places."""
         wire: dict[str, Any] = {
             "id": self.id,
             "conversation_id": self.conversation_id,

@@ -1,8 +1,7 @@
-"""From an agent's updates to the messages of a chat, as they stream and as they are kept.
+"""Converts an agent's updates to the messages of a chat, as they stream and as they are stored.
 
-What the agent says is an answer; a tool that it uses is a call and a response. Plans, modes and the like are not shown:
-the API has nothing for them. It knows no states, and neither tells nor keeps anything: what comes of an update is
-handed back.
+The agent's text is an answer; a tool call is a call and a response. Plans, modes and the like are not shown, since the
+API has nothing for them. This module knows no states, and neither sends nor stores: it returns the pieces of an update.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ class Delta:
     """A part of a message that streams."""
 
     wire: dict[str, Any]
-    """As the API writes it."""
+    """The delta in the form of the API."""
 
 
 Pieces = list[Delta | ChatMessage]
-"""What is to be told, in order; each message is complete and is kept before."""
+"""The pieces to send, in order; each message is complete and is stored first."""
 
 
 _MOST_UNTOLD: Final = 50
-"""Calls that are mentioned and not told: their inputs count for nothing until then."""
+"""The most calls that are announced and not sent: their inputs are not counted until then."""
 
 
 class Reply:
@@ -69,9 +68,9 @@ class Reply:
         self._calls: dict[str, _Call] = {}
 
     def take(self, update: SessionUpdate) -> Pieces:
-        """What comes of one update."""
+        """The pieces of one update."""
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk):
-            # What was only thought so far is thought before this answer, whatever the agent calls it.
+            # Thoughts so far belong to this answer, whatever message id the agent gives them.
             parted = self._answer is not None and self._text and update.message_id not in (None, self._agents_id)
             before = self._shown_calls() if text_of(update.content) else []
             before += self.close() if parted else []
@@ -80,7 +79,7 @@ class Reply:
         return self._tool(update) if isinstance(update, ToolCall | ToolCallUpdate) else []
 
     def close(self) -> Pieces:
-        """The answer that streams is complete, if there is one."""
+        """Complete the streaming answer, if there is one."""
         message, self._answer = self._answer, None
         self._agents_id = None
         if message is None:
@@ -90,11 +89,11 @@ class Reply:
         return [message]
 
     def finish(self) -> Pieces:
-        """There will be no more."""
+        """Complete everything."""
         return [*self._shown_calls(), *self.close(), self._finished(_FINISHED)]
 
     def interrupt(self, questions: list[tuple[str, dict[str, Any]]]) -> Pieces:
-        """The agent wants something first: functions, by their names and arguments."""
+        """The agent asks questions: functions, by their names and arguments."""
         calls = [
             self._message(FUNCTION_CALL, json.dumps({"name": name, "arguments": arguments}))
             for name, arguments in questions
@@ -102,7 +101,7 @@ class Reply:
         return [*self._shown_calls(), *self.close(), *calls, self._finished(_INTERRUPTED)]
 
     def answered(self, outputs: list[str]) -> list[ChatMessage]:
-        """What it wanted is there."""
+        """The questions were answered."""
         return [self._message(TOOL_RESPONSE, output) for output in outputs]
 
     # -- pieces
@@ -128,11 +127,11 @@ class Reply:
             pieces += self.close()
             call = self._calls[update.tool_call_id] = _Call(update.tool_call_id)
         call.merge(update)
-        # Its input may come after its first mention, and piece by piece.
+        # Its input may come after its announcement, and piece by piece.
         if call.status != "pending":
             pieces += self._show(call)
         if call.status in ("completed", "failed"):
-            # What is said while a tool runs and after it is one answer: only the next tool, or the agent, parts it.
+            # Text during and after a tool call is one answer: only the next tool call, or the agent, separates it.
             del self._calls[update.tool_call_id]
             output = call.output
             self.size += len(output)
@@ -140,7 +139,7 @@ class Reply:
         return pieces
 
     def _shown_calls(self) -> Pieces:
-        """Something else follows, so the calls that were mentioned are told as they are known by now."""
+        """Something else follows, so announced calls are sent with the input known so far."""
         return [piece for call in self._calls.values() for piece in self._show(call)]
 
     def _show(self, call: _Call) -> Pieces:
@@ -175,7 +174,7 @@ class Reply:
 
 
 class _Call:
-    """What is known of a tool call."""
+    """The known state of a tool call."""
 
     def __init__(self, id: str) -> None:
         self.name = id
@@ -210,7 +209,7 @@ def _as_text(content: ToolCallContent) -> str:
 
 
 def text_of(content: ContentBlock) -> str:
-    """Content as text; the API's answers are nothing else."""
+    """Content as text; the API's answers are only text."""
     if isinstance(content, TextContent):
         return whole(content.text)
     if isinstance(content, ResourceLink):

@@ -1,8 +1,9 @@
-"""The SQL of conversations, messages and chats, and of which node has a chat: rows in, rows out, in one transaction.
+"""The SQL of conversations, messages and chats, and of the nodes that have chats: rows in, rows out, in one
+transaction.
 
-The statements are the same for every engine of `acp_server.apps.gateway.store`. Whose things are is not looked at
-here. A node changes a chat only where its own number is (`acp_server.apps.gateway.nodes`), and only from the status
-that it knows.
+The statements are the same for every engine of `acp_server.apps.gateway.store`. Owners are not checked here. A node
+changes a chat only if its own number is there (`acp_server.apps.gateway.nodes`), and only from the status that it
+knows.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from acp_server.apps.gateway.records import RUNNING, Chat, Conversation, Failure
 
 
 class Cursor(Protocol):
-    """What a statement has found."""
+    """The result of a statement."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
     def fetchone(self) -> Any:
-        """The next row; None behind the last."""
+        """The next row; None after the last."""
 
 
 Execute = Callable[[str, tuple[Any, ...]], Cursor]
-"""Runs a statement, whose values stand for `?`. Raises what the engine does."""
+"""Runs a statement, with values for each `?`. Raises the engine's errors."""
 
 
 class NotOurs(Exception):
-    """Another node has the chat by now, or no node has."""
+    """Another node has the chat by now, or none has."""
 
 
 class Occupied(Exception):
@@ -37,10 +38,10 @@ class Occupied(Exception):
 
 
 def _said(*statuses: Status) -> str:
-    """Messages of a conversation: what was inserted, and the questions and answers of chats with these statuses. What
-    was inserted and became the query of a chat that was cancelled is not among them. All this is looked up and never
-    copied, so a chat's status decides at once, and for good. An answer that is thoughts alone is not among them either.
-    No text can look like the field that is searched for: quotes in texts are escaped."""
+    """SQL for the messages of a conversation: inserted ones, and the questions and answers of chats with these
+    statuses. It excludes an inserted message that became the query of a cancelled chat, and answers that are only
+    thoughts. Nothing is copied, so a chat's status decides at once, and for good. No text can look like the searched
+    field, since quotes in texts are escaped."""
     ended = ", ".join(f"'{status.value}'" for status in statuses)
     return f"""
     messages.conversation_id = ? AND messages.type IN ('{QUESTION}', '{ANSWER}') AND
@@ -58,19 +59,19 @@ _RUNNING: Final = f"('{Status.CREATED.value}', '{Status.IN_PROGRESS.value}')"
 
 
 class Rows:
-    """The rows, inside of one transaction. Used by one thread at a time, and never after the transaction."""
+    """The rows, within one transaction. Used by one thread at a time, and never after the transaction."""
 
     def __init__(self, execute: Execute, clock: str) -> None:
-        """`clock`: SQL for the time in Unix seconds, by the one clock that all nodes go by."""
+        """`clock`: SQL for the time in Unix seconds, by the one clock that all nodes use."""
         self.execute = execute
         self.clock = clock
         self.afterwards: list[Callable[[], object]] = []
-        """What is called when the transaction is committed, in the event loop, if one runs. It must not wait."""
+        """Functions that are called after the commit, in the event loop, if one runs. They must not wait."""
 
     # -- ids
 
     def highest_id(self) -> int:
-        """The highest id that a row has, or had until it was purged; 0 if there is none."""
+        """The highest id that a row has, or had before it was purged; 0 if there is none."""
         return max(self._highest(table) for table in ("purged", "conversations", "chats", "messages"))
 
     def _highest(self, table: str, where: str = "TRUE", *values: str) -> int:
@@ -82,25 +83,25 @@ class Rows:
     # -- conversations
 
     def add_conversation(self, conversation: Conversation) -> None:
-        """Add it. Raises the engine's error if there is one with its id."""
+        """Add it. Raises the engine's error if its id exists."""
         self.execute(
             "INSERT INTO conversations (id, owner, bot_id, deleted, doc) VALUES (?, ?, ?, ?, ?)",
             (conversation.id, conversation.owner, conversation.bot_id, int(conversation.deleted), doc_of(conversation)),
         )
 
     def change_conversation(self, conversation: Conversation) -> None:
-        """Keep it as it is now."""
+        """Store its present state."""
         self.execute(
             "UPDATE conversations SET bot_id = ?, deleted = ?, doc = ? WHERE id = ?",
             (conversation.bot_id, int(conversation.deleted), doc_of(conversation), conversation.id),
         )
 
     def conversation(self, id: str) -> Conversation | None:
-        """One of them, deleted or not."""
+        """A conversation, deleted or not."""
         return self.one(Conversation, "SELECT doc FROM conversations WHERE id = ?", id)
 
     def conversations(self, owner: str, bot_id: str | None, offset: int, limit: int) -> list[Conversation]:
-        """Those of one owner, the newest first."""
+        """The conversations of one owner, the newest first."""
         where, values = ("", ()) if bot_id is None else (" AND bot_id = ?", (bot_id,))
         return self.all(
             Conversation,
@@ -110,11 +111,11 @@ class Rows:
         )
 
     def deleted_conversations(self) -> list[Conversation]:
-        """Those that are deleted and still there."""
+        """The conversations that are deleted and not purged."""
         return self.all(Conversation, "SELECT doc FROM conversations WHERE deleted = 1")
 
     def purge(self, conversation_id: str) -> None:
-        """Remove a conversation with everything in it, unless a node works in it. Its ids are not given again."""
+        """Remove a conversation with everything in it, unless a node works in it. Its ids are not used again."""
         if self.chats_of(conversation_id):
             return
         highest = self._highest("purged")
@@ -126,18 +127,18 @@ class Rows:
     # -- messages
 
     def add_message(self, message: ChatMessage) -> None:
-        """Add it at the end."""
+        """Append it."""
         self.execute(
             "INSERT INTO messages (id, conversation_id, section_id, chat_id, type, doc) VALUES (?, ?, ?, ?, ?, ?)",
             (message.id, message.conversation_id, message.section_id, message.chat_id, message.type, doc_of(message)),
         )
 
     def change_message(self, message: ChatMessage) -> None:
-        """Keep it as it is now."""
+        """Store its present state."""
         self.execute("UPDATE messages SET doc = ? WHERE id = ?", (doc_of(message), message.id))
 
     def delete_message(self, id: str) -> None:
-        """Remove it. Its place stays, for a client that pages may go on from there."""
+        """Remove it. Its place stays, since a paging client may continue from there."""
         self.execute("UPDATE messages SET type = '', chat_id = NULL, doc = '' WHERE id = ?", (id,))
 
     def has_place(self, conversation_id: str, id: str) -> bool:
@@ -146,29 +147,30 @@ class Rows:
         return bool(self.execute(sql, (conversation_id, id)).fetchone()[0])
 
     def message(self, conversation_id: str, id: str) -> ChatMessage | None:
-        """One of those that are listed."""
+        """One of the listed messages."""
         return self.one(ChatMessage, f"SELECT doc FROM messages WHERE {_LISTED} AND id = ?", conversation_id, id)
 
     def messages_of(self, chat_id: str) -> list[ChatMessage]:
-        """What a chat's client brought with it and what came of it, in order."""
+        """All messages of a chat, from its client and its agent, in order."""
         return self.all(ChatMessage, "SELECT doc FROM messages WHERE chat_id = ? ORDER BY seq", chat_id)
 
     def produced(self, chat_id: str) -> list[ChatMessage]:
-        """What came of a chat, in order; not what its client brought."""
+        """The messages of a chat from its agent, in order."""
         return [message for message in self.messages_of(chat_id) if not message.given]
 
     def listed(
         self, conversation_id: str, *, descending: bool, chat_id: str, before: str, after: str, limit: int, most: int
     ) -> tuple[list[ChatMessage], bool]:
         """A page of a conversation, and whether there are more in its direction. `before` and `after` are ids that have
-        a place, in the order of the page. It has `limit` messages and `most` bytes, but one message in any case."""
+        a place, in the order of the page. It has at most `limit` messages and `most` bytes, but at least one
+        message."""
         where, values = _LISTED, [conversation_id]
         if chat_id:
             where, values = f"{where} AND chat_id = ?", [*values, chat_id]
         for id, sign in ((before, ">" if descending else "<"), (after, "<" if descending else ">")):
             if id:
                 where, values = f"{where} AND seq {sign} (SELECT seq FROM messages WHERE id = ?)", [*values, id]
-        # What stands before a message is the page next to it, and not the first of all.
+        # The page before a message is the one next to it, and not the first of all.
         backwards = bool(before) and not after
         order = "DESC" if descending != backwards else "ASC"
         sql = f"SELECT doc FROM messages WHERE {where} ORDER BY seq {order} LIMIT ?"
@@ -185,15 +187,15 @@ class Rows:
     def context(
         self, conversation_id: str, section_id: str, unknown_to: str | None = None, *, but: str | None = None, most: int
     ) -> tuple[list[str], list[ChatMessage]]:
-        """What a chat in this section builds on, without the message `but`. Given `unknown_to`, only what that session
-        has not heard. Returns the newest messages that together have `most` bytes, in order, and the ids of those
-        before."""
+        """The context of a chat in this section, without the message `but`. With `unknown_to`, only messages that this
+        session does not know. Returns the newest messages with at most `most` bytes in total, in order, after the ids
+        of those before."""
         where, values = f"{_CONTEXT} AND section_id = ?", [conversation_id, section_id]
         if unknown_to is not None:
             where, values = f"{where} AND (known_to IS NULL OR known_to <> ?)", [*values, unknown_to]
         if but is not None:
             where, values = f"{where} AND id <> ?", [*values, but]
-        # Not the documents of all of them, for an engine may hand out everything that it has found at once.
+        # Not all documents, since an engine may return its whole result at once.
         found = self.execute(f"SELECT id FROM messages WHERE {where} ORDER BY seq DESC", tuple(values))
         ids: list[str] = [id for (id,) in found]
         messages: list[ChatMessage] = []
@@ -210,19 +212,20 @@ class Rows:
         return self.all(ChatMessage, f"SELECT doc FROM messages WHERE id IN ({places}) ORDER BY seq DESC", *ids)
 
     def last_said(self, conversation_id: str, section_id: str) -> ChatMessage | None:
-        """The last message that a chat in this section builds on."""
+        """The last message of the context of a chat in this section."""
         sql = f"SELECT doc FROM messages WHERE {_CONTEXT} AND section_id = ? ORDER BY seq DESC LIMIT 1"
         return self.one(ChatMessage, sql, conversation_id, section_id)
 
     def mark_known(self, session: str, ids: Iterable[str]) -> None:
-        """The agent's session with this key has heard these messages."""
+        """The agent's session with this key knows these messages."""
         for id in ids:
             self.execute("UPDATE messages SET known_to = ? WHERE id = ?", (session, id))
 
     # -- chats
 
     def find_chat(self, id: str) -> tuple[Chat | None, int | None]:
-        """A chat, unless its conversation is deleted, and the node that works for it; None for what there is not."""
+        """A chat, unless its conversation is deleted, and the node that works for it; None for either that does not
+        exist."""
         row = self.execute(
             "SELECT chats.doc, chats.node FROM chats JOIN conversations ON conversations.id = chats.conversation_id"
             " WHERE chats.id = ? AND conversations.deleted = 0",
@@ -231,8 +234,8 @@ class Rows:
         return (None, None) if row is None else (_chat(**json.loads(row[0])), row[1])
 
     def add_chat(self, chat: Chat, node: int | None = None) -> None:
-        """Add it, with the node that works for it. Raises NotOurs if there is no such node any more, Occupied, and the
-        engine's error if there is a chat with its id."""
+        """Add it, with the node that works for it. Raises NotOurs if the node does not exist any more, Occupied, and
+        the engine's error if its id exists."""
         if node is not None and not self.execute("SELECT 1 FROM nodes WHERE id = ?", (node,)).fetchone():
             raise NotOurs
         if chat.status in RUNNING and node is not None:
@@ -243,10 +246,11 @@ class Rows:
         )
 
     def move_chat(self, before: Chat, after: Chat, node: int, *, done: bool = False) -> None:
-        """Keep it as it is now, if it is as it was before and this node has it. `done`: the node works for it no more.
+        """Store its new state, if it is in the state `before` and this node has it. `done`: the node no longer works
+        for it.
 
-        Raises NotOurs, and Occupied if another one runs. No effect if it is done already, so a
-        caller that does not know whether it has been may do it again.
+        Raises NotOurs, and Occupied if another chat runs. No effect if it is done already, so a caller that does not
+        know may retry.
         """
         if before.status is Status.REQUIRES_ACTION and after.status in RUNNING:
             self.check_free(after.conversation_id, after.id)
@@ -269,44 +273,44 @@ class Rows:
             raise NotOurs
 
     def remove_chat(self, id: str, node: int) -> None:
-        """Remove a chat of which nothing is kept. No effect if this node does not have it."""
+        """Remove a chat that is not stored. No effect if this node does not have it."""
         self.execute("DELETE FROM chats WHERE id = ? AND node = ?", (id, node))
 
     def check_free(self, conversation_id: str, chat_id: str = "") -> None:
-        """Raise Occupied if another chat than this one runs in the conversation."""
-        # The index `running_in` holds it against what another node does at the same time.
+        """Raise Occupied if another chat runs in the conversation."""
+        # The index `running_in` enforces it against concurrent nodes.
         sql = f"SELECT 1 FROM chats WHERE conversation_id = ? AND id <> ? AND node IS NOT NULL AND status IN {_RUNNING}"
         if self.execute(sql, (conversation_id, chat_id)).fetchone():
             raise Occupied
 
     def chat(self, id: str) -> Chat | None:
-        """One of them."""
+        """A chat."""
         return self.one(_chat, "SELECT doc FROM chats WHERE id = ?", id)
 
     def chats_at(self, node: int) -> list[Chat]:
-        """Those that a node works for."""
+        """The chats that a node works for."""
         return self.all(_chat, "SELECT doc FROM chats WHERE node = ?", node)
 
     def chats_of(self, conversation_id: str) -> list[tuple[str, int]]:
-        """Those of a conversation that a node works for, with the node."""
+        """The chats of a conversation that a node works for, with the node."""
         sql = "SELECT id, node FROM chats WHERE conversation_id = ? AND node IS NOT NULL"
         return [(id, node) for id, node in self.execute(sql, (conversation_id,))]
 
     def busy(self, owner: str) -> int:
-        """For how many chats of this owner nodes work. Nothing is done for a chat that waits for tool outputs."""
+        """The number of this owner's chats that nodes work for. A chat that waits for tool outputs does not count."""
         sql = "SELECT count(*) FROM chats WHERE owner = ? AND node IS NOT NULL AND status <> 'requires_action'"
         return self.execute(sql, (owner,)).fetchone()[0]
 
     def leave_chats(self, node: int, why: Failure, *, but: Collection[str] = ()) -> None:
-        """The node works for none of its chats any more, `but` these: those that ran have failed, those that wait go on
-        waiting."""
+        """The node stops working for its chats, except `but`: running ones fail, waiting ones keep waiting."""
         left = {id for (id,) in self.execute("SELECT id FROM chats WHERE node = ?", (node,))} - set(but)
         for chat in self.chats_at(node) if left else []:
             if chat.id in left:
                 self.leave_chat(chat.failed(why) if chat.status in RUNNING else chat, node)
 
     def leave_chat(self, chat: Chat, node: int) -> None:
-        """The node works for this chat no more, which is kept as it is now. No effect if the node does not have it."""
+        """The node stops working for this chat, whose present state is stored. No effect if the node does not have
+        it."""
         if not chat.saved:
             self.remove_chat(chat.id, node)
             return
@@ -314,18 +318,18 @@ class Rows:
         self.execute(sql, (chat.status.value, doc_of(chat), chat.id, node))
 
     def chats_without_node(self) -> list[Chat]:
-        """Those that run and have no node: of a version of this program that knew no nodes."""
+        """Running chats without a node: of a version of this program without nodes."""
         return self.all(_chat, f"SELECT doc FROM chats WHERE status IN {_RUNNING} AND node IS NULL")
 
     def overwrite_chat(self, chat: Chat) -> None:
-        """Keep it as it is now, whatever it was, and without a node."""
+        """Store its present state, whatever it was, and without a node."""
         sql = "UPDATE chats SET status = ?, doc = ?, node = NULL WHERE id = ?"
         self.execute(sql, (chat.status.value, doc_of(chat), chat.id))
 
     # -- rows
 
     def one(self, make: Any, sql: str, *values: Any) -> Any:
-        """The record that a statement finds; None if it finds nothing."""
+        """The record that a statement finds; None if it finds none."""
         row = self.execute(sql, values).fetchone()
         return None if row is None else make(**json.loads(row[0]))
 
@@ -336,7 +340,7 @@ class Rows:
 
 def doc_of(record: Any) -> str:
     """A record as its row has it."""
-    # Escaped, for a text may hold half of a surrogate pair, which no engine takes.
+    # Escaped, since a text may have half of a surrogate pair, which no engine accepts.
     return json.dumps(record, default=vars, separators=(",", ":"))
 
 

@@ -1,8 +1,7 @@
-"""The gateway on a socket: where it listens, what signals do, and how it ends.
+"""The gateway on a socket: listening, signals, and the end.
 
-SIGTERM lets the chats that run come to their end first (`Drain` in `acp_server.apps.gateway.gateway`), Ctrl-C does
-not; the second signal waits for nothing at all. SIGHUP has the tokens and the bots read again. The exit code is what a
-shell expects.
+SIGTERM lets running chats end first (`Drain` in `acp_server.apps.gateway.gateway`), Ctrl-C does not; a second signal
+waits for nothing. SIGHUP reloads the tokens and the bots. The exit code is the one that a shell expects.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _BACKLOG: Final = 512
 _TICK: Final = 0.1
-"""Seconds between two looks at whether the gateway has drained."""
+"""Seconds between two checks whether the gateway has drained."""
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
 """None on Windows."""
 _OF_AN_AGENT: Final = 4
-"""Descriptors: three pipes, and what its process is waited for with."""
+"""Descriptors: three pipes, and one to wait for its process."""
 _OF_THE_GATEWAY: Final = 64
-"""Descriptors: the store, the log, the loop, what is opened for a moment."""
+"""Descriptors: the store, the log, the loop, temporary files."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:
@@ -51,12 +50,12 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises UsageError."""
+    """A listening socket. Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        # Python says in brackets behind some errors where it would have listened.
+        # Python appends the address in brackets to some errors.
         why, _, _ = (error.strerror or str(error)).partition(" (while ")
         raise UsageError(f"cannot listen on {host}, port {port}: {why}") from None
 
@@ -64,15 +63,15 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     gateway: Gateway, listening: socket.socket, on_started: Callable[[], None], reload: Callable[[], None]
 ) -> None:
-    """Serve until a signal ends it. `on_started` is called when requests are taken, `reload` at SIGHUP; UsageError
-    of it goes to the log.
+    """Serve until a signal ends it. `on_started` is called when requests are accepted, `reload` at SIGHUP; its
+    UsageError is logged.
 
-    Raises KeyboardInterrupt at Ctrl-C; at SIGTERM, and when its terminal is gone, the process is.
+    Raises KeyboardInterrupt at Ctrl-C. SIGTERM and a closed terminal end the process by their signal.
     """
     running = _Running(gateway, reload)
     anyio.run(running.run, listening, on_started)
     if running.first_signal is not None:
-        # Its handler is what it was: Ctrl-C raises, and the others end the process as a shell expects.
+        # The handler is restored: Ctrl-C raises, and other signals end the process as a shell expects.
         signal.raise_signal(running.first_signal)
 
 
@@ -92,7 +91,7 @@ class _Running:
 
     async def run(self, listening: socket.socket, on_started: Callable[[], None]) -> None:
         signals = [signal.SIGINT, signal.SIGTERM]
-        # Where it is ignored, as by `nohup`, it stays so.
+        # If it is ignored, as by `nohup`, it stays ignored.
         if _HANGUP is not None and signal.getsignal(_HANGUP) is not signal.SIG_IGN:
             signals.append(signal.Signals(_HANGUP))
         with anyio.open_signal_receiver(*signals) as received:
@@ -105,7 +104,7 @@ class _Running:
     async def _obey(self, received: AsyncIterator[signal.Signals]) -> None:
         async for number in received:
             if number != _HANGUP or (self._has_terminal and not _has_terminal()):
-                # A terminal that was closed takes with it what was started from it.
+                # A closed terminal ends the programs that were started from it.
                 self._end(number)
             else:
                 self._read_again()
@@ -122,7 +121,7 @@ class _Running:
             self._stop()
 
     async def _watch(self) -> None:
-        while not self._gateway.has_drained():  # noqa: ASYNC110 - it is over at a time, not by an event
+        while not self._gateway.has_drained():  # noqa: ASYNC110 - it ends at a time, not by an event
             await anyio.sleep(_TICK)
         self._stop()
 
@@ -147,9 +146,9 @@ def _not_http() -> tuple[Headers, bytes]:
 
 
 def number_of_places(limits: GatewayLimits) -> int:
-    """How many connections there may be at once, after the process was allowed as many descriptors as that takes.
+    """The most connections at once, after raising the process's limit of descriptors accordingly.
 
-    Where it is not, they have to leave a quarter of the descriptors to the agents, or less if those need less.
+    If the limit cannot be raised, they leave a quarter of the descriptors to the agents, or less if those need less.
     """
     others = _OF_THE_GATEWAY + _OF_AN_AGENT * limits.chats
     allowed = raise_descriptors(limits.connections + others)

@@ -1,11 +1,11 @@
-"""The sessions of an agent in one run of its program: opened, taken up again, ended; no id leads to another user's.
+"""The sessions of an agent in one run of its program: opened, loaded, ended; no id leads to another user's session.
 
-An id says nothing outside of a run, since agents may begin to count anew. It counts again when the agent has taken the
-session up. Each session has a key beside it, which nothing else ever has. An agent is broken that gives a new
-session an id which it has given before in the same run, or was asked for: the gateway could not tell what it means.
+An id means nothing outside of a run, since agents may restart their numbering. It is valid again when the agent has
+loaded the session. Each session also has a unique key. An agent is broken if it gives a new session an id that it has
+given before in the same run, or that was requested: the gateway could not tell which session it means.
 
-A session that no chat uses is idle. Of those only so many are kept open, and only for a time: an agent may need a whole
-process for each.
+A session that no chat uses is idle. The number and age of open idle sessions are bounded, since an agent may need a
+whole process for each.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _CLOSE = METHODS["session/close"].capability
 _DELETE = METHODS["session/delete"].capability
 
 _KEYS: Final = 10_000
-"""Sessions that a bot remembers the keys of. Each takes a few hundred bytes."""
+"""Sessions whose keys a bot remembers. Each takes a few hundred bytes."""
 _USED: Final = 10_000
 """Ids that are remembered of one run."""
 
 
 class SessionKeys:
-    """Which session of an agent had an id last, in whichever run, as far as chats may come back to it."""
+    """The last session with each id, in any run, as far as chats may use it again."""
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
         self._forgot = False
-        """Whether there were too many to remember all of them."""
+        """Whether some were forgotten because there were too many."""
 
     def is_last(self, known: KnownSession) -> bool:
-        """Whether no other session had the id after it, as far as one can know."""
+        """Whether no later session had the id, as far as known."""
         return self._keys.get(known.id, None if self._forgot else known.key) == known.key
 
     def add(self, id: str, key: str) -> None:
@@ -54,12 +54,12 @@ class SessionKeys:
         self._keys.pop(id, None)
         self._keys[id] = key
         if len(self._keys) > _KEYS:
-            # The least recently used key. It may have been any session's, so from now on no other is believed.
+            # The least recently used key is forgotten. It may be any session's, so no unknown key is trusted any more.
             del self._keys[next(iter(self._keys))]
             self._forgot = True
 
     def remove(self, id: str, key: str) -> None:
-        """No chat comes back to this session."""
+        """No chat will use this session again."""
         if self._keys.get(id) == key:
             del self._keys[id]
 
@@ -76,16 +76,16 @@ class Sessions:
         """The ids that the agent has given in this run, or was asked for, with the keys of their sessions; None for an
         id that means no session any more."""
         self._idle: dict[str, float] = {}
-        """Since when no chat has used the sessions with these keys, the longest first."""
+        """When each idle session, by key, was last used, the longest idle first."""
         self._changed = anyio.Event()
-        """Set when another one is idle."""
+        """Set when another session becomes idle."""
 
     async def open(self) -> tuple[RemoteSession, str]:
         """A new session, and its key. Raises AcpError; SessionTaken if its id was used before in this run."""
         try:
             session = await self._agent.new_session(self._cwd)
         except SessionTaken as error:
-            # Whatever the other one is now, it is not sure to know what was said in it.
+            # Whatever the other session is now, it may not know its messages.
             self._use(error.session_id, None)
             raise
         if session.id in self._used:
@@ -98,7 +98,7 @@ class Sessions:
         return session, key
 
     async def find(self, key: str, id: str) -> RemoteSession | None:
-        """The session with this key, taken up again if it is of an earlier run. None if there is none to be had."""
+        """The session with this key, loaded again if it is of an earlier run. None if it is not available."""
         self._idle.pop(key, None)
         session = self._open.pop(key, None)
         if self._used.get(id, key) != key:
@@ -116,7 +116,7 @@ class Sessions:
         return key in self._open
 
     def means_otherwise(self, id: str, key: str) -> bool:
-        """Whether this id has meant a session with another key in this run."""
+        """Whether this id has belonged to a session with another key in this run."""
         return self._used.get(id, key) != key
 
     def release(self, key: str) -> RemoteSession | None:
@@ -131,10 +131,10 @@ class Sessions:
             self._changed.set()
 
     async def tend(self, most: int, idle_seconds: float, close_seconds: float) -> None:
-        """Close the sessions that have been idle for this long, and those idle longest if there are more than `most`.
-        Until it is cancelled.
+        """Close the sessions that have been idle for this long, and the longest idle ones if there are more than
+        `most`. Runs until cancelled.
 
-        What the agent keeps of them it keeps, so that a later chat can take them up again.
+        The agent keeps them stored, so that a later chat can load them again.
         """
         async with anyio.create_task_group() as group:
             while True:
@@ -148,10 +148,9 @@ class Sessions:
                     await self._changed.wait()
 
     async def end(self, session: RemoteSession, delete: bool = True) -> None:
-        """Make the agent free a session that was released, and with `delete` forget what it knows of it, as far as it
-        can."""
+        """Make the agent close a released session, and with `delete` forget it, if it can."""
         if delete:
-            # An agent that has closed it may use its id again, and then hear that it is to be deleted.
+            # An agent that has closed it may use its id again before it gets the deletion.
             self._use(session.id, None)
         try:
             await self._free(session)
@@ -162,7 +161,7 @@ class Sessions:
                 del self._agent.sessions[session.id]
 
     async def forget(self, key: str, id: str) -> None:
-        """Make the agent forget what it knows of a session that is not open, if that is what the id means."""
+        """Make the agent forget a session that is not open, if the id still means it."""
         agent = self._agent
         is_meant = not agent.knows(id) and self._used.get(id, key) == key
         if is_meant and self._keeps_sessions and agent.link.announced(_DELETE):
@@ -178,9 +177,9 @@ class Sessions:
         try:
             return await take_up(id, self._cwd)
         except (RpcError, SessionTaken) as error:
-            logger.info("%s does not take up a session again: %s", agent_of(self._bot), outline(error))
+            logger.info("%s does not load a session again: %s", agent_of(self._bot), outline(error))
             if self._used.get(id) == key:
-                # It does not know the id, so that it may give it to a new one.
+                # It does not know the id, so it may give the id to a new session.
                 del self._used[id]
             return None
 
@@ -194,7 +193,7 @@ class Sessions:
 
     async def _close(self, session: RemoteSession, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            # What cannot be taken up again is of no use.
+            # A session that cannot be loaded again is useless.
             await self.end(session, delete=not self._keeps_sessions)
 
     async def _free(self, session: RemoteSession) -> None:
@@ -213,7 +212,7 @@ class Sessions:
 
 
 async def _try(call: Callable[[], Awaitable[object]]) -> None:
-    """What the agent refuses does not keep the rest from being done."""
+    """A refusal of the agent must not prevent the other steps."""
     try:
         await call()
     except AcpError as error:

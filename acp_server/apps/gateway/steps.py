@@ -1,8 +1,8 @@
 """The steps of a chat in the store, each one transaction.
 
-A chat is begun, or taken up where another node has left it, and goes on. An end that could not be stored is stored as
-soon as the store takes anything again. What the steps are is decided in `acp_server.apps.gateway.live_chat`, and when
-one is taken in `acp_server.apps.gateway.chats`.
+A chat is begun, or continued where another node has left it. An end that could not be stored is stored as soon as the
+store works again. The steps are decided in `acp_server.apps.gateway.live_chat`, and their time in
+`acp_server.apps.gateway.chats`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ T = TypeVar("T")
 
 
 class Taken(NamedTuple):
-    """A chat that this node has taken, and what it goes on with."""
+    """A chat that this node has taken, and its input."""
 
     before: Chat
-    """As it was created, or as it waited."""
+    """The chat when it was created, or while it waited."""
     chat: Chat
-    """As it is in the store."""
+    """The chat in the store."""
     reserved: ReservedSession
     query: ChatMessage | None
     """The message that it replies to, if that was there before."""
     prompt: list[ChatMessage]
-    """What its agent is told. The last one is what it replies to."""
+    """The messages for its agent. It replies to the last one."""
     responses: Sequence[ChatMessage] = ()
-    """What is told of it."""
+    """Messages to send to the client."""
 
 
 class Steps:
@@ -53,12 +53,12 @@ class Steps:
         self._conversations = conversations
         self._limits = limits
         self.late: dict[str, Chat] = {}
-        """Chats whose end could not be stored, as they have ended."""
+        """Ended chats whose end could not be stored."""
 
     # -- the first one
 
     async def begin(self, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
-        """Add a chat, in a new conversation without `conversation_id`. Raises ApiError, NotOurs, Occupied."""
+        """Add a chat; without `conversation_id`, in a new conversation. Raises ApiError, NotOurs, Occupied."""
         return await self.after_late_ends(self._begin, caller, conversation_id, body, bot)
 
     def _begin(self, rows: Rows, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
@@ -66,7 +66,7 @@ class Steps:
         conversation = conversations.find(rows, caller, conversation_id) if conversation_id else None
         if conversation is not None:
             rows.check_free(conversation.id)
-        # Once it is clear that the caller may know of the conversation.
+        # Checked after it is clear that the caller owns the conversation.
         if rows.busy(caller.name) >= self._limits.chats_of_one:
             raise ApiError(Code.RATE, "too many chats at once with this token; wait until one of them has ended")
         query: ChatMessage | None = None
@@ -99,15 +99,15 @@ class Steps:
             for message in given:
                 rows.add_message(message)
         else:
-            # In a session of its own, so that no later chat hears of it.
+            # In a separate session, so that no later chat knows of it.
             reserved = ReservedSession(conversation.id, conversation.section_id, home, conversation.revision, None)
         return Taken(chat, running, reserved, query, given if query is None else [query])
 
     async def take_up(self, chat: Chat, outputs: list[ToolOutput], bot: str) -> Taken:
-        """Let this node have a chat that waits for tool outputs and was left by its node. Raises ApiError if the
-        outputs do not fit, NotOurs, Occupied.
+        """Let this node have a chat that waits for tool outputs and was left by its node. Raises ApiError for invalid
+        outputs, NotOurs, Occupied.
 
-        The agent that asked is gone, so another one is told what was said, what was asked and what the answer is.
+        The agent that asked is gone, so another one gets the earlier messages, the question and the answer.
         """
         return await self._store.do(self._take_up, chat, outputs, bot)
 
@@ -136,18 +136,18 @@ class Steps:
         ids = self._ids.new(), chat.conversation_id, chat.section_id
         return ChatMessage(*ids, role="user", type=QUESTION, content=content)
 
-    # -- those that follow
+    # -- saving the steps of a chat that this node works for
 
     def keep(self, query: ChatMessage | None) -> Keep:
-        """Keeps the steps of a chat that this node works for: nothing changes if it is another node's. `query`: the
-        message that it replies to, if that was in the conversation before."""
+        """A function that stores the steps of a chat that this node works for: nothing changes if it belongs to another
+        node. `query`: the message that it replies to, if that was in the conversation before."""
         node = self._node.id
 
         async def keep(step: Step) -> None:
             try:
                 await self._store.do(keep_saved if step.after.saved else keep_unsaved, step)
             except Unsure:
-                # What was done the first time is not done again.
+                # A step that was committed the first time has no effect now.
                 await self._store.do(keep_saved if step.after.saved else keep_unsaved, step)
 
         def keep_saved(rows: Rows, step: Step) -> None:
@@ -165,7 +165,7 @@ class Steps:
             else:
                 rows.move_chat(step.before, step.after, node)
             if step.after.status is Status.CANCELED and query is not None:
-                # Of a chat that is not saved this is all that remains: there was no query, if it was cancelled.
+                # For a chat that is not stored, only this remains: a cancelled chat had no query.
                 self._conversations.forget_message(rows, query)
 
         return keep
@@ -173,8 +173,8 @@ class Steps:
     # -- what its agent's session knows
 
     async def context(self, taken: Taken, session: str | None, most: int) -> tuple[list[str], list[ChatMessage]]:
-        """What of the conversation a session has to be told: of all of it, or of what the session does not know. The
-        ids of what does not fit into so many bytes, and the messages that do."""
+        """The context for a session: the whole context, or the part that the session does not know. Returns the ids of
+        messages that exceed `most` bytes, and the messages that fit."""
         chat, but = taken.chat, None if taken.query is None else taken.query.id
         where = chat.conversation_id, chat.section_id
         return await self._store.do(Rows.context, *where, session, but=but, most=most)
@@ -186,12 +186,12 @@ class Steps:
     # -- ends that could not be stored
 
     def latest(self, chat: Chat) -> Chat:
-        """A chat of the store as it really is."""
+        """A chat of the store, with its late end if it has one."""
         return chat if chat.ended else self.late.get(chat.id, chat)
 
     async def after_late_ends(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """See `Store.do`. The late ends are stored before the work, in the same transaction. Not for two tasks at
-        once."""
+        """See `Store.do`. The late ends are stored before the work, in the same transaction. Must not run in two tasks
+        at once."""
         late = dict(self.late)
 
         def both(rows: Rows) -> T:

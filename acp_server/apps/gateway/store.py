@@ -1,12 +1,11 @@
-"""Where conversations, chats and messages are kept: in a file, in memory, or on a database server
+"""The store of conversations, chats and messages: a file, memory, or a database server
 (`acp_server.apps.gateway.postgres_engine`).
 
-What was answered for is kept, whatever then becomes of the process: every change is committed before a client is told
-of it.
+A confirmed change survives a crash of the process: it is committed before its client is notified.
 
-A transaction is a function, which a thread runs from its beginning to its end. So the event loop never waits for a
-disk, and a transaction costs one hop however many statements it has. No task that is cancelled leaves one open, and the
-same code works on asyncio and on trio.
+A transaction is a function that a thread runs completely. So the event loop never waits for a disk, and a transaction
+costs one thread switch for any number of statements. No cancelled task leaves one open, and the same code works on
+asyncio and trio.
 """
 
 from __future__ import annotations
@@ -79,33 +78,32 @@ _CLOCK: Final = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class Unsure(Exception):
-    """It is not known whether the transaction was committed: the connection was cut in that moment."""
+    """It is unknown whether the transaction was committed: the connection was lost at that moment."""
 
 
 class Engine(Protocol):
-    """What runs transactions. Its methods may be called by any thread, and wait as long as a disk or a server takes."""
+    """Runs transactions. Its methods may be called by any thread, and block as long as a disk or a server takes."""
 
     at_once: int
-    """How many transactions it can run at the same time."""
+    """The number of transactions that it can run at the same time."""
     shared: bool
     """Whether other gateways may use it at the same time."""
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """What `work` does with the rows is kept as a whole, or not at all. Raises what it raises, Unsure,
-        and the engine's own errors."""
+        """Run `work` as one transaction. Raises its exceptions, Unsure, and the engine's own errors."""
         ...
 
     def explained(self) -> AbstractContextManager[None]:
-        """Raise UsageError for an engine that fails, with the reason."""
+        """Raise UsageError for a failing engine, with the reason."""
         ...
 
     def notices(self, channel: str) -> AsyncGenerator[str]:
-        """What transactions tell on a channel, those of other gateways as well; at first "", when all that is told from
-        there on is heard. To be closed. Raises the engine's error if the connection is cut. Only if it is `shared`."""
+        """Notifications on a channel, also from other gateways; first "", after which all notifications are received.
+        Must be closed. Raises the engine's error if the connection is lost. Only if it is `shared`."""
         ...
 
     def close(self) -> None:
-        """No transaction from here on."""
+        """Close it; no transaction is possible afterwards."""
         ...
 
 
@@ -117,10 +115,10 @@ class Store:
         self._places = anyio.CapacityLimiter(engine.at_once)
 
     async def do(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work`, a function of `Rows`, as one transaction. It must not touch what the event loop uses, but may put
-        something into `Rows.afterwards`. Raises what it raises, and the engine's errors; then nothing has changed.
+        """Run `work`, a function of `Rows`, as one transaction. It must not use objects of the event loop, but may add
+        to `Rows.afterwards`. Raises its exceptions, and the engine's errors; then nothing has changed.
 
-        A cancel keeps it from being begun. It does not end it: a caller always hears what has become of it.
+        A cancel prevents its beginning, but does not interrupt it: a caller always gets its result.
         """
 
         def transact(rows: Rows) -> tuple[T, list[Callable[[], object]]]:
@@ -133,7 +131,8 @@ class Store:
 
 
 class SqliteEngine:
-    """The engine that needs nothing: one SQLite file, or memory. One gateway at a time has a file. See Engine."""
+    """The engine without dependencies: one SQLite file, or memory. A file belongs to one gateway at a time. See
+    Engine."""
 
     at_once = 1
     shared = False
@@ -145,7 +144,7 @@ class SqliteEngine:
         with ExitStack() as opened, self.explained():
             if path is not None:
                 make_private(path)
-            # What waits for another process would hold up every chat, so nothing does. The lock parts the threads.
+            # Waiting for another process would block every chat, so nothing waits. The lock separates the threads.
             self._db = sqlite3.connect(
                 ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
             )
@@ -158,14 +157,14 @@ class SqliteEngine:
         _FORMAT.check(db)
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
-        # The end of the process loses nothing then; the machine's may lose the last moment.
+        # A crash of the process loses nothing then; a crash of the machine may lose the last moment.
         db.execute("PRAGMA synchronous = NORMAL")
-        with transaction(db):  # takes the lock of the file, also if its tables are new enough
+        with transaction(db):  # takes the file's lock, even if its tables are up to date
             migrate(db, _FORMAT)
 
     def transact(self, work: Callable[[Rows], T]) -> T:
         """See Engine."""
-        # The file is this program's alone, so a transaction that only reads needs no lock of it.
+        # The file belongs to this program alone, so a read-only transaction needs no lock on it.
         with self._lock, transaction(self._db, "BEGIN"):
             return work(Rows(self._db.execute, _CLOCK))
 
@@ -174,13 +173,13 @@ class SqliteEngine:
         raise NotImplementedError("there is no other gateway")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     @contextmanager
     def explained(self) -> Generator[None]:
-        """Raise UsageError for a file that fails."""
+        """Raise UsageError for a failing file."""
         try:
             yield
         except PROBLEMS as error:
@@ -188,7 +187,7 @@ class SqliteEngine:
 
 
 def open_engine(place: Location | None) -> Engine:
-    """Open what keeps the chats at this place; in memory for None. Raises UsageError if it cannot be used."""
+    """Open the engine for this place; in memory for None. Raises UsageError if it cannot be used."""
     if place is None or isinstance(place, Path):
         return SqliteEngine(place)
     try:

@@ -1,6 +1,6 @@
-"""What an agent says and asks while its chat waits for tool outputs: held back in order, and merged.
+"""The updates and questions of an agent while its chat waits for tool outputs: held back in order, and merged.
 
-When it goes on is decided in `acp_server.apps.gateway.live_chat`; how much may be held in
+When they are processed is decided in `acp_server.apps.gateway.live_chat`; their bound is in
 `acp_server.apps.gateway.prompt_turn`.
 """
 
@@ -28,13 +28,13 @@ _Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
 _ToolUpdate: TypeAlias = ToolCall | ToolCallProgress
 
 _PIECE: Final = 64 * 1024
-"""Characters of text that are held as one, and handed out as one."""
+"""Characters of text that are held, and returned, as one."""
 _VALUE: Final = 64
-"""What each value in an update counts for besides its text, in characters: about what it takes to keep it."""
+"""The weight of each value in an update besides its text, in characters: about its memory."""
 
 
 class _Tool:
-    """What became of one tool meanwhile: kept as one until it has ended, for no client sees what lies between."""
+    """The updates of one tool meanwhile: merged until it has ended, since no client sees the states between."""
 
     def __init__(self, update: _ToolUpdate) -> None:
         self.item = update
@@ -55,7 +55,7 @@ class _Tool:
 
 
 class _Text:
-    """Pieces of one message or thought that came one after the other: kept as one, for there may be very many."""
+    """Consecutive pieces of one message or thought: merged, since there may be very many."""
 
     def __init__(self, chunk: _Chunk, text: str) -> None:
         self._kind = type(chunk)
@@ -65,7 +65,7 @@ class _Text:
         self.size = _VALUE + len(text)
 
     def takes(self, chunk: _Chunk, text: str) -> bool:
-        """Whether this is the next piece of it, and there is room."""
+        """Whether this is its next piece, and there is room."""
         same = (type(chunk), chunk.message_id) == (self._kind, self._message_id)
         return same and self.size + len(text) <= _PIECE
 
@@ -79,20 +79,21 @@ class _Text:
 
 
 class UpdateQueue:
-    """Updates and questions, in order. What no client sees apart is merged, so it grows with what was said only."""
+    """Updates and questions, in order. Updates that no client sees separately are merged, so its size depends only on
+    the text."""
 
     def __init__(self) -> None:
         self.size: int = 0
-        """What is held, in characters, about."""
+        """The size of the held items, in characters, approximately."""
         self._held: deque[_Text | _Tool | Question] = deque()
         self._running: dict[str, _Tool] = {}
-        """Tools that are held and have not ended, by the ids of their calls."""
+        """Held tool calls that have not ended, by their ids."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
 
     def put(self, item: Item) -> None:
-        """Hold it behind the rest. What has no text, and is neither a tool nor a question, is left out."""
+        """Append an item. An item without text that is neither a tool call nor a question is dropped."""
         if isinstance(item, AgentMessageChunk | AgentThoughtChunk):
             self._hold_text(item)
         elif isinstance(item, Question):
@@ -101,7 +102,7 @@ class UpdateQueue:
             self._hold_tool(item)
 
     def pop(self) -> SessionUpdate | list[Question]:
-        """The first update, or all the questions that come before the next one. There has to be one."""
+        """The first update, or all questions before the next update. The queue must not be empty."""
         questions: list[Question] = []
         while self._held and isinstance(held := self._held[0], Question):
             questions.append(held)
@@ -116,11 +117,11 @@ class UpdateQueue:
 
     @property
     def questions(self) -> list[Question]:
-        """The questions that are held."""
+        """The held questions."""
         return [held for held in self._held if isinstance(held, Question)]
 
     def remove(self, question: Question) -> None:
-        """Hold this question no longer. No effect if it is not held."""
+        """Remove this question. No effect if it is not held."""
         self._held = deque(held for held in self._held if held is not question)
 
     # -- parts
@@ -154,7 +155,7 @@ class UpdateQueue:
 
 
 def _weight(update: _ToolUpdate) -> int:
-    """Without recursion, for an agent may nest as deep as it likes."""
+    """Without recursion, since an agent may nest as deeply as it likes."""
     weight = 0
     values: list[Any] = [update]
     while values:

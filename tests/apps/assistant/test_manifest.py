@@ -235,8 +235,7 @@ def test_keys_that_are_not_known_are_kept_and_warned_about(caplog: pytest.LogCap
         "the given object: autoAprove is an unknown key and has no effect; did you mean 'autoApprove'?",
         "the given object: supportsUIRender is an unknown key and has no effect",
         "the given object: display_name is an unknown key and has no effect; did you mean 'displayName'?",
-        "the given object: parameters[0].descripton is an unknown key and has no effect; "
-        "did you mean 'description'?",
+        "the given object: parameters[0].descripton is an unknown key and has no effect; did you mean 'description'?",
         "the given object: parameters[0].items.x is an unknown key and has no effect",
     ]
     assert loaded.auto_approve

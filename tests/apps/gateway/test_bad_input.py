@@ -378,4 +378,4 @@ def test_a_client_that_reads_nothing_is_cut_off_and_its_chat_stopped_when_it_is_
     # Not the end of a whole stream.
     assert not received.endswith(b"0\r\n\r\n")
     assert b"event:done" not in received
-    until(lambda: "says too much" in server.log.read_text())
+    until(lambda: "reply is too long" in server.log.read_text())
