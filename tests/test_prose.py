@@ -1,6 +1,8 @@
-"""The words of the house: what docstrings, comments, messages and guides do not say, and how long a sentence may be."""
+"""The words of the house: the words that docstrings, comments, messages and guides do not use, the length of a
+sentence, and how rare some turns of phrase are in the rooms that have been rewritten."""
 
 import ast
+import inspect
 import io
 import re
 import tokenize
@@ -21,6 +23,46 @@ FORBIDDEN = {
     r"\bones?\s+that\b": "name the thing: a session that, a tool that",
     r"(?<!there\s)\b(?:is|are|was|were)\s+none\b": "is not, or there is no",
     r"(?<!there\s)\b(?:is|are|was|were)\s+no\b(?!\s+(?:longer|more|less|fewer)\b)": "is not a",
+}
+
+FINISHED = (
+    "tasks",
+    "wire",
+    "peer",
+    "store",
+    "agent",
+    "client",
+    "mcp",
+    "integrations",
+    "http",
+    "processes",
+    "testing",
+    "schema",
+    "errors.py",
+    "paths.py",
+    "signatures.py",
+    "safe_text.py",
+    "apps/assistant",
+    "apps/coder",
+    "apps/gateway",
+)
+"""The rooms of `acp_server` whose docstrings have been rewritten. Another room joins by a line here."""
+MOST_TICS = 0.4
+"""Uses of one turn of phrase in 1,000 words of docstrings. It is not 0: a pattern also finds some good sentences."""
+
+# Turns of phrase that are good English once, and hard to read as a habit. Each with its replacement.
+TICS = {
+    r"(?:^|[.!?:]\s+)What\b(?!\s+[^.]*\?)": "begin with a noun: the message, the session",
+    r"\bthose\s+(?:of|that|which|who|from|with|in)\b": "repeat the noun",
+    r"\b(?:of|by)\s+(?:mine|ours|yours|its\s+own|their\s+own)\b": "name the owner: a request of the agent",
+    r"\bof\s+(?:the|an?)\s+\w+'s(?=\s*[.,;:)]|$)": "name the owner: a request of the peer",
+    r",\s+for\s+(?:it|they|there|this|that|he|she|we|the\s+\w+\s+(?:is|are|has|have|may|can))\b": "because",
+    r"\b(?:is|are|was|were)\s+(?:told|asked)\b(?!\s+for\b)": "gets, receives",
+    r"\b(?:is|are|was|were)\s+(?:all\s+)?through\b(?!\s+\w)": "has finished",
+    r"\bfrom\s+(?:\w+\s+){1,4}on(?=\s*[.,;:)]|$)": "since, after, at least",
+    r"\b(?:is|are)\s+to\s+(?:be|have|do|go|get)\b": "has to, must, will",
+    r"\bwhat\s+(?:becomes|became|has\s+become)\s+of\b": "name the outcome",
+    r"\b(?:come|comes|came|stand|stands|sent|raised)\s+behind\b": "after",
 }
 
 
@@ -68,6 +110,28 @@ def _forbidden(text: str) -> Iterator[tuple[int, str, str]]:
                 yield text.count("\n", 0, match.start()), " ".join(match.group().split()), instead
 
 
+def _docstrings(source: str) -> Iterator[str]:
+    """The docstrings of a module, its classes, its functions and its attributes: strings that are statements."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield inspect.cleandoc(text)
+            case _:
+                pass
+
+
+def _is_finished(name: str) -> bool:
+    room = name.removeprefix("acp_server/")
+    return room != name and any(room == each or room.startswith(f"{each}/") for each in FINISHED)
+
+
+def _tics(text: str) -> Iterator[tuple[str, str]]:
+    """The pattern and the words of each tic."""
+    for pattern in TICS:
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            yield pattern, " ".join(match.group().split())
+
+
 def test_each_sentence_names_its_subject() -> None:
     texts = [(name, line, text) for name, source in _code() for line, text in _prose(source)]
     texts += [(name, 1, text) for name, text in _guides()]
@@ -91,6 +155,68 @@ def test_a_sentence_of_a_docstring_can_be_taken_in_at_once() -> None:
     ]
     if found:
         pytest.fail(f"{len(found)} places:\n" + "\n".join(found), pytrace=False)
+
+
+def test_docstrings_repeat_no_turn_of_phrase() -> None:
+    found: dict[str, list[str]] = {pattern: [] for pattern in TICS}
+    words = 0
+    for name, source in _code():
+        if _is_finished(name):
+            for text in _docstrings(source):
+                words += len(text.split())
+                for pattern, match in _tics(text):
+                    found[pattern].append(f"  {name}: {match!r} in {text.splitlines()[0]!r}")
+    often = [
+        f"{len(places)} times in {words} words, {pattern}, instead: {TICS[pattern]}\n" + "\n".join(places)
+        for pattern, places in found.items()
+        if len(places) > MOST_TICS * words / 1000
+    ]
+    if often:
+        pytest.fail("\n".join(often), pytrace=False)
+
+
+def test_each_finished_room_exists() -> None:
+    assert not [room for room in FINISHED if not (ROOT / "acp_server" / room).exists()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What a client sees.",
+        "It ends. What comes later\nis dropped.",
+        "its limits, and those of the peer",
+        "a request of ours",
+        "a folder of its own",
+        "a request of the peer's, which ends",
+        "It waits, for it has to.",
+        "The agent is told.",
+        "once the task is through.",
+        "from the first moment on.",
+        "It is to be closed.",
+        "what became of the prompt",
+        "a message that comes behind it",
+    ],
+)
+def test_the_tics_are_found(text: str) -> None:
+    assert list(_tics(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it closes what it has opened",
+        "the limits of the peer",
+        "the peer's request",
+        "the end of the agent's input",
+        "It waits for it.",
+        "the client is asked for its consent",
+        "it is passed through pipes",
+        "It is closed.",
+        "the name behind the address",
+    ],
+)
+def test_plain_phrases_are_not_tics(text: str) -> None:
+    assert not list(_tics(text))
 
 
 @pytest.mark.parametrize(

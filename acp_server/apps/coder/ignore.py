@@ -258,7 +258,7 @@ class IgnoreRules:
         return pieces
 
     def _take(self, number: int, steps: Steps) -> None:
-        # Counted even if they are not left: this file may be the one that takes too many.
+        # Counted even if they are not left: this file may exceed the limit.
         self.taken += number
         steps.take(number)
 

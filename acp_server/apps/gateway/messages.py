@@ -137,7 +137,7 @@ def as_context(message: ChatMessage) -> str:
 
 
 def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:
-    """Whether a prompt is a command (ACP, Slash Commands), one of these or one that is not announced yet."""
+    """Whether a prompt is a command (ACP, Slash Commands), one of `commands` or a command that is not announced yet."""
     if not query or not isinstance(query[0], TextContent) or not query[0].text.startswith("/"):
         return False
     name = query[0].text.split(maxsplit=1)[0].removeprefix("/")

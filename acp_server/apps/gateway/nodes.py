@@ -1,9 +1,9 @@
 """The nodes: gateways that share a store. Each has a row with a lease, which it renews.
 
-The number of the row is the fencing token: the row of a chat has the number of the node that works for it, and a node
+The number of the row is the fencing token. The row of a chat has the number of the node that works for it. A node
 changes a chat only if it finds its own number there. When a lease has expired, any other node removes the row, and the
-number from its chats. A node that was only slow finds its row removed. Then it stops its agents and joins
-again, with another number. Only the store's clock decides when a lease has expired.
+number from its chats. A node that was only slow finds its row removed. Then it stops its agents and joins again, with
+another number. Only the store's clock decides when a lease has expired.
 
 Without a shared store, there is one node, and no lease.
 """

@@ -1,7 +1,8 @@
 """The gateway on a socket: listening, signals, and the end.
 
 SIGTERM lets running chats end first (`Drain` in `acp_server.apps.gateway.gateway`), Ctrl-C does not; a second signal
-waits for nothing. SIGHUP reloads the tokens and the bots. The exit code is the one that a shell expects.
+waits for nothing. SIGHUP reloads the tokens and the bots. Then the process ends by the first
+signal, as a shell expects.
 """
 
 from __future__ import annotations
