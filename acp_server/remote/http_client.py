@@ -139,7 +139,7 @@ class HttpStream:
         key = message.key
         if message.kind == "answer" and key is not None:
             message.is_wanted = key in self._asked
-            message.session = self._asked.pop(key, None)
+            message.session = self._asked.get(key)
         if (why := self._unroutable(message)) is not None:
             self._failed(message, why)
         elif message.is_cancel and self._connection is not None:
@@ -171,6 +171,9 @@ class HttpStream:
             if reader is not None:
                 await reader.ready.wait()
         await self._post(message)
+        if message.kind == "answer" and (key := message.key) is not None:
+            # Only now: a second response to the same request must not overtake the first one.
+            self._asked.pop(key, None)
 
     async def _initialize(self, message: Labelled) -> None:
         most = self._limits.event
@@ -240,21 +243,18 @@ class HttpStream:
     def _refused(self, message: Labelled, response: httpx.Response, body: bytes) -> None:
         status = response.status_code
         why = refusal(response, body, self._exchanges.address)
-        said = labelled(body)
+        said, reader = labelled(body), self._readers.get(message.session)
+        is_unknown = reader is not None and not reader.is_known
         if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
             if message.key is not None and said.ids == [None]:
                 self._open.pop(message.key, None)
             self._arrived(as_line(body), message.session)
         elif message.is_cancel and status not in _FATAL:
             logger.info("a cancel was refused: %s", why)
-        elif (status in _FATAL and not self._is_of_unknown_session(message)) or 300 <= status < 400:
+        elif (status in _FATAL and not is_unknown) or 300 <= status < 400:
             self._end(why)
         else:
             self._failed(message, why, {"status": status})
-
-    def _is_of_unknown_session(self, message: Labelled) -> bool:
-        reader = self._readers.get(message.session)
-        return reader is not None and not reader.is_known
 
     def _failed(self, message: Labelled, why: str, data: Any = None) -> None:
         """It did not reach the agent: its caller is told, or the connection ends."""

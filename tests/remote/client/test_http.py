@@ -8,6 +8,7 @@ import pytest
 from acp_server.client import Handlers, allow_once
 from acp_server.errors import ConnectionClosed, InternalError, RpcError, UsageError
 from acp_server.remote import ClientLimits, connect_http
+from acp_server.remote.client import stream_to
 
 from . import PATIENCE, Request, serving
 from .talking import answer, chunk, opened, over
@@ -67,6 +68,29 @@ async def test_an_answer_goes_to_the_session_whose_stream_has_asked() -> None:
             assert said[0].message["result"]["outcome"]["optionId"] == "yes"
             await events.say(answer(asked.message["id"], {"stopReason": "end_turn"}))
             await over(turn)
+
+
+async def test_a_second_response_to_one_request_does_not_overtake_the_first() -> None:
+    async with serving() as server:
+        stream = stream_to(server.url, websocket=False)()
+        await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
+        assert b'"protocolVersion"' in await stream.receive()
+        await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"_begin","params":{"sessionId":"s1"}}\n')
+        events = await server.stream("s1")
+        await events.say({"jsonrpc": "2.0", "id": 7, "method": "_ask", "params": {"sessionId": "s1"}})
+        assert b'"_ask"' in await stream.receive()
+
+        async def react(request: Request) -> bool:
+            return bool(request.message) and request.message.get("result") == "no"
+
+        server.react = react
+        await stream.send(b'{"jsonrpc":"2.0","id":7,"result":"no"}\n{"jsonrpc":"2.0","id":7,"result":"yes"}\n')
+        said = await server.until(lambda: [each for each in server.posts if each.message.get("id") == 7])
+        await anyio.wait_all_tasks_blocked()
+        assert [each.message["result"] for each in server.posts if each.message.get("id") == 7] == ["no"]
+        await said[0].answer(202)
+        await server.until(lambda: server.posts[-1].message.get("result") == "yes")
+        await stream.aclose()
 
 
 @pytest.mark.parametrize("method", ["session/cancel", "$/cancel_request"])
