@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acp_server.agent.app import Agent as Agent
+    from acp_server.agent.serve import Servable as Servable
+    from acp_server.agent.serve import Wrap as Wrap
     from acp_server.agent.serve import serve as serve
     from acp_server.agent.serve import serve_stdio as serve_stdio
     from acp_server.errors import AcpError as AcpError
@@ -65,17 +67,38 @@ if TYPE_CHECKING:
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.limits import Limits as Limits
     from acp_server.peer.observed import ObservedStream as ObservedStream
+    from acp_server.peer.observed import Observer as Observer
+    from acp_server.peer.outbound import OnOver as OnOver
+    from acp_server.peer.outbound import OnResult as OnResult
+    from acp_server.peer.peer import Peer as Peer
+    from acp_server.peer.stream import Stream as Stream
     from acp_server.session.client import Client as Client
     from acp_server.session.client import PermissionAnswer as PermissionAnswer
+    from acp_server.session.definition import CallView as CallView
+    from acp_server.session.definition import McpHost as McpHost
+    from acp_server.session.definition import McpServerState as McpServerState
+    from acp_server.session.definition import NeedsApproval as NeedsApproval
+    from acp_server.session.definition import Origin as Origin
+    from acp_server.session.definition import ToolHost as ToolHost
     from acp_server.session.negotiation import Initialization as Initialization
+    from acp_server.session.plan import Priority as Priority
+    from acp_server.session.plan import Step as Step
     from acp_server.session.session import Session as Session
+    from acp_server.session.settings import Option as Option
+    from acp_server.session.settings import Settings as Settings
+    from acp_server.session.subagents import Subagent as Subagent
     from acp_server.session.terminal import Terminal as Terminal
+    from acp_server.session.turn import OfTool as OfTool
+    from acp_server.session.turn import OwnStopReason as OwnStopReason
     from acp_server.session.turn import Turn as Turn
+    from acp_server.session.updates import Compaction as Compaction
     from acp_server.store.history import Message as Message
     from acp_server.store.memory import MemoryStore as MemoryStore
     from acp_server.store.records import SessionRecord as SessionRecord
     from acp_server.store.records import ToolResult as ToolResult
+    from acp_server.store.records import TurnError as TurnError
     from acp_server.store.records import TurnRecord as TurnRecord
+    from acp_server.store.records import Usage as Usage
     from acp_server.store.session_store import Page as Page
     from acp_server.store.session_store import SessionStore as SessionStore
     from acp_server.store.session_store import TurnJournal as TurnJournal
@@ -86,41 +109,55 @@ if TYPE_CHECKING:
     from acp_server.tools.approval import Always as Always
     from acp_server.tools.approval import Approval as Approval
     from acp_server.tools.approval import UserAction as UserAction
+    from acp_server.tools.context import OnCancel as OnCancel
     from acp_server.tools.context import ToolContext as ToolContext
     from acp_server.tools.permission import Approvals as Approvals
     from acp_server.tools.permission import SessionApprovals as SessionApprovals
+    from acp_server.tools.tool import OfArguments as OfArguments
     from acp_server.tools.tool import Tool as Tool
+    from acp_server.tools.tool import Toolbox as Toolbox
+    from acp_server.tools.tool import ToolKind as ToolKind
+    from acp_server.wire.messages import RequestId as RequestId
 
 _NAMES = {
     "agent.app": "Agent",
-    "agent.serve": "serve serve_stdio",
+    "agent.serve": "Servable Wrap serve serve_stdio",
     "errors": (
         "AcpError AuthRequired CapabilityMissing ConnectionClosed EncodeError InternalError InvalidParams "
-        "InvalidRequest MalformedResponse MethodNotFound RequestCancelled RequestTimeout ResourceNotFound RpcError "
-        "SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded UsageError"
+        "InvalidRequest MalformedResponse MethodNotFound RequestCancelled RequestTimeout ResourceNotFound "
+        "RpcError SessionClosed ToolCancelled ToolError ToolFailed ToolRejected TurnEnded UsageError"
     ),
     "peer.answer": "Answer",
-    "peer.connection": "Connection",
     "peer.call": "Call",
+    "peer.connection": "Connection",
     "peer.limits": "Limits",
-    "peer.observed": "ObservedStream",
+    "peer.observed": "ObservedStream Observer",
+    "peer.outbound": "OnOver OnResult",
+    "peer.peer": "Peer",
+    "peer.stream": "Stream",
     "session.client": "Client PermissionAnswer",
+    "session.definition": "CallView McpHost McpServerState NeedsApproval Origin ToolHost",
     "session.negotiation": "Initialization",
+    "session.plan": "Priority Step",
     "session.session": "Session",
+    "session.settings": "Option Settings",
+    "session.subagents": "Subagent",
     "session.terminal": "Terminal",
-    "session.turn": "Turn",
-    "store.memory": "MemoryStore",
-    "store.session_store": "Page SessionStore TurnJournal",
+    "session.turn": "OfTool OwnStopReason Turn",
+    "session.updates": "Compaction",
     "store.history": "Message",
-    "store.records": "SessionRecord ToolResult TurnRecord",
+    "store.memory": "MemoryStore",
+    "store.records": "SessionRecord ToolResult TurnError TurnRecord Usage",
+    "store.session_store": "Page SessionStore TurnJournal",
     "store.sqlite_store": "SqliteStore",
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",
     "tools.approval": "Always Approval UserAction",
-    "tools.context": "ToolContext",
+    "tools.context": "OnCancel ToolContext",
     "tools.permission": "Approvals SessionApprovals",
-    "tools.tool": "Tool",
+    "tools.tool": "OfArguments Tool ToolKind Toolbox",
+    "wire.messages": "RequestId",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -262,3 +262,6 @@ def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600,
         os.close(descriptor)
         raise
     return descriptor
+
+
+__all__ = ["Folder", "Identity", "Place", "Way", "is_inside", "is_same", "way_to"]

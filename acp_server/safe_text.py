@@ -27,6 +27,9 @@ Persian, Hindi and emoji."""
 UNSAFE: Final = re.compile(f"[{_STEERING}{_TURNING}]")
 """Characters that untrusted text must not show: they control a terminal, end a line invisibly or reverse it."""
 
+SEQUENCE: Final = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
+"""Escape sequences: colours, cursor movements, window titles."""
+
 _UNSAFE_EXACT: Final = re.compile(f"[{_STEERING}{_TURNING}{_UNSEEN}]")
 """Characters that a command, a path or a name must not show either, since two that look alike would differ."""
 
@@ -106,3 +109,6 @@ def meant(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     return f"there are {', '.join(words)}" if words else "it has none"
+
+
+__all__ = ["SEQUENCE", "escape", "masked", "one_line", "whole"]

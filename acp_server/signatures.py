@@ -32,3 +32,6 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
         for name, parameter in signature.parameters.items()
     ]
     return signature.replace(parameters=parameters)
+
+
+__all__ = ["signature_of"]

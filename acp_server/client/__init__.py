@@ -32,13 +32,22 @@ import os
 from collections.abc import Callable, Mapping
 
 from acp_server.client import v2, versions
-from acp_server.client.handlers import Handlers, allow_once, reject_once
+from acp_server.client.handlers import (
+    AskPermission,
+    Handlers,
+    PermissionAnswer,
+    ReadsFiles,
+    Terminals,
+    WritesFiles,
+    allow_once,
+    reject_once,
+)
 from acp_server.client.local import LocalFiles, LocalReader, LocalTerminals
 from acp_server.client.remote import RemoteAgent
-from acp_server.client.session import OnUpdate, RemoteSession
+from acp_server.client.session import OnUpdate, Opening, Prompt, RemoteSession
 from acp_server.client.source import Program, Reached
 from acp_server.client.streams import AsyncioStream
-from acp_server.client.subagents import RemoteSubagent
+from acp_server.client.subagents import OnChildUpdate, RemoteSubagent
 from acp_server.client.turn import CANCEL_SECONDS, RemoteTurn
 from acp_server.errors import (
     AgentExited,
@@ -49,25 +58,35 @@ from acp_server.errors import (
 )
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
-from acp_server.processes.child import Command, Patience
+from acp_server.processes.child import ChildProcess, Command, Patience
 
 __all__ = [
     "AgentExited",
+    "AskPermission",
     "AsyncioStream",
     "CancelUnanswered",
+    "ChildProcess",
+    "Command",
     "Handlers",
     "LocalFiles",
     "LocalReader",
     "LocalTerminals",
+    "OnChildUpdate",
     "OnUpdate",
+    "Opening",
     "Patience",
+    "PermissionAnswer",
+    "Prompt",
+    "ReadsFiles",
     "RemoteAgent",
     "RemoteSession",
     "RemoteSubagent",
     "RemoteTurn",
     "SessionTaken",
+    "Terminals",
     "UnsupportedVersion",
     "UpdatesDropped",
+    "WritesFiles",
     "allow_once",
     "connect_agent",
     "reject_once",

@@ -31,3 +31,6 @@ async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]
         group.start_soon(watch)
         await work()
         group.cancel_scope.cancel()
+
+
+__all__ = ["ABORT", "Application", "Headers", "Receive", "Send", "while_connected"]

@@ -400,3 +400,6 @@ def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
         return str(host), int(port)
     except (OSError, ValueError):
         return None  # a Unix socket has a path
+
+
+__all__ = ["HttpLimits"]

@@ -97,3 +97,6 @@ class EventStream:
             await anyio.sleep_forever()
         except OSError:
             pass  # the client has disconnected
+
+
+__all__ = ["EventQueue", "EventStream"]

@@ -163,3 +163,6 @@ def raise_descriptors(wanted: int) -> int | None:
         except (OSError, ValueError) as error:
             logger.info("at most %d descriptors: %s", soft, error)
     return soft
+
+
+__all__ = ["Closable", "Places", "raise_descriptors"]

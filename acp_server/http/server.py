@@ -167,3 +167,6 @@ class Lifespan:
             return {"type": "lifespan.startup"}
         await self._ending.wait()
         return {"type": "lifespan.shutdown"}
+
+
+__all__ = ["Server"]

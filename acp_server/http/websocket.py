@@ -293,3 +293,6 @@ class WebSocketExchange:
 
 def _pairs(message: Mapping[str, Any]) -> Headers:
     return [(bytes(name), bytes(value)) for name, value in message.get("headers", ())]
+
+
+__all__ = ["Unfinished", "WebSocketLimits"]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from acp_server.errors import ConnectionClosed, SessionClosed, TurnEnded
+from acp_server import ConnectionClosed, SessionClosed, Turn, TurnEnded
 from acp_server.safe_text import one_line
-from acp_server.schema.content import TextContent
-from acp_server.schema.tool_call import Content, PermissionOption, ToolCall, ToolCallProgress, ToolCallUpdate
-from acp_server.session.turn import Turn
+from acp_server.schema import Content, PermissionOption, TextContent, ToolCall, ToolCallProgress, ToolCallUpdate
 from acp_server.tools.approval import ALLOW, REJECT, unexplained
 from acp_server.tools.output import is_large, snapshot
-from acp_server.tools.view import TITLE
 
 REFUSED: Final = "The user did not allow it, so it was not run."
 
@@ -19,6 +16,9 @@ _OPTIONS: Final = [
     PermissionOption(option_id="allow_once", name=ALLOW, kind="allow_once"),
     PermissionOption(option_id="reject_once", name=REJECT, kind="reject_once"),
 ]
+
+_TITLE: Final = 1_000
+"""Characters of the title of a call."""
 
 
 class CallsView:
@@ -109,4 +109,4 @@ class CallsView:
 
 def _shown(name: str) -> str:
     """The title for a tool name, which may be unknown: a model may call a tool that does not exist."""
-    return one_line(name, TITLE)
+    return one_line(name, _TITLE)

@@ -15,15 +15,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from acp_server.agent.app import Agent
-from acp_server.errors import UsageError
+from acp_server import Agent, Message, Turn, UsageError, run_native
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import appending, cut, openai_messages
 from acp_server.integrations.model import ending, finished
 from acp_server.integrations.usage import Meter, Tokens, checked_size
-from acp_server.session.turn import Turn
-from acp_server.store.history import Message
-from acp_server.tasks.native import run_native
 
 MODELS: Final = ("ai", "AIMessageChunk")
 """Types of a model's messages: whole ones, and messages that a node has merged from chunks."""
@@ -177,7 +173,7 @@ async def _invoked(self: Any, given: Any, _config: Any = None, **_: Any) -> Any:
     )
 
 
-__all__ = ["from_graph", "session_tools"]
+__all__ = ["OnInterrupt", "from_graph", "session_tools"]
 
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 

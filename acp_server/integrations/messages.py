@@ -12,11 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from acp_server.errors import EncodeError, UsageError
-from acp_server.session.session import Session
-from acp_server.session.turn import Turn
-from acp_server.store.history import Message
-from acp_server.store.records import TurnRecord
+from acp_server import EncodeError, Message, Session, Turn, TurnRecord, UsageError
 
 logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
@@ -184,3 +180,6 @@ class History:
         except (UsageError, EncodeError):
             logger.warning("the messages of a turn are too large to keep; its conversation is kept instead")
         self._last[turn.session] = turn.record, behind
+
+
+__all__ = ["anthropic_messages", "cut", "openai_messages"]

@@ -16,11 +16,11 @@ from http.client import responses
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.errors import InternalError, UsageError
+from acp_server import InternalError, UsageError
 from acp_server.integrations.model_server import bound_model, reading
 
 if TYPE_CHECKING:
-    from acp_server.session.turn import OwnStopReason, Turn
+    from acp_server import OwnStopReason, Turn
 
 logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
@@ -235,3 +235,6 @@ def _reasons(error: Any) -> list[str]:
     if isinstance(code, str) and _CODE.fullmatch(code):
         reasons.append(code)
     return reasons
+
+
+__all__ = ["find_model", "in_words"]

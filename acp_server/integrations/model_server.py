@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from acp_server.errors import InternalError
+from acp_server import InternalError
 
 ANSWER: Final = 8 * 1024 * 1024
 """Characters of one response of a model: text, thinking and the arguments of its tool calls."""

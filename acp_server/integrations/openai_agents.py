@@ -16,15 +16,11 @@ from typing import Any, Final, cast
 
 import anyio
 
-from acp_server.agent.app import Agent
-from acp_server.errors import UsageError
+from acp_server import Agent, Message, Turn, UsageError, run_native
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, appending, replaces_instructions, text_of
 from acp_server.integrations.model import ending
 from acp_server.integrations.usage import Meter, Tokens, checked_size
-from acp_server.session.turn import Turn
-from acp_server.store.history import Message
-from acp_server.tasks.native import run_native
 
 _DELTAS: Final = {
     "response.output_text.delta": "say",
@@ -259,3 +255,6 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
     if all(piece["type"] == "input_text" for piece in pieces):
         return "\n".join(piece["text"] for piece in pieces)
     return pieces
+
+
+__all__ = ["from_agent"]

@@ -13,18 +13,13 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final, cast
 
-from acp_server.agent.app import Agent
-from acp_server.errors import UsageError
+from acp_server import Agent, Message, ToolResult, Turn, UsageError, run_native
 from acp_server.integrations.calls_view import REFUSED, CallsView
 from acp_server.integrations.messages import History, appending, cut, replaces_instructions, text_of
 from acp_server.integrations.model import ending, find_model, finished, stopped
 from acp_server.integrations.model_server import AnswerBound
 from acp_server.integrations.usage import Meter, Tokens, checked_size, titles_of
-from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
-from acp_server.session.turn import Turn
-from acp_server.store.history import Message
-from acp_server.store.records import ToolResult
-from acp_server.tasks.native import run_native
+from acp_server.schema import SessionConfigSelect, SessionConfigSelectOption
 
 MODEL: Final = "model"
 """The id of the config option for the model."""
@@ -337,3 +332,6 @@ def _piece(piece: Any, library: Any) -> Any:
     if kind in _MEDIA:
         return library.BinaryContent(data=base64.b64decode(piece.data), media_type=piece.mime_type)
     return cut(piece.text) if kind == "text" else ""
+
+
+__all__ = ["MODEL", "from_agent", "offer_models", "prompt_handler"]

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio import to_thread
 
-from acp_server.errors import UsageError
-from acp_server.session.turn import Turn
+from acp_server import Turn, UsageError
 
 MOST: Final = 2**53 - 1
 """Tokens of one call: the largest whole number that every JSON reader supports."""

@@ -154,3 +154,6 @@ class Command(ABC):
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
         logger.error("watching a command failed", exc_info=error)
+
+
+__all__ = ["Command", "CommandOutput", "open_command"]

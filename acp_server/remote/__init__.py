@@ -9,6 +9,8 @@ connect_ws    the same over WebSocket
 connect_url   the one or the other, by the scheme of the address
 ClientLimits  the bounds of what a client keeps
 Backoff       how often, and how quickly, it comes back when a line drops
+AgentOf, Authenticate, Scope
+              types of what a RemoteApp is given
 
 Each is imported when it is first used.
 """
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from acp_server.remote.client import connect_http as connect_http
     from acp_server.remote.client import connect_url as connect_url
     from acp_server.remote.client import connect_ws as connect_ws
+    from acp_server.remote.connections import AgentOf as AgentOf
+    from acp_server.remote.guard import Authenticate as Authenticate
+    from acp_server.remote.guard import Scope as Scope
     from acp_server.remote.limits import RemoteLimits as RemoteLimits
     from acp_server.remote.settings import Backoff as Backoff
     from acp_server.remote.settings import ClientLimits as ClientLimits
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "app": "RemoteApp",
     "client": "connect_http connect_url connect_ws",
+    "connections": "AgentOf",
+    "guard": "Authenticate Scope",
     "limits": "RemoteLimits",
     "settings": "Backoff ClientLimits",
     "tokens": "BearerTokens read_tokens",

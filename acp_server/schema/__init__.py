@@ -58,7 +58,7 @@ def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str |
 
 # The areas and their public names. This is their only list: an area has no `__all__`.
 _NAMES = {
-    "base": "NULL Record Unknown",
+    "base": "NULL Record Unknown first_problem",
     "config_options": (
         "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
         "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionMode "
@@ -93,9 +93,9 @@ _NAMES = {
         "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
         "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities SubagentCapabilities UnknownAuthMethod"
     ),
-    "features": "ABSENT FEATURES PUBLISHED Feature Release",
+    "features": "ABSENT FEATURES PUBLISHED Feature Release Unstable",
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
-    "reading": "explain from_wire",
+    "reading": "explain from_wire place_of problem",
     "session": (
         "ArchiveSessionRequest ArchiveSessionResponse CloseSessionRequest CloseSessionResponse "
         "DeleteSessionRequest DeleteSessionResponse EnvVariable ForkSessionRequest ForkSessionResponse "

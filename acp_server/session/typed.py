@@ -76,3 +76,6 @@ def _messages(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield "", text
         elif _OF_USERS.search(tag[1]) and not _OF_OTHERS.search(tag[1]):
             yield tag[1], tag[2].strip()
+
+
+__all__ = ["EMPTY", "entitle", "is_empty", "typed"]

@@ -274,3 +274,6 @@ def interrupted(head: bytes) -> bytes:
 def place(cwd: str) -> str:
     """A working directory as the tables have it."""
     return codec.encode_fragment(cwd).decode()
+
+
+__all__ = ["decode_session", "encode_session"]

@@ -16,6 +16,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from acp_server.safe_text import SEQUENCE
 from acp_server.store.transcript import RESULT, is_text
 from acp_server.wire import codec
 
@@ -132,9 +133,6 @@ def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
 TERMINAL: Final = "_acp_server/terminal"
 """The `sessionUpdate` of a stored terminal in its last state. It is not an update of the protocol; see `note`."""
 
-ESCAPE: Final = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
-"""Escape sequences: colours, cursor movements, window titles."""
-
 
 def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[str, Any] | None) -> dict[str, Any]:
     """The stored form of a terminal. `about`: its `command` and `cwd`. `output`: the last output that the agent has
@@ -176,7 +174,7 @@ def _as_text(content: list[dict[str, Any]], kept: dict[str, dict[str, Any]]) -> 
         terminal = kept.get(piece.get("terminalId", "")) if piece.get("type") == "terminal" else None
         if terminal is None:
             yield piece
-        elif output := ESCAPE.sub("", terminal.get("output", "")):
+        elif output := SEQUENCE.sub("", terminal.get("output", "")):
             yield {"type": "content", "content": {"type": "text", "text": _fenced(output)}}
 
 

@@ -254,3 +254,6 @@ def _lock(connection: sqlite3.Connection) -> bool:
             return False
         raise
     return True
+
+
+__all__ = ["PROBLEMS", "Format", "explain", "make_private", "migrate", "reason", "transaction"]

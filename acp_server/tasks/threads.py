@@ -306,3 +306,6 @@ def in_loop(function: Callable[..., Any], *args: Any) -> Any:
     if worker is None:
         raise RuntimeError("not in the worker thread of a plain function")
     return worker.call(function, args)
+
+
+__all__ = ["Threads", "Worker"]

@@ -10,15 +10,19 @@ Transcript and read_recording, the wire as text and recordings read back, are in
 They work on asyncio and trio, under any test runner.
 """
 
-from acp_server.agent.record import Entry, Transcript, read_recording
-from acp_server.testing.scripted import ScriptedAgent, ScriptedClient, scripted
+from acp_server.agent.record import Direction, Entry, Transcript, read_recording
+from acp_server.testing.scripted import Match, Message, ScriptedAgent, ScriptedClient, scripted
 from acp_server.testing.streams import FaultyStream, MemoryStream, memory_pair
-from acp_server.testing.talking import talk
+from acp_server.testing.talking import Permission, talk
 
 __all__ = [
+    "Direction",
     "Entry",
     "FaultyStream",
+    "Match",
     "MemoryStream",
+    "Message",
+    "Permission",
     "ScriptedAgent",
     "ScriptedClient",
     "Transcript",

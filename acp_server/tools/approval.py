@@ -178,3 +178,6 @@ def _shortened(text: str) -> str:
         return text
     half = _VALUE // 2
     return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+
+
+__all__ = ["ALLOW", "REJECT", "block", "code", "for_users", "unexplained"]

@@ -42,3 +42,6 @@ def _classes(schema: Any) -> Iterable[Any]:
     cls = fields.get("cls") if kind in ("model", "dataclass", "typed-dict") else None
     own = () if cls is None or issubclass(cls, Record) else (cls,)
     return chain(own, *(_classes(each) for key, each in fields.items() if key not in NO_SCHEMAS))
+
+
+__all__ = ["check_of"]

@@ -395,4 +395,14 @@ def _missing(path: str) -> EditResult:
     return EditResult(f"{path} does not exist")
 
 
-__all__ = ["BlockingEditor", "EditResult", "Editor", "FileOperation", "ReplaceInstruction"]
+__all__ = [
+    "BlockingEditor",
+    "EditRefused",
+    "EditResult",
+    "Editor",
+    "FileOperation",
+    "ReplaceInstruction",
+    "line_break",
+    "replace",
+    "with_line_breaks",
+]

@@ -224,3 +224,6 @@ class Pieces:
 def yields(value: Any) -> bool:
     """Whether what a function returned is a plain generator, which has not begun yet."""
     return isinstance(value, Generator) and not inspect.isawaitable(cast("Any", value))
+
+
+__all__ = ["Output", "is_large", "snapshot"]

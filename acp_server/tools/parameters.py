@@ -368,3 +368,6 @@ def _has_form(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_has_form, cast("list[Any]", value)))
     return isinstance(value, (str, int, float, type(None)))
+
+
+__all__ = ["RULE", "annotation_of", "is_name", "name_of"]

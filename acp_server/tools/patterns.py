@@ -52,3 +52,6 @@ def unrolled_length(source: str) -> int:
             last = 1
             open_groups[-1] += 1
     return sum(open_groups)
+
+
+__all__ = ["unrolled_length"]

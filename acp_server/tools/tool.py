@@ -337,3 +337,6 @@ class Toolbox:
         from acp_server.tools.session_tools import SessionTools
 
         return SessionTools(self, session)
+
+
+__all__ = ["Arguments", "context_parameter"]

@@ -169,3 +169,6 @@ def _integer(digits: str) -> int | float:
 
 def _null(_name: str) -> None:
     return None
+
+
+__all__ = ["DecodeError", "decode"]

@@ -14,14 +14,13 @@ from contextvars import ContextVar
 from threading import get_ident
 from typing import Any, Final, Protocol, cast
 
+from acp_server import Approval, OnCancel, RpcError, Tool, ToolContext, ToolFailed, UsageError, UserAction
 from acp_server.apps.assistant.functions import ApprovalRequest, Function, Invocation, PreviewButton, Registered, Trial
-from acp_server.apps.assistant.manifest import Manifest, ManifestError
-from acp_server.errors import RpcError, ToolFailed, UsageError
-from acp_server.tools.approval import Approval, UserAction, unexplained
-from acp_server.tools.context import OnCancel, ToolContext
+from acp_server.apps.assistant.manifest import Manifest, ManifestError, Said
+from acp_server.apps.assistant.manifest_parameter import Name, Parameter, Value, ValueType
+from acp_server.tools.approval import unexplained
 from acp_server.tools.editor import Editor, EditResult
 from acp_server.tools.output import snapshot
-from acp_server.tools.tool import Tool
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 
@@ -289,4 +288,18 @@ class _Declared:
         return self._manifest.input_schema
 
 
-__all__ = ["ApprovalRequest", "AssistantTool", "Manifest", "ManifestError", "PreviewButton"]
+__all__ = [
+    "ApprovalRequest",
+    "AssistantTool",
+    "Function",
+    "HasTools",
+    "Manifest",
+    "ManifestError",
+    "Name",
+    "Parameter",
+    "PreviewButton",
+    "Result",
+    "Said",
+    "Value",
+    "ValueType",
+]

@@ -17,14 +17,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, StrictBool, TypeAdapter, ValidationError
 
+from acp_server import Approval, InvalidParams, OnCancel, ToolContext, UsageError
 from acp_server.apps.assistant.manifest import Said
 from acp_server.apps.assistant.manifest_parameter import Part
-from acp_server.errors import InvalidParams, UsageError
 from acp_server.signatures import signature_of
 from acp_server.tasks.threads import Threads
-from acp_server.tools.approval import Approval
 from acp_server.tools.checks import check_of
-from acp_server.tools.context import OnCancel, ToolContext
 from acp_server.tools.editor import BlockingEditor, Editor
 from acp_server.tools.parameters import annotation_of, name_of
 from acp_server.tools.tool import context_parameter
@@ -153,7 +151,7 @@ def _fitted(shape: Any, params: Any) -> Any:
     try:
         return shape.validate_python(params)
     except ValidationError as error:
-        from acp_server.schema.reading import explain
+        from acp_server.schema import explain
 
         problems = explain(error)
         text = "; ".join(f"{problem['path']} {problem['message']}".strip() for problem in problems)

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator
 
+from acp_server import InvalidParams, UsageError
 from acp_server.apps.assistant.manifest_parameter import Name, Parameter, Part, excerpt
-from acp_server.errors import InvalidParams, UsageError
-from acp_server.schema.reading import place_of
+from acp_server.schema import place_of
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acp_server import __version__
-from acp_server.agent.app import Agent
+from acp_server import Agent, Call, Session, Turn, __version__
 from acp_server.apps.coder import change, report, run
 from acp_server.apps.coder.commands import (
     COMMANDS,
@@ -25,14 +24,11 @@ from acp_server.apps.coder.commands import (
     wrong,
 )
 from acp_server.apps.coder.roots import Refusal, open_roots
-from acp_server.peer.call import Call
-from acp_server.session.session import Session
-from acp_server.session.turn import Turn
 from acp_server.session.typed import EMPTY, entitle, is_empty, typed
 from acp_server.tools.approval import for_users
 
 if TYPE_CHECKING:
-    from acp_server.tools.tool import Tool
+    from acp_server import Tool
 
 agent: Agent = Agent("acp-server", version=__version__, title="acp-server workspace", accepts=["embedded_context"])
 
@@ -68,7 +64,7 @@ async def no_login(_call: Call) -> None:
 @agent.session
 async def prepare(session: Session) -> None:
     """Determine the directories of the session, and offer the commands."""
-    from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
+    from acp_server.schema import AvailableCommand, UnstructuredCommandInput
 
     await open_roots(session)
     await session.set_commands(
@@ -119,7 +115,7 @@ async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
 
 def _attached(turn: Turn) -> str:
     """The text of the file that comes with the prompt. Raises Refusal if there is not exactly one."""
-    from acp_server.schema.content import EmbeddedResource, TextResourceContents
+    from acp_server.schema import EmbeddedResource, TextResourceContents
 
     resources = [content.resource for content in turn.prompt if isinstance(content, EmbeddedResource)]
     texts = [resource.text for resource in resources if isinstance(resource, TextResourceContents)]

@@ -23,12 +23,10 @@ from typing import Any, Final
 
 from anyio import to_thread
 
+from acp_server import AcpError, Always, Approval, ToolContext
 from acp_server.apps.coder.read import read_bytes, read_text, reason_of, regular
 from acp_server.apps.coder.roots import Refusal, Roots, is_end, quoted, words_of
-from acp_server.errors import AcpError
 from acp_server.paths import Folder, Place, Way, is_same, way_to
-from acp_server.tools.approval import Always, Approval
-from acp_server.tools.context import ToolContext
 from acp_server.tools.editor import Editor, EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -124,7 +122,7 @@ async def ask_write(path: str, content: str, call: ToolContext) -> Approval:
 
 
 async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, str], str]) -> Approval:
-    from acp_server.schema.tool_call import Diff
+    from acp_server.schema import Diff
 
     roots: Roots = call.session.data
     path, place = await to_thread.run_sync(_found, roots, typed)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.errors import ConnectionClosed, SessionClosed, TurnEnded
+from acp_server import ConnectionClosed, SessionClosed, TurnEnded
 
 if TYPE_CHECKING:
-    from acp_server.tools.context import ToolContext
+    from acp_server import ToolContext
 
 _WHOLE: Final = "terminal_output"
 _DELTA: Final = "terminal_output_delta"
@@ -33,7 +33,7 @@ class Display:
 
     def begin(self) -> None:
         """The command runs."""
-        from acp_server.schema.tool_call import Terminal
+        from acp_server.schema import Terminal
 
         shown = Terminal(terminal_id=self._call.id)
         self._call.progress(shown)
@@ -53,7 +53,7 @@ class Display:
         return {"terminal_id": self._call.id, **members}
 
     def _tell(self, meta: dict[str, Any], **changes: Any) -> None:
-        from acp_server.schema.tool_call import ToolCallProgress
+        from acp_server.schema import ToolCallProgress
 
         update = ToolCallProgress(tool_call_id=self._call.id, meta=meta, **changes)
         with suppress(TurnEnded, SessionClosed, ConnectionClosed):

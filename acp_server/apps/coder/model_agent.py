@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from anyio import to_thread
 
-from acp_server import __version__
-from acp_server.agent.app import Agent
+from acp_server import Agent, ToolContext, Turn, __version__
 from acp_server.apps.coder import change, panel, report
 from acp_server.apps.coder.batches import Batches
 from acp_server.apps.coder.read import Passage, Reading, Skipped, read_text
@@ -30,9 +29,7 @@ from acp_server.apps.coder.walk import files_below
 from acp_server.integrations.messages import cut
 from acp_server.integrations.model import find_model
 from acp_server.integrations.pydantic_ai import MODEL, offer_models, prompt_handler
-from acp_server.session.turn import Turn
 from acp_server.session.typed import EMPTY, entitle, is_empty
-from acp_server.tools.context import ToolContext
 from acp_server.tools.output import Output
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.coder")

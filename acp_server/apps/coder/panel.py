@@ -11,17 +11,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Final, Literal
 
-from acp_server.agent.app import Agent
+from acp_server import Agent, Approval, Session, SessionApprovals, ToolContext, ToolFailed, Turn
 from acp_server.apps.coder.change import CHANGE
-from acp_server.errors import ToolFailed
 from acp_server.safe_text import one_line
-from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption, SessionMode
-from acp_server.schema.updates import PlanEntry
-from acp_server.session.session import Session
-from acp_server.session.turn import Turn
-from acp_server.tools.approval import Approval
-from acp_server.tools.context import ToolContext
-from acp_server.tools.permission import SessionApprovals
+from acp_server.schema import PlanEntry, SessionConfigSelect, SessionConfigSelectOption, SessionMode
 
 ASK: Final = "ask"
 PLAN: Final = "plan"

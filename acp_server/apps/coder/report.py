@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from acp_server import EncodeError, MalformedResponse, RequestCancelled, RpcError, ToolContext, Turn, TurnEnded, grace
 from acp_server.apps.coder.batches import Batches
 from acp_server.apps.coder.read import Passage, Reading, Skipped
 from acp_server.apps.coder.roots import Refusal, Roots, printable, quoted
 from acp_server.apps.coder.scan import Scan
 from acp_server.apps.coder.search import Hit, Matcher, Search
-from acp_server.errors import EncodeError, MalformedResponse, RequestCancelled, RpcError, TurnEnded
-from acp_server.session.turn import Turn
-from acp_server.tasks.grace import grace
 from acp_server.tools.approval import block, code
-from acp_server.tools.context import ToolContext
 
 if TYPE_CHECKING:
-    from acp_server.schema.updates import PlanEntryStatus
+    from acp_server.schema import PlanEntryStatus
 
 MOST_LOCATIONS = 100
 """The most locations of one tool call; clients follow them, and a user cannot follow thousands."""
@@ -58,8 +55,7 @@ async def say_block(turn: Turn, text: str) -> None:
     The renderer of Toad (Textual's Markdown) takes the last line of a message's first piece for the beginning of what
     follows. So that piece has one line.
     """
-    from acp_server.schema.content import TextContent
-    from acp_server.schema.updates import AgentMessageChunk
+    from acp_server.schema import AgentMessageChunk, TextContent
 
     fence, rest = text.split("\n", 1)
     turn.put(AgentMessageChunk(content=TextContent(text=f"{fence}\n")))
@@ -68,7 +64,7 @@ async def say_block(turn: Turn, text: str) -> None:
 
 def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
     """Add locations to the call, which the client follows: each a path and a line, counted from 1."""
-    from acp_server.schema.tool_call import ToolCallLocation
+    from acp_server.schema import ToolCallLocation
 
     before = call.locations
     room = MOST_LOCATIONS - len(before)
@@ -342,7 +338,7 @@ async def scan(call: ToolContext, path: str | None = None) -> None:
 
 
 async def _plan(turn: Turn, find: PlanEntryStatus, count: PlanEntryStatus) -> None:
-    from acp_server.schema.updates import PlanEntry
+    from acp_server.schema import PlanEntry
 
     await turn.plan(
         [

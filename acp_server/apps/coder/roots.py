@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import to_thread
 
-from acp_server.errors import AcpError, ConnectionClosed, RequestCancelled, RpcError, ToolFailed
+from acp_server import AcpError, ConnectionClosed, RequestCancelled, RpcError, Session, ToolFailed
 from acp_server.paths import Place, is_inside
 from acp_server.safe_text import escape, masked
-from acp_server.schema.reading import problem
-from acp_server.session.session import Session
+from acp_server.schema import problem
 from acp_server.tools.approval import code
 
 if TYPE_CHECKING:
-    from acp_server.tools.context import ToolContext
+    from acp_server import ToolContext
 
 _LONGEST_QUOTE = 200
 

@@ -15,23 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
+from acp_server import AcpError, Always, Approval, ConnectionClosed, ToolContext, Turn
 from acp_server.apps.coder.display import Display
 from acp_server.apps.coder.read import reason_of
 from acp_server.apps.coder.report import at_last, say_block
 from acp_server.apps.coder.roots import Refusal, exactly, is_end, quoted, words_of
-from acp_server.errors import AcpError, ConnectionClosed
 from acp_server.processes.command import Command, CommandOutput, open_command
-from acp_server.safe_text import escape, masked
-from acp_server.session.turn import Turn
-from acp_server.store.history import ESCAPE
-from acp_server.tools.approval import Always, Approval, block, code, for_users
-from acp_server.tools.context import ToolContext
+from acp_server.safe_text import SEQUENCE, escape, masked
+from acp_server.tools.approval import block, code, for_users
 
 if TYPE_CHECKING:
     import anyio.abc
 
-    from acp_server.session.terminal import Terminal
-    from acp_server.store.records import ToolResult
+    from acp_server import Terminal, ToolResult
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
@@ -175,7 +171,7 @@ async def execute(command: str, call: ToolContext, without: Collection[str] = ()
 
 
 async def _in_terminal(command: str, call: ToolContext, without: Collection[str], printing: _Printing) -> Ended:
-    from acp_server.schema.tool_call import Terminal as Shown
+    from acp_server.schema import Terminal as Shown
 
     program, *options = SHELL
     try:
@@ -247,7 +243,7 @@ class Printed:
 
     def feed(self, data: bytes, final: bool = False) -> str:
         """The text that can be shown now; `final`: no more will come."""
-        text = ESCAPE.sub("", self._held + self._decoder.decode(data, final))
+        text = SEQUENCE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]
         return masked(text if begun < 0 else text[:begun])

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from acp_server import UsageError
 from acp_server.apps.gateway.errors import ApiError, Code
-from acp_server.errors import UsageError
 
 METRICS: Final = "metrics"
 PERMISSIONS: Final = frozenset(

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 from acp_server.apps.gateway.errors import ApiError, Code
 from acp_server.apps.gateway.messages import ANSWER, QUESTION, TEXT, check_content, check_said
 from acp_server.apps.gateway.records import is_id
-from acp_server.schema.base import first_problem
+from acp_server.schema import first_problem
 
 META_PAIRS: Final = 16
 META_KEY: Final = 64

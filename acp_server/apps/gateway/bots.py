@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from anyio.abc import TaskGroup
 
+from acp_server import UsageError
 from acp_server.apps.gateway.errors import EVERY_OTHER, ApiError, Code
 from acp_server.apps.gateway.pool import Pool
 from acp_server.apps.gateway.program import Place
 from acp_server.apps.gateway.records import KnownSession
-from acp_server.errors import UsageError
 
 try:
     import fcntl

@@ -14,8 +14,8 @@ import time
 from enum import IntEnum
 from typing import Any, Final
 
+from acp_server import ConnectionClosed, RpcError
 from acp_server.client import AgentExited, UnsupportedVersion
-from acp_server.errors import ConnectionClosed, RpcError
 from acp_server.store.sqlite_file import explain
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")

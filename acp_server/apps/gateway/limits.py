@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Final, NamedTuple, TypeVar
 
-from acp_server.errors import UsageError
+from acp_server import UsageError
 
 
 class Size(NamedTuple):

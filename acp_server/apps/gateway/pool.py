@@ -17,6 +17,7 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
+from acp_server import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.apps.gateway.errors import agent_of
 from acp_server.apps.gateway.limits import ONE, Size
 from acp_server.apps.gateway.process import Changes, OpenSession, Process
@@ -24,7 +25,6 @@ from acp_server.apps.gateway.program import Program, Trust
 from acp_server.apps.gateway.records import Ids, KnownSession
 from acp_server.apps.gateway.sessions import SessionKeys
 from acp_server.client import SessionTaken
-from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 

@@ -26,9 +26,9 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from acp_server import UsageError
 from acp_server.apps.gateway.rows import Cursor, Rows
 from acp_server.apps.gateway.store import Unsure
-from acp_server.errors import UsageError
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 

@@ -14,13 +14,12 @@ from typing import Any, Protocol
 
 import anyio
 
+from acp_server import AcpError
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.apps.gateway.questions import FormQuestion, PermissionQuestion, Question, UrlQuestion
 from acp_server.apps.gateway.records import Ids, KnownSession
 from acp_server.apps.gateway.sessions import Sessions
-from acp_server.client import Handlers, RemoteAgent, RemoteSession
-from acp_server.client.handlers import PermissionAnswer
-from acp_server.errors import AcpError
+from acp_server.client import Handlers, PermissionAnswer, RemoteAgent, RemoteSession
 from acp_server.schema import (
     CreateElicitationResponse,
     ElicitationCancelAction,

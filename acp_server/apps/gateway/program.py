@@ -15,13 +15,12 @@ from typing import Final, Literal, Protocol
 import anyio
 import anyio.to_thread
 
+from acp_server import AcpError, ConnectionClosed, RequestTimeout
 from acp_server.apps.gateway.errors import agent_of, outline
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.apps.gateway.process import Process
 from acp_server.client import Patience, RemoteAgent, RemoteTurn, spawn_agent
-from acp_server.errors import AcpError, ConnectionClosed, RequestTimeout
-from acp_server.schema import Implementation
-from acp_server.schema.methods import METHODS
+from acp_server.schema import METHODS, Implementation
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import anyio
 import anyio.lowlevel
 
+from acp_server import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError, grace
 from acp_server.apps.gateway.errors import OCCUPIED, Code, log_fault, outline
 from acp_server.apps.gateway.limits import GatewayLimits
 from acp_server.apps.gateway.live_chat import UNSTORED, LiveChat
@@ -22,9 +23,7 @@ from acp_server.apps.gateway.records import Failure, KnownSession, Status, Token
 from acp_server.apps.gateway.rows import NotOurs, Occupied, Rows
 from acp_server.apps.gateway.steps import Steps, Taken
 from acp_server.client import AgentExited, RemoteTurn
-from acp_server.errors import AcpError, AuthRequired, ConnectionClosed, MalformedResponse, RequestCancelled, RpcError
 from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, UsageUpdate
-from acp_server.tasks.grace import grace
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 

@@ -17,11 +17,11 @@ from typing import Final
 
 import anyio
 
+from acp_server import UsageError
 from acp_server.apps.gateway.app import make_app
 from acp_server.apps.gateway.errors import LOGID, ApiError, Code, failure, new_logid
 from acp_server.apps.gateway.gateway import Gateway
 from acp_server.apps.gateway.limits import GatewayLimits
-from acp_server.errors import UsageError
 from acp_server.http.asgi import Headers
 from acp_server.http.connection import HttpLimits
 from acp_server.http.listener import Places, raise_descriptors

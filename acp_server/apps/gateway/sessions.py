@@ -18,11 +18,11 @@ from typing import Final
 
 import anyio
 
+from acp_server import AcpError, RpcError
 from acp_server.apps.gateway.errors import agent_of, outline
 from acp_server.apps.gateway.records import KnownSession
 from acp_server.client import RemoteAgent, RemoteSession, SessionTaken
-from acp_server.errors import AcpError, RpcError
-from acp_server.schema.methods import METHODS
+from acp_server.schema import METHODS
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 

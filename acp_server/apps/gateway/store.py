@@ -20,8 +20,8 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 import anyio
 from anyio import to_thread
 
+from acp_server import UsageError
 from acp_server.apps.gateway.rows import Rows
-from acp_server.errors import UsageError
 from acp_server.store.sqlite_file import PROBLEMS, Format, make_private, migrate, reason, transaction
 
 P = ParamSpec("P")

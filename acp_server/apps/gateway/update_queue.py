@@ -15,12 +15,12 @@ from acp_server.apps.gateway.reply import text_of
 from acp_server.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
+    Record,
     SessionUpdate,
     TextContent,
     ToolCall,
     ToolCallProgress,
 )
-from acp_server.schema.base import Record
 
 Item: TypeAlias = SessionUpdate | Question
 
