@@ -192,7 +192,6 @@ class Inbound:
 
     def _resolve(self, call: Call) -> Awaitable[Any]:
         if self._resolver is None:
-            # A late import: it loads jsonrpcserver, see `acp_server.peer.resolve`.
             from acp_server.peer.resolve import Resolver
 
             self._resolver = Resolver(self._routes.requests)
