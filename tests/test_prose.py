@@ -45,6 +45,7 @@ FINISHED = (
     "apps/assistant",
     "apps/coder",
     "apps/gateway",
+    "apps/cli",
 )
 """The rooms of `acp_server` whose docstrings have been rewritten. Another room joins by a line here."""
 MOST_TICS = 0.4

@@ -1,7 +1,7 @@
-"""The command line, and what an editor starts: an agent served by this process (`launch`).
+"""The command line, and the entry point for editors: an agent served by this process (`launch`).
 
-Each command is a module of its own, imported when it is called: an editor waits for `serve`, whose options are in
-`acp_server.apps.cli.commands`. Nothing here is of use to a program that embeds an agent.
+Each command is a separate module, imported when it is called: an editor waits for `serve`, whose options are in
+`acp_server.apps.cli.commands`. A program that embeds an agent needs nothing of this package.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ DEFAULT_LEVEL: Final = "warning"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code. 2 for a mistake on the command line, which is said in one line."""
+    """Run a command; returns its exit code. A mistake on the command line is reported in one line, with exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if COMPLETION in os.environ:
         return _complete()
     own_signals()
     try:
-        # What an editor starts: without click, whose import takes a twentieth of the time until the first answer.
+        # An editor starts `serve` without arguments. This avoids the import of click, a twentieth of the time until the
+        # first answer.
         return _command(arguments) if arguments else launch()
     except UsageError as error:
         sys.stderr.write(entry(f"acp-server: {error}"))
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 COMPLETION: Final = "_ACP_SERVER_COMPLETE"
-"""The variable by which a shell asks for the words that may stand next, or for the script that asks so."""
+"""The variable by which a shell asks for completions, or for the completion script."""
 
 
 def _complete() -> int:
@@ -69,7 +70,7 @@ def _command(arguments: Sequence[str]) -> int:
 
     from acp_server.apps.cli.commands import commands
 
-    # What is logged says what peers have said, and commands that set up no log show it as well.
+    # Log lines quote peers. Commands that set up no log show log lines too.
     UnblockedLog()
     try:
         result = commands.main(arguments, prog_name="acp-server", standalone_mode=False)
@@ -82,9 +83,9 @@ def _command(arguments: Sequence[str]) -> int:
 
 
 def configure_log(level: str, file: Path | None) -> None:
-    """Send what is worth at least `level` to `file`, and errors to standard error as well; or, without a file, all of
-    it to standard error. A new file can be read by its owner only; an existing one is continued, and it is logged if
-    others may read it. Raises UsageError if it cannot be opened."""
+    """Send log records of at least `level` to `file`, and errors to standard error as well. Without a file, all records
+    go to standard error. Only the owner can read a new file. An existing file is continued; if other users may read it,
+    a warning is logged. Raises UsageError if it cannot be opened."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
@@ -92,13 +93,13 @@ def configure_log(level: str, file: Path | None) -> None:
         fd = _opened(file)
         root.addHandler(LogHandler(LogStream(fd)))
         if (mode := lax_rights(fd)) is not None:
-            # They may be meant so: it is the user who has named this file.
+            # The permissions may be intended: the user has named this file.
             logger.warning("other users may read the log: %s has the permissions %s", file, mode)
 
 
 def _opened(file: Path) -> int:
     try:
-        # As a recording: what is in it is for the user alone.
+        # As a recording: its contents are private to the user.
         return open_private(file, os.O_APPEND, follow=True)
     except OSError as error:
         raise UsageError(f"cannot log to {file}: {error.strerror}") from None
@@ -118,13 +119,15 @@ def launch(
     memory_file: Path | None = None,
     listening: Listening | None = None,
 ) -> int:
-    """Serve `target` (see `acp_server.apps.cli.target`), or the built-in agent: output claimed, log set up, agent
-    found, in this order; the exit code. `models`: what drives the latter, and `model_options` how (see
-    `acp_server.apps.coder.model_agent`). `store`: where sessions are kept (see `acp_server.apps.cli.store`), if not
-    where the agent does of its own accord; `memory_file`: where those are kept that would be kept in memory.
-    `record`, `backend` and `loop`: if not what the target itself asks for, where it calls `run`. `listening`: where it
-    is served, if not over standard input and output. Raises UsageError."""
-    # First of all, so that nothing that the module prints when it is imported reaches the client.
+    """Serve `target` (see `acp_server.apps.cli.target`) or the built-in agent; returns the exit code. In this order:
+    standard output is claimed, the log set up, the agent found.
+
+    `models` and `model_options` are for the built-in agent (see `acp_server.apps.coder.model_agent`). `store` replaces
+    the store of the agent (see `acp_server.apps.cli.store`). `memory_file` receives the sessions that would be kept in
+    memory. `record`, `backend` and `loop` replace the options of the target's call of `run`. `listening`: an address,
+    in place of standard input and output. Raises UsageError.
+    """
+    # First of all: output of the module's import must not reach the client.
     standard_io = None if listening is not None else StandardIO()
     options: dict[str, Any] = {}
     given = {name: value for name, value in (model_options or {}).items() if value}
@@ -146,12 +149,12 @@ def launch(
             from acp_server.apps.cli.store import store_at
 
             if not isinstance(agent, Agent):
-                raise UsageError(f"{target} is of type {type(agent).__name__}, for which there is no --store")
+                raise UsageError(f"{target} is of type {type(agent).__name__}, which does not support --store")
             agent.store = store_at(store)
         if memory_file is not None:
             _outlive_process(agent, memory_file)
     except UsageError:
-        # No client is served, so standard error, which may be one pipe with the output, is for saying why.
+        # No client is served. Standard error may be the same pipe as the output, and is free for the reason.
         drain()
         if standard_io is not None:
             standard_io.release()

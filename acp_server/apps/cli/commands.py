@@ -1,8 +1,7 @@
-"""The overview of the commands, `serve` and `schema` among them, and what commands have in common: options that a TOML
-file gives as well.
+"""The overview of the commands, the commands `serve` and `schema`, and options that a TOML file may also give.
 
-The overview knows the names of the other commands, and imports one of them when it is called. What their options mean
-is not known here.
+The overview knows the names of the other commands, and imports a command when it is called. It does not know their
+options.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _COMMANDS: Final = {
 }
 _DEFAULT: Final = "serve"
 _HELP: Final = ("--help", "-h")
-"""What shows the help, of each command as well."""
+"""The options that show the help, also the help of each command."""
 
 log_file_option: Final = click.option(
     "--log-file",
@@ -74,7 +73,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            # click knows only the commands that are imported by now.
+            # click knows only the commands that are already imported.
             raise click.UsageError(f"There is no command {name!r}; {meant(name, _COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -92,7 +91,7 @@ class _Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        # The overview is written here, the help of a command in `invoke`.
+        # This writes the overview. `invoke` writes the help of a command.
         with written():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -143,8 +142,8 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     "--pass-env",
     metavar="NAME",
     multiple=True,
-    help="Leave this variable in the environment of commands that the model has run. What the model's provider reads, "
-    "such as its key, is taken out of it.",
+    help="Leave this variable in the environment of commands that the model has run. Variables of the model's "
+    "provider, such as its key, are removed from it.",
 )
 @click.option(
     "--trust-mcp",
@@ -157,7 +156,7 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     type=click.Choice(LEVELS, case_sensitive=False),
     default=DEFAULT_LEVEL,
     show_default=True,
-    help="What is worth a line in the log.",
+    help="The lowest level that is logged.",
 )
 @log_file_option
 @record_option
@@ -195,7 +194,7 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
 @click.option(
     "--tls-client-ca",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The certificates that those of clients must be signed by. Others are refused.",
+    help="The certificate authorities of clients. A client without their certificate is refused.",
 )
 @click.option(
     "--origin",
@@ -265,7 +264,7 @@ def _listening(
 ) -> Listening | None:
     if address is None:
         if tokens or cert or key or ca or origins:
-            raise UsageError("--token-file, --origin and those of TLS are for --listen")
+            raise UsageError("--token-file, --origin and the TLS options are for --listen")
         return None
     from acp_server.apps.cli.listen import Listening
 
@@ -283,10 +282,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ConfiguredCommand(click.Command):
-    """A command with `--config FILE`. What the command line says goes before what the file says.
+    """A command with `--config FILE`. The command line takes precedence over the file.
 
-    The file has a key for each option, a table `limits` with those of `limit_options`, and a table for each option that
-    is NAME=VALUE.
+    The file has a key for each option, a table `limits` for the options of `limit_options`, and a table for each option
+    that is NAME=VALUE.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -307,7 +306,7 @@ class _Limit(click.Option):
 
 
 class _Number(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
-    """A finite number, from `least` on."""
+    """A finite number, at least `least`."""
 
     def __init__(self, kind: type[int] | type[float], least: float) -> None:
         self.name = kind.__name__

@@ -31,17 +31,17 @@ from acp_server.tasks.grace import grace
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _LONGEST_TOKEN: Final = 64 * 1024
-"""Characters that are read of a file with a token."""
+"""Characters that are read from a file with a token."""
 _KEPT: Final = "keep:"
 _ENDING: Final = 2.0
-"""Seconds that the goodbye may take."""
+"""Seconds for the goodbye."""
 
 
 @click.command()
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A file with the token that the server asks for, sent as a bearer's.",
+    help="A file with the token for the server, sent as a bearer token.",
 )
 @click.option(
     "--header",
@@ -53,7 +53,7 @@ _ENDING: Final = 2.0
 @click.option(
     "--cacert",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The certificates that the server's must be signed by, if not those that are known everywhere.",
+    help="The certificate authorities of the server, in place of the usual ones.",
 )
 @click.option("--cert", type=click.Path(dir_okay=False, path_type=Path), help="A certificate of your own.")
 @click.option("--key", type=click.Path(dir_okay=False, path_type=Path), help="Its key, if it is in another file.")
@@ -62,7 +62,7 @@ _ENDING: Final = 2.0
     type=click.Choice(LEVELS, case_sensitive=False),
     default=DEFAULT_LEVEL,
     show_default=True,
-    help="What is worth a line in the log.",
+    help="The lowest level that is logged.",
 )
 @log_file_option
 @click.argument("url")
@@ -85,7 +85,7 @@ def connect(
     # First of all, so that nothing else reaches the editor.
     with StandardIO() as standard_io:
         configure_log(log_level, log_file)
-        # It logs whole addresses, in which there may be secrets.
+        # httpx logs whole addresses, which may contain secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         if url.startswith(_KEPT):
             from acp_server.apps.cli.keep import socket_of
@@ -108,7 +108,7 @@ def connect(
 async def _run(
     standard_io: StandardIO, opening: Callable[[], RemoteStream], signals: Signals
 ) -> tuple[str | None, int | None]:
-    """Why the line was lost, and the signal that has ended it."""
+    """The reason why the connection was lost, and the signal that ended it."""
     agent = opening()
     editor = standard_io.stream()
     received: list[int] = []

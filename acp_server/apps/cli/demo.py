@@ -33,14 +33,14 @@ _WHO: Final = Implementation(name="acp-server", title="acp-server demo", version
 _HEAD: Final = 6
 _TAIL: Final = 2
 _FENCE: Final = "~~~~"
-"""For editors, which show what is between two of them as it is."""
+"""A fence for editors, which show the text between two fences verbatim."""
 
 COMMAND: Final = (*SERVE, "--store", "memory")
-"""Nothing is left of a session that was only shown."""
+"""The session is only shown, so it is not stored."""
 
 _CANCEL_AT: Final = 2
-"""The piece of the answer at which the second search is cancelled. The agent is never far ahead of what a client has
-read, so that any project but a tiny one is still being searched then."""
+"""The piece of the answer at which the second search is cancelled. Backpressure keeps the agent close to the client:
+any project but a tiny one is still being searched then."""
 
 
 @click.command()
@@ -58,7 +58,7 @@ def demo(directory: str) -> int:
 
 
 class _Excerpt(Screen):
-    """Shows the beginning and the end of what an agent says."""
+    """Shows the beginning and the end of each message of an agent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class _Excerpt(Screen):
         self._left_out = 0
 
     def step(self, what: str) -> None:
-        """The next thing that the client does."""
+        """Begin the next step of the client."""
         self._steps += 1
         self._shown = 0
         self.line()
@@ -97,7 +97,7 @@ class _Excerpt(Screen):
         super().update(update)
 
     def finish(self) -> None:
-        """Show the end of what was said so far."""
+        """Show the end of the message so far."""
         if self._left_out:
             self.line(f"... {self._left_out} more lines", dim=True)
         for line in [*self._held, *([self._partial] if self._partial else [])]:
@@ -173,7 +173,7 @@ async def _turn(screen: _Excerpt, session: RemoteSession, text: str, *, cancel: 
                 turn.cancel()
                 screen.line("--> session/cancel", fg="yellow")
 
-    # As they arrive, so that what the agent asks for is behind what it has said before.
+    # Updates are shown when they arrive, so that a question of the agent follows its earlier messages.
     session.on_update = show
     async with session.prompt(text) as turn:
         await turn.wait()
@@ -194,6 +194,6 @@ def _some_file(directory: str) -> str:
 
 
 def _no_file(directory: str) -> str:
-    """The name of a file that is not there."""
+    """The name of a file that does not exist."""
     names = (f"acp-server-demo{number or ''}.txt" for number in itertools.count())
     return next(name for name in names if not os.path.lexists(os.path.join(directory, name)))

@@ -1,6 +1,6 @@
-"""`acp-server doctor`: says in words what would go wrong with an agent in an editor or in the ACP registry.
+"""`acp-server doctor`: reports the problems that an agent would have in an editor or in the ACP registry.
 
-The agent is started as they start it, and what is found is said at once, line by line (`Examination`). It is asked in
+The agent is started as they start it. Each finding is reported at once, in a line (`Examination`). The requests are
 plain JSON (`acp_server.apps.cli.raw_agent`).
 """
 
@@ -31,7 +31,7 @@ from acp_server.tasks.grace import grace
 
 
 def _above_zero(_ctx: click.Context, _param: click.Parameter, seconds: float) -> float:
-    # What is not a number is not greater than one either.
+    # NaN is not greater than 0 either.
     if not seconds > 0:
         raise click.BadParameter(f"{seconds:g} is not above 0")
     return seconds
@@ -73,7 +73,7 @@ def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]
 
 
 class Finding(NamedTuple):
-    """What one look at the agent has come to."""
+    """The result of one test of the agent."""
 
     kind: Literal["ok", "fault", "note"]
     text: str
@@ -88,19 +88,19 @@ def _show(screen: Screen, found: Finding) -> None:
 
 
 _SLOW: Final = 5.0
-"""Seconds until the answer to `initialize` that a user notices."""
+"""Seconds until the answer to `initialize`. A user notices a longer wait."""
 _KILLED: Final = 5.0
-"""Seconds that an agent has to be gone once it was killed."""
+"""Seconds in which a killed agent has to exit."""
 _TYPES: Final = ("agent", "terminal")
 _NO_LOGIN: Final = (
     "no authMethods; the registry refuses an agent without one, also if no login is needed: @agent.authenticate(...)"
 )
 _DROPPED: Final = (
     "it started no MCP server for a session that names one, neither with the session nor in a turn: users would miss "
-    "its tools. Agent(mcp=True) connects to them, or session.mcp in code of yours"
+    "its tools. Agent(mcp=True) connects to them, or session.mcp in your code"
 )
 _TURN: Final = 20.0
-"""Seconds that a turn may take. It is cut short, without a verdict, where a model takes longer."""
+"""Seconds of a turn. A longer turn is ended without a verdict: the model may need the time."""
 _SERVER: Final = """
 import json, sys
 open(sys.argv[1], "w").close()
@@ -114,11 +114,11 @@ for line in sys.stdin:
 """
 """An MCP server without tools, which notes that it was started."""
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
-"""Variables that the registry's check hands on, as far as they are there."""
+"""Variables that the registry's check passes on if they are set."""
 
 
 class Examination:
-    """What is found out about one agent."""
+    """The tests of one agent, and their findings."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Examination:
         """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
         self.faults: int = 0
         self.agent_info: dict[str, Any] = {}
-        """What the agent says of itself: `agentInfo` of its answer to `initialize`."""
+        """`agentInfo` of the answer to `initialize`."""
         self._session_can: dict[str, Any] = {}
         """`sessionCapabilities` of that answer."""
         self._command = command
@@ -142,13 +142,13 @@ class Examination:
         self._tell = tell or partial(_show, screen)
         self._registry = registry
         self._signal: int | None = None
-        """What has ended the examination before its end."""
+        """The error that has ended the examination early."""
 
     def run(self) -> None:
-        """Try everything; what depends on something that is wrong is left out.
+        """Run all tests. A test is skipped if its precondition has failed.
 
         Raises UsageError if the agent does not start. A signal that ends this process ends the agent first. Then this
-        raises KeyboardInterrupt for Ctrl-C, and else click's Exit with the status that a shell has for the signal.
+        raises KeyboardInterrupt for Ctrl-C, and otherwise click's Exit with the status that a shell has for the signal.
         """
         signals = Signals(lambda _: None)
         signals.take()
@@ -174,7 +174,7 @@ class Examination:
                 try:
                     await self._everything()
                 except UsageError as error:
-                    # It is raised behind the task group, which would wrap it.
+                    # It is raised after the task group, which would wrap it.
                     failure = error
                 tasks.cancel_scope.cancel()
         if failure is not None:
@@ -188,7 +188,7 @@ class Examination:
     # -- as the registry's check
 
     async def _as_registry(self, home: str) -> None:
-        # Its start counts, also if this process sleeps meanwhile.
+        # The clock starts before the agent's process, so that its start counts, even while this process sleeps.
         began = time.monotonic()
         async with self._started(home) as peer:
             try:
@@ -214,7 +214,7 @@ class Examination:
         if methods:
             self._check(True, f"{len(methods)} authMethods", "")
         else:
-            # Editors take an agent without one: it needs no login.
+            # Editors accept an agent without login methods: it needs no login.
             (self._bad if self._registry else self._note)(_NO_LOGIN)
         if isinstance(info.get("agentInfo"), dict):
             self.agent_info = cast("dict[str, Any]", info["agentInfo"])
@@ -247,8 +247,8 @@ class Examination:
             await self._forget(peer, cast("dict[str, Any]", result)["sessionId"])
 
     async def _servers(self, peer: RawAgent, home: str) -> None:
-        """All agents have to connect to MCP servers over stdio. Many start them with the session, some at the first
-        turn: only an agent that has answered one, and has not started the server by then, drops it."""
+        """Every agent has to connect to MCP servers over stdio. Many start them with the session, some at the first
+        turn. An agent fails only if it has answered a prompt and not started the server by then."""
         started = anyio.Path(home, "mcp-server-started")
         server = {"name": "doctor", "command": sys.executable, "args": ["-c", _SERVER, str(started)], "env": []}
         try:
@@ -271,7 +271,7 @@ class Examination:
         await self._forget(peer, session)
 
     async def _forget(self, peer: RawAgent, session: str) -> None:
-        """Leave nothing of the examination among the agent's sessions, if it can be asked for that."""
+        """Delete the session of the examination, if the agent supports that."""
         way = next((way for way in ("delete", "close") if self._session_can.get(way) is not None), None)
         if way is None:
             return
@@ -284,7 +284,7 @@ class Examination:
             self._note(f"session/{way}: the session of this examination is left: {short(answer['error'])}")
 
     async def _end(self, peer: RawAgent) -> None:
-        """An editor that quits closes the input, and kills nothing on some systems."""
+        """An editor that quits closes the input, and on some systems it kills nothing."""
         await peer.process.stdin.aclose() if peer.process.stdin else None
         with anyio.move_on_after(_SLOW):
             await peer.process.wait()
@@ -309,8 +309,8 @@ class Examination:
     # -- saying it
 
     def _say_folder(self) -> None:
-        """Files that are named by relative paths are not found, though a shell in this folder starts the agent."""
-        # What is served by a command of ours is a module there, or has its whole path.
+        """Report files that are named by relative paths: an editor starts the agent in another folder."""
+        # The target of `acp-server serve` is a module there, or an absolute path.
         first = len(COMMAND) + 1 if self._command.is_served_here else 1
         words = self._command.words[first:]
         if files := [word for word in words if not os.path.isabs(word) and os.path.exists(word)]:

@@ -120,7 +120,7 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     "--store",
     type=_Store(dir_okay=False, path_type=Path),
     metavar="FILE|URL",
-    help="What conversations are kept in: a file, or a database (postgresql://...); without it, memory.",
+    help="The store of conversations: a file, or a database (postgresql://...); without it, memory.",
 )
 @click.option(
     "--node-url",
@@ -137,7 +137,7 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     type=click.Choice(["stop", "drain"]),
     default="stop",
     show_default=True,
-    help="What cancelling a chat does: stop the agent, or only change the status while the reply goes on.",
+    help="The effect of a cancel of a chat: stop the agent, or only change the status while the reply goes on.",
 )
 @click.option(
     "--elicitation",
@@ -168,14 +168,14 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
 @click.option(
     "--check",
     is_flag=True,
-    help="Start every agent once, say what comes of it, and end; exit status 1 if one of them cannot be used.",
+    help="Start every agent once, report the result, and end; exit status 1 if one of them cannot be used.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS, case_sensitive=False),
     default="info",
     show_default=True,
-    help="What is worth a line in the log; every request is, at info.",
+    help="The lowest level that is logged. Requests are logged at info.",
 )
 @log_file_option
 @limit_options(GatewayLimits)
@@ -188,7 +188,7 @@ def gateway(ctx: click.Context, **given: Any) -> int:
     except ModuleNotFoundError as error:
         raise UsageError(f"the gateway needs {error.name}: pip install 'acp-server[gateway]'") from None
     settings = _settings(given)
-    # Taken out, for the agents have the same environment, and show it to users who may run commands.
+    # Removed from the environment: the agents inherit it, and show it to users who may run commands.
     tokens, token = _tokens(given["token_file"], os.environ.pop(TOKEN_VARIABLE, None))
     if given["check"]:
         return _check(settings)
@@ -254,7 +254,8 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
 
 
 def _reload(made: Gateway, ctx: click.Context) -> None:
-    """Read the tokens and the bots again, as the same command would. Raises UsageError; then nothing has changed."""
+    """Reload the tokens and the bots from the files and options of this command. Raises UsageError; then nothing has
+    changed."""
     from acp_server.apps.gateway.auth import read_tokens
 
     try:
@@ -281,13 +282,13 @@ def _check(settings: GatewaySettings) -> int:
     for name, command in {**{f"bot {id}": command for id, command in settings.bots.items()}, **other}.items():
         finding = anyio.run(check_agent, command, settings.cwd, settings.limits.start_seconds, settings.protocol)
         good = good and finding.good
-        # An agent's name and its last words are in it.
+        # The message contains an agent's name and the end of its standard error.
         click.echo(entry(f"{name}: {finding.text if finding.good else 'cannot be used: ' + finding.text}"), nl=False)
     return 0 if good else 1
 
 
 def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:
-    """The tokens, and the one to tell, if it is new."""
+    """The tokens, and the token to print if it was generated."""
     from acp_server.apps.gateway.auth import new_token, one_token, read_tokens
 
     if file is not None:
@@ -323,5 +324,5 @@ def _command(text: str) -> Sequence[str]:
         is_python = re.search(r"\.py(:\w+)?$|^[\w.]+:\w+$", words[0])
         hint = f": the command of an agent in Python is 'acp-server serve {words[0]}'" if is_python else ""
         raise UsageError(f"there is no program {words[0]!r}{hint}")
-    # As it is found from here, for the agents work elsewhere.
+    # Resolved from this folder: the agents are started in another one.
     return [os.path.abspath(program) if os.path.dirname(words[0]) else words[0], *words[1:]]

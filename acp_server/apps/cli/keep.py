@@ -1,6 +1,6 @@
-"""`acp-server keep -- AGENT...`: an agent that goes on when its editor ends, at a Unix socket of the user's.
+"""`acp-server keep -- AGENT...`: an agent that outlives its editor, at a Unix socket of the user.
 
-Here are the options, the process and the end. What one client after the other gets is `acp_server.remote.keeper`.
+Here are the options, the process and its end. `acp_server.remote.keeper` serves the clients.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAME: Final = "agent"
     type=click.Choice(LEVELS, case_sensitive=False),
     default=DEFAULT_LEVEL,
     show_default=True,
-    help="What is worth a line in the log.",
+    help="The lowest level that is logged.",
 )
 @log_file_option
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -73,7 +73,7 @@ def keep(
 
 
 def socket_of(name: str, *, make: bool = False) -> Path:
-    """Where the agent of this name is kept. `make`: make the folder as well. Raises UsageError."""
+    """The socket of the agent of this name. `make`: create the folder as well. Raises UsageError."""
     from platformdirs import user_state_path
 
     if not name.replace("-", "").replace("_", "").isalnum():

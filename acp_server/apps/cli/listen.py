@@ -1,6 +1,6 @@
 """`acp-server serve --listen`: an agent for clients over HTTP and WebSocket, until a signal ends it.
 
-Beyond the machine itself nothing is served to a client that has not proved who it is.
+Only authenticated clients are served, except on the machine itself.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from acp_server.errors import UsageError
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 PATH: Final = "/acp"
-"""Where the agent is."""
+"""The path of the agent."""
 
 _UNIX: Final = "unix:"
 _BACKLOG: Final = 512
 _PLACES: Final = 4096
-"""HTTP connections at once; a client needs some three of them."""
+"""HTTP connections at the same time; a client needs about three."""
 _OWN: Final = 128
-"""Descriptors that are for others than clients."""
+"""Descriptors for other purposes than clients."""
 _SECOND: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """What the command line says of it."""
+    """The settings of the command line."""
 
     address: str
     token_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
     clients: Path | None = None
-    """The certificates that those of clients are signed by."""
+    """The certificate authorities of clients."""
     origins: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:
-        """Whether this machine alone reaches it."""
+        """Whether only this machine reaches the address."""
         return self.address.startswith(_UNIX) or _is_loopback(_host_and_port(self.address)[0])
 
     def check(self) -> None:
-        """Raises UsageError for what may not be served so."""
+        """Raises UsageError for settings that may not be served."""
         if self.certificate is None and (self.key is not None or self.clients is not None):
             raise UsageError("--tls-key and --tls-client-ca are for --tls-cert")
         if not self.is_local and self.clients is None and self.token_file is None:
@@ -67,7 +67,7 @@ class Listening:
 
 
 def serve_listening(agent: Servable, options: Mapping[str, Any], listening: Listening) -> int:
-    """Serve `agent` at an address; the exit code, 128 + the number of the signal that has ended it. `options`:
+    """Serve `agent` at an address; returns the exit code, 128 + the number of the signal that has ended it. `options`:
     `backend`, `loop` and `limits`. Raises UsageError."""
     try:
         from acp_server.http.server import Server
@@ -94,7 +94,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         from acp_server.http.tls import server_context
 
         tls = server_context(listening.certificate, listening.key, listening.clients)
-    # What agents have started does not outlive the server.
+    # Processes that agents have started end with the server.
     Children().end_with_us()
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
@@ -113,7 +113,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
 
 
 class At:
-    """The application at its path."""
+    """The application at its path. Requests to other paths are refused."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -184,7 +184,7 @@ def _say(listening: Listening, bound: socket.socket) -> None:
 
 
 def bound_to(address: str) -> socket.socket:
-    """A socket that listens there. Raises UsageError."""
+    """A socket that listens at the address. Raises UsageError."""
     if address.startswith(_UNIX):
         return _bound_unix(address.removeprefix(_UNIX))
     host, port = _host_and_port(address)
@@ -196,7 +196,7 @@ def bound_to(address: str) -> socket.socket:
 
 
 def _bound_unix(path: str) -> socket.socket:
-    """A socket that the user alone can connect to. A socket that a server has left behind is replaced."""
+    """A socket that only the user can connect to. A stale socket of an earlier server is replaced."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_left_behind(path):
@@ -225,7 +225,7 @@ def _is_left_behind(path: str) -> bool:
 
 
 def _cannot(address: str, error: OSError) -> UsageError:
-    # Python says in brackets behind some errors where it would have listened.
+    # Python appends the address in brackets to some errors.
     why, _, _ = (error.strerror or str(error)).partition(" (while ")
     return UsageError(f"cannot listen on {address}: {why}")
 

@@ -37,7 +37,7 @@ from acp_server.errors import UsageError
 def new(name: str) -> int:
     """Make the folder NAME with an agent, a test of it, a pyproject.toml, a README and a .gitignore.
 
-    NAME may be a path, whose last part names the agent. What is there already is never overwritten. The settings that
+    NAME may be a path, whose last part names the agent. Files that exist are never overwritten. The settings that
     make the agent appear in editors are printed.
     """
     use_standard_output()
@@ -84,7 +84,7 @@ Without uv: `python -m pip install pytest`, then `python -m pytest`.
 
 
 def _command() -> list[str]:
-    """What starts this program again, from any folder."""
+    """The command that starts this program again, from any folder."""
     script = shutil.which("acp-server", path=os.path.dirname(sys.executable))
     return [script] if script else [sys.executable, "-m", "acp_server"]
 
@@ -94,11 +94,11 @@ class Names:
     """One agent's names."""
 
     title: str
-    """What users read."""
+    """The title for users."""
     project: str
-    """Of its distribution, its command and its entry in the ACP registry: lowercase, digits and hyphens."""
+    """The name of its distribution, its command and its entry in the ACP registry: lowercase, digits and hyphens."""
     module: str
-    """What Python imports."""
+    """The name of the Python module."""
 
     @classmethod
     def of(cls, name: str) -> Names:
@@ -117,20 +117,20 @@ class Names:
 
 
 def _is_taken(module: str) -> bool:
-    """A module of that name would hide another, or could not be imported."""
+    """Whether a module of that name would hide another, or could not be imported."""
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return True
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):
         return True
-    # A namespace without a file is a folder that stands here by chance.
+    # A namespace package without a file is a folder that stands here by chance.
     return spec is not None and spec.origin is not None
 
 
 def editor_settings(names: Names, command: Sequence[str]) -> str:
-    """For Zed, JetBrains IDEs, VS Code, Neovim with CodeCompanion, Toad and acpx: `command` is started as the agent
-    `names`. Those of CodeCompanion extend an adapter that logs in by no method of its own."""
+    """Settings for Zed, JetBrains IDEs, VS Code, Neovim with CodeCompanion, Toad and acpx. `command` is started as the
+    agent `names`. The settings for CodeCompanion extend an adapter that has no method to log in."""
     title = names.title
     program, *arguments = command
     entry: dict[str, Any] = {"command": program, "args": arguments}
@@ -173,10 +173,11 @@ def _json(title: str, entry: dict[str, Any]) -> str:
 
 
 def source_of(direct_url: str | None) -> str:
-    """Where uv finds acp-server again, as a line of `[tool.uv.sources]`; empty if that is the package index.
+    """The source from which uv installs acp-server again, as a line of `[tool.uv.sources]`; empty for the package
+    index.
 
-    `direct_url` is the file of that name which installers write beside a distribution that was not on an index:
-    https://packaging.python.org/en/latest/specifications/direct-url/
+    `direct_url` is the content of direct_url.json, which installers write beside a distribution that was not on an
+    index: https://packaging.python.org/en/latest/specifications/direct-url/
     """
     if direct_url is None:
         return ""
@@ -202,7 +203,7 @@ def _direct_url() -> str | None:
 
 
 def files(names: Names) -> dict[str, str]:
-    """The texts by the names of their files."""
+    """The text of each file, by its name."""
     source = source_of(_direct_url())
     words = {
         "name": names.project,
@@ -240,7 +241,7 @@ async def count_lines(call: ToolContext, path: str) -> str:
 
 @agent.prompt
 async def answer(turn: Turn):
-    """Answer one prompt: what is yielded appears in the editor at once. A model of yours is called here."""
+    """Answer one prompt: what is yielded appears in the editor at once. Call your model here."""
     if turn.text.startswith("count "):
         result = await turn.run_tool(count_lines, {"path": turn.text.removeprefix("count ")})
         yield result.message or ""

@@ -1,9 +1,9 @@
-"""Standard output that takes nothing more: how a command ends then.
+"""Standard output that accepts no more data, and how a command ends then.
 
-A reader that has seen enough closes its pipe, or a disk is full. What an agent says is written by handlers of its
-messages, where an exception is only logged. So the first failure is kept here, and ends the block of the command that
-needs its output (`StandardOutput.needed`). What a command writes elsewhere fails as an OSError, often in an
-ExceptionGroup, which `written` finds. Files that a command opens by itself are not looked after here.
+A reader that has seen enough closes its pipe, or a disk is full. The handlers of messages write the agent's output, and
+there an exception is only logged. So the first failure is kept here, and ends the block of the command that needs its
+output (`StandardOutput.needed`). Other writes of a command fail with an OSError, often in an ExceptionGroup, which
+`written` finds. Files that a command opens itself are not covered.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class CannotWrite(click.ClickException):
-    """Standard output takes nothing any more, which ends the command with the exit status 1."""
+    """Standard output accepts no more data. This ends the command with exit status 1."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write: {error.strerror}")
         self.has_no_reader: bool = error.errno in _GONE
-        """Whether its reader has seen enough, as `head` does: that is nothing to be told of."""
+        """Whether its reader has closed the pipe, as `head` does: that is not reported."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Say it in one line."""
+        """Report it in one line."""
         if not self.has_no_reader:
             (file or sys.stderr).write(entry(f"acp-server: {self.message}"))
 
@@ -49,7 +49,7 @@ class StandardOutput:
 
     @contextmanager
     def needed(self) -> Generator[None]:
-        """A block that is cancelled at the first text that cannot be written. Behind it CannotWrite is raised."""
+        """A block that is cancelled at the first failed write. After the block CannotWrite is raised."""
         import anyio  # Not at the top: no help of a command needs it.
 
         with anyio.CancelScope() as self._needed_by:
@@ -59,16 +59,16 @@ class StandardOutput:
             raise CannotWrite(self._error)
 
     def write(self, text: str, *, colour: bool | None = True) -> None:
-        """Write `text`, and wait until it is written. `colour` False takes the control sequences out of it, and None
-        does so where the output is not a terminal.
+        """Write `text`, and wait until it is written. With `colour` False the control sequences are removed, with None
+        they are removed if the output is not a terminal.
 
-        In a block that needs the output nothing is raised, and what comes behind the first failure is dropped.
-        Elsewhere CannotWrite is raised.
+        In a block that needs the output nothing is raised, and text after the first failure is dropped. Elsewhere
+        CannotWrite is raised.
         """
         if self._error is not None:
             return
         try:
-            # There is no object if the descriptor was closed when Python started.
+            # `sys.stdout` is None if the descriptor was closed when Python started.
             if not sys.stdout and self._needed_by is not None:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             click.echo(text, file=sys.stdout, nl=False, color=colour)
@@ -82,10 +82,10 @@ class StandardOutput:
 
 @contextmanager
 def written() -> Generator[None]:
-    """A block that writes to standard output, all of which is written at its end. Raises CannotWrite."""
+    """A block that writes to standard output; at its end all output is flushed. Raises CannotWrite."""
     try:
         yield
-        # Where an agent was served, there is another in its place, which nothing waits for.
+        # If an agent was served, another stream has replaced it, and nothing waits for that.
         if sys.stdout is sys.__stdout__ and sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, BaseExceptionGroup) as error:
@@ -96,22 +96,22 @@ def written() -> Generator[None]:
 
 
 def _of_writing(error: BaseException) -> OSError | None:
-    """The error of a write, if `error` is that, or a group of nothing else."""
+    """The error of a write, if `error` is that or a group that contains only that."""
     if isinstance(error, BaseExceptionGroup):
         causes = [_of_writing(each) for each in cast("BaseExceptionGroup[BaseException]", error).exceptions]
         return causes[0] if all(causes) else None
-    # An error that names a file comes from opening that file.
+    # An error that names a file was raised when that file was opened.
     if isinstance(error, OSError) and error.filename is None and error.errno in _GONE | _FULL:
         return error
     return None
 
 
 def _drop_what_is_left() -> None:
-    """What could not be written is still in a buffer. At its end Python would try again, and complain."""
+    """Discard the buffer. Otherwise Python would write it again at its end, and report the failure."""
     try:
         descriptor = sys.stdout.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, descriptor)
         os.close(nowhere)
     except (AttributeError, OSError, ValueError):
-        pass  # not a file of the system's
+        pass  # not a file of the system

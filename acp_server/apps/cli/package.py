@@ -78,7 +78,7 @@ def package(folder: Path, out: Path, script: str | None, id: str | None, timeout
 
 
 def _command_of(project: Project, folder: Path) -> AgentCommand:
-    """The project's command, which need not be installed: where projects have their modules, they are found."""
+    """The project's command. It need not be installed: its modules are found in `folder` and in `src`."""
     module, _, attribute = project.target.partition(":")
     source = f"import sys; from {module} import {attribute.partition('.')[0]}; sys.exit({attribute}())"
     env = python_path(str(folder.absolute()), str(folder.absolute() / "src"))
@@ -101,15 +101,15 @@ _WEBSITE: Final = ("homepage", "website", "documentation")
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The parts of the table `project` that the registry wants to know."""
+    """The parts of the table `project` that the registry needs."""
 
     name: str
     script: str
     """The command that is the agent."""
     target: str
-    """What that command calls: `module:attribute`."""
+    """The object that the command calls: `module:attribute`."""
     version: str | None
-    """Unless the build finds it out."""
+    """None if the build determines it."""
     description: str | None
     repository: str | None
     website: str | None
@@ -118,8 +118,8 @@ class Project:
 
     @classmethod
     def read(cls, folder: Path, script: str | None) -> Project:
-        """The project in `folder`. `script`: which of its commands is the agent; without it the command that has the
-        project's name, or else the only one. Raises UsageError."""
+        """The project in `folder`. `script`: which of its commands is the agent. Without it, the command with the
+        project's name is chosen, or else the only command. Raises UsageError."""
         file = folder / "pyproject.toml"
         try:
             document = tomllib.loads(file.read_text("utf-8"))
@@ -178,10 +178,10 @@ _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 
 
 class Entry:
-    """One agent's entry: started by uvx, in the version that it says it is."""
+    """The entry of one agent: started by uvx, in the version that it reports."""
 
     def __init__(self, project: Project, info: Mapping[str, Any], id: str | None = None) -> None:
-        """`info`: what the agent says of itself (`agentInfo` of `initialize`). `id`: if not the project's name."""
+        """`info`: `agentInfo` of the agent's answer to `initialize`. `id`: replaces the name of the project."""
         self.id: Final = id or re.sub(r"[-_.]+", "-", project.name).lower()
         self._project = project
         self._info = {key: value for key in ("name", "title", "version") if isinstance(value := info.get(key), str)}
@@ -189,14 +189,14 @@ class Entry:
 
     @property
     def uvx(self) -> str:
-        """How the registry starts it."""
+        """The command by which the registry starts it."""
         pinned = f"{self._project.name}=={self._version}"
         if self._project.script == self._project.name:
             return f"uvx {pinned}"
         return f"uvx --from {pinned} {self._project.script}"
 
     def content(self) -> dict[str, Any]:
-        """What agent.json has."""
+        """The content of agent.json."""
         project = self._project
         uvx = {"package": f"{project.name}=={self._version}"}
         if project.script != project.name:
@@ -215,7 +215,7 @@ class Entry:
         return {key: value for key, value in everything.items() if value}
 
     def faults(self) -> list[str]:
-        """What the registry would refuse, in words."""
+        """The reasons why the registry would refuse it, in words."""
         faults: list[str] = []
         if not _ID.fullmatch(self.id):
             faults.append(f"the id {self.id} is not a letter and then lowercase letters, digits and hyphens: --id ID")
@@ -242,11 +242,11 @@ stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round">
   <path d="M5 5.25 6.75 7 5 8.75M8.5 8.75H11"/>
 </svg>
 """
-"""A prompt in a speech bubble, for agents that have no icon of their own."""
+"""A prompt in a speech bubble: the icon of agents without an icon."""
 
 
 def icon_faults(svg: str) -> list[str]:
-    """What the registry would refuse about an icon, in words."""
+    """The reasons why the registry would refuse an icon, in words."""
     try:
         root = ET.fromstring(svg)
     except ET.ParseError as error:

@@ -1,7 +1,7 @@
-"""A file that is loaded as the program it is: what stands under `if __name__ == "__main__":` runs, up to `agent.run()`.
+"""Loads a file as a program: the block under `if __name__ == "__main__":` runs, up to `agent.run()`.
 
-An author sets up the store or the log in `main()`. `python my_agent.py` runs that, and so must whatever else serves the
-file. A block that serves no agent, such as a try of one function, does not run.
+An author sets up the store or the log in `main()`. `python my_agent.py` runs that, and each other way to serve the file
+must run it too. A block that serves no agent, such as a test of one function, does not run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from types import CodeType
 from typing import Any, Final
 
 _SERVING: Final = frozenset({"run", "serve_stdio"})
-"""`agent.run()`, or `serve_stdio(agent)` in an event loop of the program's own."""
+"""`agent.run()`, or `serve_stdio(agent)` in an event loop that the program runs."""
 _LOOPS: Final = frozenset({"asyncio", "anyio", "trio", "uvloop", "subprocess"})
-"""Modules whose `run` serves no agent by itself."""
+"""Modules whose `run` does not serve an agent."""
 
 
 class ProgramLoader(SourceFileLoader):
@@ -36,7 +36,7 @@ class ProgramLoader(SourceFileLoader):
 
 
 def with_program(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """The same, loaded by `ProgramLoader` if it is that of a source file."""
+    """The spec of a source file, with `ProgramLoader` as its loader. Any other spec is unchanged."""
     if spec is not None and type(spec.loader) is SourceFileLoader:
         spec.loader = ProgramLoader(spec.loader.name, spec.loader.path)
     return spec
@@ -44,7 +44,7 @@ def with_program(spec: ModuleSpec | None) -> ModuleSpec | None:
 
 @contextmanager
 def arguments_of(program: str) -> Generator[None]:
-    """Meanwhile `sys.argv` is that of the program without arguments, and not ours."""
+    """A block in which `sys.argv` is the command line of the program, without arguments."""
     before, sys.argv = sys.argv, [program]
     try:
         yield
@@ -68,7 +68,7 @@ def _is_main(test: ast.expr) -> bool:
 
 
 def _serves(body: Sequence[ast.stmt], functions: dict[str, Any], seen: set[str]) -> bool:
-    """Whether statements serve an agent: by themselves, or by the functions of the file that they name."""
+    """Whether statements serve an agent, themselves or by functions of the file that they name."""
     for node in (node for statement in body for node in ast.walk(statement)):
         if _is_serving(node):
             return True
@@ -89,5 +89,5 @@ def _is_serving(node: ast.AST) -> bool:
 
 
 def find(name: str) -> ModuleSpec | None:
-    """Where the module of this name is; its packages are imported. Raises what that raises."""
+    """The spec of the module. Its packages are imported, and their exceptions are raised."""
     return with_program(importlib.util.find_spec(name))

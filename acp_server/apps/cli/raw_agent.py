@@ -1,4 +1,5 @@
-"""An agent that is asked in plain JSON, one thing at a time: a client of the library would hide what it forgives.
+"""An agent that receives plain JSON, one request at a time. A client of the library would tolerate, and so hide, its
+faults.
 
 It is started and ended elsewhere.
 """
@@ -16,11 +17,11 @@ _REFUSED: Final = {"code": -32601, "message": "Method not found"}
 
 
 class Silent(Exception):
-    """There is no answer; the text says what there is instead."""
+    """There is no answer. The text says what happened instead."""
 
 
 class RawAgent:
-    """A process that is asked one thing at a time."""
+    """A process that receives one request at a time."""
 
     def __init__(self, process: Process, timeout: float) -> None:
         self.process: Process = process
@@ -30,14 +31,14 @@ class RawAgent:
         self._asked = 0
 
     async def listen(self) -> None:
-        """Keep the end of what the agent writes to standard error."""
+        """Read the agent's standard error, and keep its end."""
         assert self.process.stderr is not None
         async for data in self.process.stderr:
             self._said = (self._said + data.decode(errors="replace"))[-2_000:]
 
     async def ask(self, method: str, params: Any, seconds: float | None = None) -> dict[str, Any]:
-        """Ask the agent: its answer as it came. What it asks meanwhile is refused. Raises Silent if there is no answer
-        in `seconds`, or in the time that all answers have."""
+        """Send a request; returns the answer unchanged. Requests of the agent are refused meanwhile. Raises Silent if
+        there is no answer in `seconds`, or in the time limit of all answers."""
         self._asked += 1
         patience = self._timeout if seconds is None else min(seconds, self._timeout)
         request = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
@@ -91,6 +92,6 @@ def _message(line: bytes) -> dict[str, Any]:
 
 
 def short(value: Any) -> str:
-    """`value` as text, cut."""
+    """`value` as text, at most 200 characters."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 200 else f"{text[:200]} ..."

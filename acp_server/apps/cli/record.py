@@ -1,6 +1,6 @@
 """`acp-server record`: any agent for any editor, with both directions recorded as they pass.
 
-Bytes go on as they come, whether they are whole lines or not. What they mean is for `acp-server trace`.
+Bytes are forwarded as they arrive, whether they are whole lines or not. `acp-server trace` interprets them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from acp_server.processes import own_group
 _READ_SIZE: Final = 64 * 1024
 _MIB: Final = 1024 * 1024
 _LINGER: Final = 1.0
-"""Seconds in which output is still passed on after the agent has ended, in case a child of it holds the pipe."""
+"""Seconds in which output is still forwarded after the agent has ended: a child of it may hold the pipe."""
 _CLOSED: Final = 5.0
-"""Seconds that the agent has to end once the editor is gone, before it is told to."""
+"""Seconds that the agent has to end after the editor is gone. Then it receives SIGTERM."""
 _TERMINATED: Final = 2.0
-"""Seconds that it has from then on, before it is killed."""
+"""Seconds that it has after SIGTERM. Then it is killed."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -97,7 +97,7 @@ def _new_file() -> Path:
 
 
 class _Tee:
-    """One agent with its editor: a thread for each direction, and the main one, which waits for the end."""
+    """One agent with its editor: a thread for each direction, and the main thread, which waits for the end."""
 
     def __init__(self, command: AgentCommand, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -115,16 +115,16 @@ class _Tee:
             raise not_started(command.name, error.strerror) from None
 
     def run(self, first_words: str) -> int:
-        """Pass on what is said until the agent ends: its exit code, as a shell has it."""
+        """Forward both directions until the agent ends; returns its exit code, as a shell has it."""
         for name in "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2":
             if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._signal)
-        # The first of them waits for the editor, which nothing but the end of this process may interrupt.
+        # A daemon thread: its read from the editor ends only with this process.
         threading.Thread(target=self._to_agent, daemon=True).start()
         output = threading.Thread(target=self._from_agent, daemon=True)
         output.start()
         try:
-            # Only now, for it may have to wait, or fail, and the agent is not to be left behind then.
+            # Not earlier: this write may block or fail, and the agent must not outlive it.
             sys.stderr.write(entry(first_words))
             code = self._wait()
             output.join(_LINGER)
@@ -133,10 +133,11 @@ class _Tee:
         return code if code >= 0 else 128 - code
 
     def _wait(self) -> int:
-        """Pass signals on until the agent ends: its exit code.
+        """Forward signals until the agent ends; returns its exit code.
 
-        A call of the system that waits for the end does not see a signal that comes just before it: that one would be
-        passed on with the next. So a thread waits for the end, and this one for bytes, which signals write, too.
+        A system call that waits for the end does not see a signal that arrives just before it: that signal would be
+        forwarded with the next one. So a thread waits for the end, and this thread waits for bytes, which signals also
+        write.
         """
         woken, wakes = socket.socketpair()
         with woken, wakes:
@@ -167,13 +168,13 @@ class _Tee:
     def _from_agent(self) -> None:
         assert self._process.stdout is not None
         self._copy("out", self._process.stdout.fileno(), 1)
-        # If the editor reads no more, the agent is to feel it.
+        # An agent whose editor reads no more gets a broken pipe.
         self._process.stdout.close()
 
     def _copy(self, direction: Direction, source: int, sink: int) -> None:
         try:
             while data := os.read(source, _READ_SIZE):
-                # First of all, for the answer may pass before this thread goes on.
+                # Before the write: the answer may pass before this thread continues.
                 with self._recording:
                     self._recorder.add(direction, data)
                 rest = memoryview(data)
@@ -185,7 +186,8 @@ class _Tee:
     if sys.platform != "win32":
 
         def _outlive_nobody(self) -> None:
-            """The input has ended. Once the output is not read either, there is no editor, and is to be no agent."""
+            """End the agent when the editor is gone. The input has ended; the editor is gone when its end of the output
+            is closed."""
             poll = select.poll()
             poll.register(1, 0)
             poll.poll()
@@ -196,7 +198,7 @@ class _Tee:
                     self._signal(number)
 
     def _signal(self, number: int, _frame: object = None) -> None:
-        """Signal the agent's group, as a terminal does."""
+        """Signal the agent's process group, as a terminal does."""
         try:
             if sys.platform == "win32":
                 self._process.terminate()

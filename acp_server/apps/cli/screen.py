@@ -1,6 +1,6 @@
-"""Shows what an agent says and does as lines of text, with colours where the output is a terminal.
+"""Shows the messages and actions of an agent as lines of text, with colours where the output is a terminal.
 
-It asks nothing and waits for nothing; `acp_server.apps.cli.chat` and `acp_server.apps.cli.demo` feed it.
+It asks nothing and waits for nothing. `acp_server.apps.cli.chat` and `acp_server.apps.cli.demo` feed it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from acp_server.schema import (
 )
 
 _WIDEST_USAGE: Final = 40
-"""Characters of a command and its arguments up to which what it does stands beside the others'."""
+"""Characters of a command and its arguments. The description of a longer command is not aligned with the others."""
 
 _PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
 _MOST_OUTPUTS: Final = 100
-"""Commands whose output is remembered."""
+"""Commands whose output is kept."""
 
 _MOST_COMMANDS: Final = 200
 """Commands that are shown."""
 
 _LONGEST_DESCRIPTION: Final = 1_000
-"""Characters that are shown of what a command does."""
+"""Characters of a command's description that are shown."""
 _ENDLESS: Final = 1_000_000
 """More columns than any line has characters."""
 
@@ -57,41 +57,41 @@ _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 
 def clean(text: str) -> str:
-    """`text` without what would make a terminal do something else than show it."""
+    """`text`, with characters masked that would control a terminal."""
     return masked(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """`text`, clean, with a mark in place of each newline."""
+    """`text`, cleaned, with a mark in place of each newline."""
     return clean(text).replace("\n", _NEWLINE)
 
 
 def step(entry: PlanEntry) -> str:
-    """A step of a plan with a mark for its state; what it says is the agent's, and not clean yet."""
+    """A step of a plan with a mark for its state. The text comes from the agent and is not cleaned yet."""
     return f"{_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}"
 
 
 def hint_of(command: AvailableCommand) -> str:
-    """What may be typed behind the command's name."""
+    """The hint for the argument of a command, or an empty string."""
     return getattr(command.input, "hint", None) or ""
 
 
 def use_standard_output() -> None:
-    """Make standard output take any text, whatever the terminal's character set."""
+    """Make standard output accept any text, whatever the terminal's character set."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 def _columns() -> int:
-    """How wide the terminal is; elsewhere each line is as long as it is."""
+    """The width of the terminal. Elsewhere no line is cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
 
 
 class Screen:
-    """Standard output, written to line by line or as text streams in.
+    """Standard output, written line by line or as text streams in.
 
-    An agent repeats what it reads in files, and a terminal obeys what it is shown. So `painted` is the only way to a
-    terminal, and it makes clean whatever it paints; `write_out` gets nothing that has not been there.
+    An agent repeats the content of files, and a terminal obeys control sequences. So `painted` is the only way to a
+    terminal, and it cleans all text. `write_out` gets only painted text.
     """
 
     def __init__(self, output: StandardOutput | None = None) -> None:
@@ -99,7 +99,7 @@ class Screen:
         self._colour = None if "NO_COLOR" not in os.environ else False
         self._line_start = True
         self.speaking: type | None = None
-        """The kind of chunk that the text belongs to which is being written."""
+        """The type of the chunk whose text is being written."""
         self._outputs: dict[str, CommandOutput] = {}
         self.calls: Final = Calls(self._outputs)
 
@@ -112,14 +112,14 @@ class Screen:
             self._line_start = text.endswith("\n")
 
     def line(self, text: str = "", rest: str = "", **style: Any) -> None:
-        """A line of its own, and just one, whatever is in `text`. `rest` is what stands behind it, dim."""
+        """Write exactly one line, even if `text` has newlines. `rest` follows `text`, dim."""
         self.fresh()
         self._write(one_line(text), **style)
         self._write(one_line(rest), dim=True)
         self._write("\n")
 
     def error(self, error: Exception) -> None:
-        """What went wrong. It may be several lines; those behind the first are indented."""
+        """Show an error. It may have several lines; all lines but the first are indented."""
         first, *others = clean(str(error)).split("\n")
         self.line(first, fg="red")
         for other in others:
@@ -133,15 +133,15 @@ class Screen:
         self.speaking = None
 
     def painted(self, text: str, paint: Callable[[str], str] | None = None) -> str:
-        """`text`, clean, with the control sequences that `paint` puts around it."""
+        """`text`, cleaned, with the control sequences that `paint` puts around it."""
         text = clean(text)
         if paint is None or self._colour is False:
             return text
-        # Each line by itself, for what is shown in between has colours of its own.
+        # Each line by itself: text that is shown in between has other colours.
         return "\n".join(paint(line) if line else "" for line in text.split("\n"))
 
     def write_out(self, painted: str) -> None:
-        """Give what was painted to the terminal. A screen that shows it elsewhere has a method of its own."""
+        """Write painted text to the terminal. A screen with another output overrides this."""
         self.output.write(painted, colour=self._colour)
 
     def _write(self, text: str, **style: Any) -> None:
@@ -169,7 +169,7 @@ class Screen:
             self._terminal(update.fields)
 
     def commands(self, commands: Sequence[AvailableCommand]) -> None:
-        """Show what can be asked for."""
+        """Show the commands of the agent."""
         if not commands:
             return  # click wants at least one row
         rows = [
@@ -209,12 +209,12 @@ class Screen:
         self._write_news(call)
 
     def command_wrote(self, terminal_id: str, text: str) -> None:
-        """A command that runs here has written something. It is shown with the call that it belongs to."""
+        """A local command has written text. It is shown with its call."""
         self._output(terminal_id).feed(text)
         self._has_written(terminal_id)
 
     def _terminal(self, update: dict[str, Any]) -> None:
-        """A command that the agent runs by itself has written something (version 2 of the protocol)."""
+        """A command of the agent has written text (version 2 of the protocol)."""
         id = str(update.get("terminalId"))
         if "output" in update:
             self._outputs.pop(id, None)
@@ -237,14 +237,14 @@ class Screen:
                 self.call_wrote(call)
 
     def call_wrote(self, call: ShownCall) -> None:
-        """There may be more of a running call's output to show."""
+        """Show the new output of a running call."""
         self._write_news(call)
 
     def _write_news(self, call: ShownCall) -> None:
         self._lines(call.news(call.contents))
 
     def _lines(self, lines: Iterable[Line]) -> bool:
-        """Write them; whether there is more than they show."""
+        """Write lines; returns whether one of them is cut."""
         is_cut = False
         for text, style, is_cut_here in lines:
             self.line(f"    {text}", **style)
@@ -258,8 +258,8 @@ class Screen:
     # -- questions
 
     def question(self, request: RequestPermissionRequest) -> Callable[[], None] | None:
-        """What the user is to decide: what will be done, with which arguments, how a file changes, and the answers. If
-        that is too much, the beginning and the end of it, and returned is what shows all."""
+        """Show the subject of a question (the action, its arguments, the changes of files) and the answers. If that is
+        too much, only its beginning and its end are shown, and a function is returned that shows all."""
         self.update(request.tool_call)
         call = self.calls.of(request.tool_call)
         self.show_call(call)
@@ -280,13 +280,14 @@ class Screen:
         self.answers([option.name for option in request.options])
 
     def show_call(self, call: ShownCall) -> None:
-        """What there is to know of a call before the user decides about it; here it has been shown as it came."""
+        """Show the details of a call before the user decides. Here nothing is left to show: the call was shown as it
+        arrived."""
 
     def at_line_start(self) -> None:
-        """What is written next is at the start of a line: the user will have pressed Enter."""
+        """Note that the next text is at the start of a line: the user will have pressed Enter."""
         self._line_start = True
 
     def answers(self, answers: Sequence[str]) -> None:
-        """The answers that there are to a question, with the number of each."""
+        """Show the answers to a question, each with its number."""
         for number, answer in enumerate(answers, 1):
             self.line(f"    {number}) {answer}")

@@ -1,7 +1,7 @@
-"""How a tool call looks at the terminal: its state, its arguments, the lines of its changes and of its output.
+"""A tool call at the terminal: its state, its arguments, the lines of its changes and of its output.
 
-Each update of a call carries all of its content anew, most of which the user has seen: `ShownCall` knows what is new.
-It writes nothing; `acp_server.apps.cli.screen` does.
+Each update of a call carries all of its content again, most of which the user has seen. `ShownCall` finds the new part.
+`acp_server.apps.cli.screen` writes it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from acp_server.session.hunks import hunks
 from acp_server.wire import codec
 
 HEAD: Final = 12
-"""Lines of a tool's output that are shown as they come."""
+"""Lines of a tool's output that are shown as they arrive."""
 
 TAIL: Final = 4
-"""Lines of its end that are shown once it is there, if what comes in between is left out."""
+"""Last lines of the output, shown at its end if the lines in between are left out."""
 
 MOST_CHANGED: Final = 200
-"""Lines of a change, or of the arguments, that are shown without being asked for: half of them are the last ones."""
+"""Lines of a change, or of the arguments, that are shown at first. Half of them are the last lines."""
 
 MOST_CHARACTERS: Final = 20_000
-"""Of one argument that are shown without being asked for, the same."""
+"""Characters of one argument that are shown at first. Half of them are the last ones."""
 _SHORT: Final = 60
 _ONE_LINE: Final = 160
-"""Characters of one argument, and of all, where a change says what will happen."""
+"""Characters of one argument, and of all arguments, where a change shows the effect."""
 
 _MOST_CALLS: Final = 500
-"""That are remembered, so that an update says only what has changed."""
+"""Calls that are kept, so that an update shows only changes."""
 
 _OUTCOMES: Final = ("rejected", "cancelled")
-"""What `_meta` tells of a call that version 1 of the protocol can only say `failed` of: an agent in `outcome`, and a
-client of ours, of what came in version 2, in `acp_server.status`."""
+"""Outcomes in `_meta` of a call that version 1 of the protocol can only report as `failed`. An agent writes `outcome`,
+the client writes `acp_server.status` for a call from version 2."""
 
 _KEPT: Final = 250
-"""Lines at either end of what a command writes that are kept at least."""
+"""Lines at either end of a command's output that are kept at least."""
 
 _FENCE: Final = re.compile(r"(?:~{3,}+|`{3,}+)\S*+\s*")
-"""For editors, which show what is between two of them as it is."""
+"""A fence for editors, which show the text between two fences verbatim."""
 
 _STATUS_COLOURS: Final = {"completed": "green", "failed": "red"}
 _DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -67,7 +67,7 @@ class Line(NamedTuple):
 
 
 class CommandOutput:
-    """The lines that a command has written: the first and the last of them, and how many there were in between."""
+    """The output of a command: its first and its last lines, and the number of lines in between."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -76,7 +76,7 @@ class CommandOutput:
         self.left_out: int = 0
 
     def feed(self, text: str) -> None:
-        """Add what it has written."""
+        """Add output."""
         *lines, self._rest = (self._rest + text).split("\n")
         self._lines += lines
         self._rest = self._rest[-MOST_CHARACTERS:]
@@ -85,17 +85,17 @@ class CommandOutput:
             self.left_out += more
 
     def feed_bytes(self, data: bytes) -> None:
-        """Add what it has written, which may end in the middle of a character."""
+        """Add output that may end in the middle of a character."""
         self.feed(self._decoder.decode(data))
 
     @property
     def lines(self) -> list[str]:
-        """Those that are kept."""
+        """The kept lines."""
         return [*self._lines, self._rest] if self._rest else list(self._lines)
 
 
 class ShownCall:
-    """A tool call, and how much of it the user has seen. `outputs` are those of all commands, by their terminal's
+    """A tool call, and the part of it that the user has seen. `outputs`: the output of all commands, by their terminal
     id."""
 
     def __init__(self, title: str, outputs: Mapping[str, CommandOutput] | None = None) -> None:
@@ -104,7 +104,7 @@ class ShownCall:
         self.status: str | None = None
         self._outcome: Any = None
         self.arguments: Any = None
-        """What it is called with, as far as the agent has said so."""
+        """Its arguments, as far as the agent has sent them."""
         self.place = ""
         self.contents: Sequence[ToolCallContent] | None = None
         self._diffs: list[ToolCallContent] = []
@@ -113,10 +113,10 @@ class ShownCall:
         self._count = 0
         self._left_out = 0
         self.is_cut: bool = False
-        """Whether of a change only the beginning and the end were shown."""
+        """Whether only the beginning and the end of a change were shown."""
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
-        """Take over its title and status; whether one of them is different."""
+        """Take over its title and status; returns whether one of them has changed."""
         before = self.title, self.status
         self.title: str = update.title or self.title
         if update.status:
@@ -130,14 +130,14 @@ class ShownCall:
 
     @property
     def state(self) -> str:
-        """Its status, for a reader."""
+        """Its status, in words."""
         if self.status == "failed" and self._outcome in _OUTCOMES:
             return self._outcome
         return (self.status or "pending").replace("_", " ")
 
     @property
     def colour(self) -> str:
-        """What its state is shown in."""
+        """The colour of its state."""
         return _STATUS_COLOURS.get(self.state, "yellow")
 
     @property
@@ -146,7 +146,7 @@ class ShownCall:
         return self.status in ("completed", "failed")
 
     def news(self, contents: Sequence[ToolCallContent] | None) -> Iterator[Line]:
-        """What there is to see in its content that was not there to be seen before; None: the content is as it was."""
+        """The lines of its content that are new. None: the content is unchanged."""
         if contents is not None:
             for content in contents:
                 if (isinstance(content, Diff) or _is_patch(content)) and content not in self._diffs:
@@ -158,7 +158,8 @@ class ShownCall:
         yield from self._new_text()
 
     def unseen(self) -> Iterator[Line]:
-        """What a user who is asked about it has not seen of the text: its beginning was shown, here is its end."""
+        """The lines of its text that a user who is asked about it has not seen: the beginning was shown, this is the
+        end."""
         more = self._text[len(self._seen) :]
         if len(more) > TAIL + 1 or self._left_out:
             yield _gap(len(more) - TAIL + self._left_out)
@@ -166,7 +167,7 @@ class ShownCall:
         yield from map(_dim, more)
 
     def whole(self) -> Iterator[Line]:
-        """All that there is to know of it."""
+        """All lines of its text, changes and arguments."""
         yield from map(_dim, self._text)
         for content in self.contents or ():
             if isinstance(content, Diff) or _is_patch(content):
@@ -175,7 +176,7 @@ class ShownCall:
 
     @property
     def has_shown_arguments(self) -> bool:
-        """Whether its arguments are among the lines of its content that the user has seen, one below the other."""
+        """Whether the user has seen its arguments, one below the other, among the lines of its content."""
         arguments: Any = self.arguments
         if not isinstance(arguments, dict):
             return False
@@ -183,7 +184,7 @@ class ShownCall:
         if len(named) > len(self._seen):
             return False
         seen = "\n".join(["", *(line.rstrip() for line in self._seen), ""])
-        # A long text stands beside its name, or below it.
+        # A long text is shown beside its name, or below it.
         for form in (_argument, _argument_below):
             lines = [line.rstrip() for name, value in named for line in form(name, value, whole=True)]
             if lines and "\n".join(["", *lines]).rstrip("\n") + "\n" in seen:
@@ -191,8 +192,8 @@ class ShownCall:
         return False
 
     def asked(self) -> Iterator[Line]:
-        """The arguments, for a user who decides by them, and has not seen them: one line where a change that was shown
-        says what will happen."""
+        """The arguments, if the user decides by them and has not seen them. They take one line if a change that was
+        shown tells the effect."""
         if self.has_shown_arguments:
             return iter(())
         arguments: Any = self.arguments
@@ -201,7 +202,7 @@ class ShownCall:
         return iter([_in_short(cast("dict[str, Any]", arguments))])
 
     def last_lines(self, count: int) -> list[str]:
-        """The end of what it has put out so far."""
+        """The end of its output so far."""
         return self._lines_of(self.contents or ())[-count:]
 
     def _lines_of(self, contents: Sequence[ToolCallContent]) -> list[str]:
@@ -216,7 +217,7 @@ class ShownCall:
         return lines
 
     def shows(self, terminal_id: str) -> bool:
-        """Whether what this terminal's command writes is its output, of which there may be more to show."""
+        """Whether the output of this terminal belongs to the call, which still runs."""
         return not self.ended and any(
             isinstance(content, Terminal) and content.terminal_id == terminal_id for content in self.contents or ()
         )
@@ -245,7 +246,7 @@ class ShownCall:
 
 
 class Calls:
-    """The tool calls of a session. Of very many the oldest are forgotten. `outputs`: see `ShownCall`."""
+    """The tool calls of a session. Beyond a number of calls the oldest are forgotten. `outputs`: see `ShownCall`."""
 
     def __init__(self, outputs: Mapping[str, CommandOutput] | None = None) -> None:
         self._outputs = outputs
@@ -256,7 +257,7 @@ class Calls:
         return iter(self._calls.values())
 
     def of(self, update: ToolCall | ToolCallUpdate) -> ShownCall:
-        """The call that is meant."""
+        """The call of an update."""
         id = update.tool_call_id
         if id not in self._calls:
             if len(self._calls) >= _MOST_CALLS:
@@ -266,7 +267,7 @@ class Calls:
 
 
 def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
-    """Where a call does what it does, in a few words; empty if the agent has not said."""
+    """The place of a call's effect, in a few words; empty if the agent has not sent one."""
     if not locations:
         return ""
     if len(locations) > 1:
@@ -276,8 +277,8 @@ def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
 
 
 def argument_lines(arguments: Any) -> Iterator[Line]:
-    """What a tool is called with, for a user who decides by it: a line for each argument, or more for long texts. Of
-    very much the beginning and the end."""
+    """The arguments of a tool, for a user who decides by them: a line for each argument, more for long texts. Of a long
+    list only the beginning and the end are shown."""
     if not isinstance(arguments, dict) or len(cast("dict[str, Any]", arguments)) <= MOST_CHANGED:
         return _ends(list(_argument_lines(arguments)))
     named = list(cast("dict[str, Any]", arguments).items())
@@ -324,7 +325,7 @@ def _value(value: Any) -> str:
 
 
 def _ends(lines: Sequence[Line]) -> Iterator[Line]:
-    """The lines; of very many the first and the last ones."""
+    """The lines; of a long list the first and the last ones."""
     if len(lines) <= MOST_CHANGED:
         yield from lines
         return
@@ -343,7 +344,7 @@ def _dim(text: str) -> Line:
 
 
 def diff_lines(diff: Diff) -> Iterator[Line]:
-    """A change as a unified diff. Of a long one the beginning and the end."""
+    """A change as a unified diff. Of a long diff only the beginning and the end are shown."""
     return _ends(_change_lines(diff))
 
 
@@ -362,7 +363,7 @@ def _whole_diff(diff: Diff) -> list[Line]:
 
 
 def _is_patch(content: ToolCallContent) -> bool:
-    """Whether it is a change in the form of version 2 of the protocol, which a client gets as text."""
+    """Whether it is a change in the form of version 2 of the protocol, which the client turns into text."""
     return isinstance(content, Content) and "diff" in (content.model_extra or {})
 
 
@@ -378,7 +379,7 @@ def _patch_lines(content: ToolCallContent) -> list[Line]:
 
 
 def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
-    """The lines of a change; those that name the files stand at `heads`."""
+    """The lines of a change. `heads`: the numbers of the lines that name the files."""
     changed: list[Line] = []
     for number, line in enumerate(lines):
         style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}

@@ -1,6 +1,6 @@
-"""Where a served agent keeps its sessions, as the command line has it.
+"""The session store of a served agent, as the command line specifies it.
 
-Nothing is opened here before the first session is asked for: an editor waits for the answer to `initialize`.
+Nothing is opened before the first request for a session: an editor waits for the answer to `initialize`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 MEMORY: Final = "memory"
 
 _FIRST: Final = "acp-server"
-"""The name of the agent that has the file without a name in it."""
+"""The agent whose file has no name in it."""
 
 
 def store_at(place: str) -> SessionStore:
-    """The store that `--store` names: `memory`, or the path of a file. Raises UsageError if there can be no such
-    file."""
+    """The store that `--store` names: `memory`, or the path of a file. Raises UsageError if such a file cannot
+    exist."""
     if place == MEMORY:
         return MemoryStore()
     path = Path(place).absolute()
@@ -41,19 +41,19 @@ def store_at(place: str) -> SessionStore:
 class UserStore:
     """The sessions of this user with the built-in agent of this `name`, in a file in the user's state directory.
 
-    The user has not asked for it, so it hinders no user. Where there can be no such file, or as long as another program
-    has locked it, new sessions are kept in memory. The log says why. A request for an old one is told. What was kept in
-    memory goes into the file once there is one.
+    The user has not asked for the file, so a failure must not stop the agent. If the file cannot be opened, or while
+    another program has locked it, new sessions are kept in memory, and the log has the reason. A request for an old
+    session then fails with that reason. Sessions in memory are moved into the file once it is open.
     """
 
     def __init__(self, name: str = _FIRST) -> None:
-        # Agents that differ cannot go on with each other's sessions.
+        # Different agents cannot continue each other's sessions.
         self._name = "sessions.db" if name == _FIRST else f"{name}-sessions.db"
         self._file: SqliteStore | None = None
         self._is_open = False
         self._memory = MemoryStore()
         self._problem: InternalError | None = None
-        """Why the file is not open."""
+        """The reason why the file is not open."""
         self._trying = anyio.Lock()
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
@@ -81,7 +81,7 @@ class UserStore:
         """See `SessionStore`."""
         file = await self._opened()
         if file is None and isinstance(self._problem, StoreBusy):
-            # The others are there, and will be seen again.
+            # The other sessions still exist, and will be listed later.
             raise InternalError(self._problem.message)
         return await (file or self._memory).list(cwd, cursor)
 
@@ -92,7 +92,7 @@ class UserStore:
     async def _opened(self) -> SqliteStore | None:
         if self._is_open:
             return self._file
-        # Those that come first wait for each other. Later ones do not, for there is a reason by then.
+        # The first callers wait for each other. Later ones do not wait, because the reason is known by then.
         if self._may_open and (self._problem is None or not self._trying.locked()):
             async with self._trying:
                 if self._may_open:

@@ -1,4 +1,5 @@
-"""Which agent a word of the user's means: an object to be served here (`load`), or a process (`agent_command`).
+"""The agent that a word of the user means: an object to be served in this process (`load`), or a process
+(`agent_command`).
 
 The word is a module or a Python file, with an attribute or without, an address, or else a command. No process is
 started here.
@@ -31,9 +32,9 @@ from acp_server.signatures import signature_of
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 COMMAND: Final = (sys.executable, "-m", "acp_server", "serve")
-"""What serves an agent in a process of its own."""
+"""The command that serves an agent in a separate process."""
 CONNECT: Final = (sys.executable, "-m", "acp_server", "connect")
-"""What stands for an agent on another machine."""
+"""The command that connects to an agent on another machine."""
 _ADDRESS: Final = ("http://", "https://", "ws://", "wss://", "unix:", "keep:")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
 _OURS: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+acp_server\b", re.MULTILINE)
@@ -48,23 +49,23 @@ class AgentCommand:
 
     words: Sequence[str]
     name: str
-    """What the user calls it."""
+    """The name that the user has given."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """To be added to our own environment."""
+    """Variables besides the environment of this process."""
 
     @property
     def is_served_here(self) -> bool:
-        """Whether `acp-server serve` serves it, rather than a program of its own."""
+        """Whether `acp-server serve` serves it. Otherwise it is a program by itself."""
         return tuple(self.words[: len(COMMAND)]) == COMMAND
 
 
 def agent_command(words: Sequence[str]) -> AgentCommand:
-    """The agent that `words` mean; without any, the built-in one.
+    """The agent that `words` mean. Without words, it is the built-in agent.
 
-    The first word is a Python file (with `:attribute` or without), a module (`module:attribute`), an address, or else a
-    program that is found as a shell finds it. Paths are those of the present folder, wherever the agent is started.
-    What stands behind a file or a module are options of `acp-server serve`, behind an address those of `acp-server
-    connect`, or the program's own. Raises UsageError if there is no such thing.
+    The first word is a Python file (with `:attribute` or without), a module (`module:attribute`), an address, or a
+    program, which is found as a shell finds it. Paths are relative to the current folder, wherever the agent is
+    started. The words after a file or a module are options of `acp-server serve`, after an address options of
+    `acp-server connect`, and otherwise arguments of the program. Raises UsageError if there is no such thing.
     """
     if not words:
         return AgentCommand(COMMAND, "the built-in agent")
@@ -79,7 +80,7 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
     if file is not None:
         return _python_file(file, attribute, rest, first)
     if (program := shutil.which(first)) is not None:
-        # A path is one of the folder that the user is in; a name is found again.
+        # A path is relative to the user's folder. A bare name is searched when the program is started.
         return AgentCommand([os.path.abspath(program) if os.path.dirname(first) else first, *rest], first)
     if _MODULE.fullmatch(first) and (":" in first or _is_module(first)):
         return AgentCommand([*COMMAND, first, *rest], first, python_path(os.getcwd()))
@@ -92,7 +93,7 @@ def is_address(word: str) -> bool:
 
 
 def not_started(name: str, why: str | None) -> UsageError:
-    """What the user is told if an agent's program does not exist, or cannot be run."""
+    """The error for an agent whose program does not exist or cannot be run."""
     return UsageError(f"{name} cannot be started: {why}")
 
 
@@ -102,7 +103,7 @@ def _absolute(address: str) -> str:
 
 
 def _without_secrets(address: str) -> str:
-    """What an address is called in a message: its path and its query may be secrets."""
+    """An address for a message, without its path and its query, which may be secrets."""
     scheme, slashes, rest = address.partition("//")
     return f"{scheme}{slashes}{rest.partition('/')[0].rpartition('@')[2]}" if slashes else address
 
@@ -123,7 +124,7 @@ def _python_file(path: Path, attribute: str | None, rest: Sequence[str], name: s
         raise UsageError(f"{path.absolute()} cannot be read: {error.strerror}") from None
     absolute = str(path.absolute())
     if attribute is None and not _OURS.search(source) and _PROGRAM.search(source):
-        # A program of its own, written with another library.
+        # A separate program, written with another library.
         return AgentCommand([sys.executable, absolute, *rest], name)
     return AgentCommand([*COMMAND, f"{absolute}:{attribute}" if attribute else absolute, *rest], name)
 
@@ -134,7 +135,7 @@ def _is_module(name: str) -> bool:
 
 
 def python_path(*folders: str) -> dict[str, str]:
-    """The variable by which Python finds modules in these folders, too, and first there."""
+    """The variable that adds these folders to Python's search path, in front of it."""
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*folders, *([before] if before else [])])}
 
@@ -155,10 +156,10 @@ _PACKAGE = os.path.dirname(os.path.abspath(acp_server.__file__)) + os.sep
 
 
 def load(target: str) -> tuple[Servable, dict[str, Any]]:
-    """The agent of `module:attribute` or `file.py:attribute`, and how it wants to be served: `CapturedRun.options`.
+    """The agent of `module:attribute` or `file.py:attribute`, and its options (`CapturedRun.options`).
 
-    Where it calls `run`, as a program does, also under `if __name__ == "__main__":`, it is loaded up to there, and that
-    is the agent if no attribute is named. Raises UsageError, with one line that says what is wrong.
+    A program that calls `run`, also under `if __name__ == "__main__":`, is loaded up to that call. The agent of the
+    call is served if no attribute is named. Raises UsageError, with the reason in one line.
     """
     place, attribute = _split(target)
     folder = here()
@@ -183,7 +184,7 @@ def place_of(target: str) -> Path | None:
 
 def _split(target: str) -> tuple[str, str | None]:
     place, colon, attribute = target.rpartition(":")
-    # The colon behind a drive's letter parts nothing.
+    # The colon after a drive's letter is not a separator.
     if not colon or "/" in attribute or "\\" in attribute:
         return target, None
     return place, attribute or None
@@ -205,17 +206,17 @@ def _from_name(name: str, noted: CapturedRun) -> ModuleType:
     except (Exception, SystemExit, BaseExceptionGroup) as error:
         if not noted.is_stop(error):
             raise _failed(name, error) from None
-        # Python has forgotten what there was of a module that another one imported.
+        # Python drops the module if another module imported it.
         return sys.modules.get(name) or ModuleType(name)
     spec = module.__spec__
     if spec is not None and spec.origin is None and spec.submodule_search_locations is not None:
-        # Python takes any folder for a part of a package that is spread over several.
+        # Python accepts any folder as a part of a namespace package.
         raise UsageError(f"{name} {_FOLDER}")
     return module
 
 
 def _imported(name: str) -> ModuleType:
-    """The module, run as the program that it is (`acp_server.apps.cli.program`). What has served an agent stays."""
+    """The module, run as a program (`acp_server.apps.cli.program`). If it stops at `run`, it stays imported."""
     if name in sys.modules or (spec := find(name)) is None or not isinstance(spec.loader, ProgramLoader):
         return importlib.import_module(name)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -233,7 +234,7 @@ def _from_file(path: Path, noted: CapturedRun) -> ModuleType:
         raise UsageError(f"{path} {_FOLDER}")
     if not path.is_file():
         raise UsageError(f"there is no file {path.absolute()}")
-    # As `python path/to/file.py` does it, so that its neighbours can be imported.
+    # As `python path/to/file.py` does it, so that modules beside the file can be imported.
     sys.path.insert(0, str(path.resolve().parent))
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_served"
     spec = with_program(importlib.util.spec_from_file_location(name, path))
@@ -268,7 +269,7 @@ def _attribute(module: ModuleType, place: str, attribute: str, noted: CapturedRu
 
 
 def _is_agent(value: object) -> bool:
-    # A class has the methods as well, but nothing to call them on.
+    # A class has the methods as well, but no instance to call them on.
     return isinstance(value, Servable) and not isinstance(value, type)
 
 
@@ -301,9 +302,9 @@ def _failed(what: str, error: BaseException) -> UsageError:
 
 
 def _where(error: BaseException) -> str:
-    """Where in the user's own code it was raised: the line that was executed last, or that Python does not understand.
-    If that is not in the agent's file, the line of the agent's file that led there comes behind it. Empty if no line is
-    the user's own."""
+    """The place in the user's code where it was raised: the line that was executed last, or the line with the syntax
+    error. If that is in another file than the agent's, the line of the agent's file that led there follows. Empty if no
+    line is in the user's code."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):

@@ -46,7 +46,7 @@ def test_slash_commands_are_completed_and_two_slashes_reach_those_of_the_agent(d
     with drawn(SETTLED) as user:
         user.shows("settled 1", "/search")
         user.type("/")
-        user.shows("\n> /", "/help", "What can be typed here.", "/mode [MODE]")
+        user.shows("\n> /", "/help", "List the commands.", "/mode [MODE]")
         user.type("sea")
         user.hides("/mode [MODE]")
         user.type("\t")

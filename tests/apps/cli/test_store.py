@@ -77,7 +77,7 @@ def test_an_agent_of_ones_own_is_kept_as_it_is_written_unless_told_otherwise(tmp
     [
         (["--store", "{tmp}"], "cannot keep sessions in {tmp}: it is a directory"),
         (["--store", "{tmp}/no/such"], "cannot keep sessions in {tmp}/no/such: there is no directory {tmp}/no"),
-        ([f"{PLAIN}:Plain", "--store", "memory"], f"{PLAIN}:Plain is of type Plain, for which there is no --store"),
+        ([f"{PLAIN}:Plain", "--store", "memory"], f"{PLAIN}:Plain is of type Plain, which does not support --store"),
     ],
 )
 def test_a_store_that_cannot_be_is_one_line_and_exit_code_2(

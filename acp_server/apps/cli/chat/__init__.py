@@ -1,10 +1,10 @@
 """`acp-server chat`: a conversation at the terminal with the built-in agent, or with any other.
 
-conversation  prompts, turns, questions; commands, those of the chat itself
+conversation  prompts, turns, questions; commands, the commands of the chat itself
 opening       the agent started, logged in, and a session opened
-user          what a conversation needs of the user, and the user line by line; terminal, drawn; typed, the keys
-live_screen   what is drawn
-one_shot      one prompt for a script; report, what is written of it
+user          the interface to the user, and the user line by line; terminal, drawn; typed, the keys
+live_screen   the output that is drawn
+one_shot      one prompt for a script; report, its output
 
 Here: the options, and the exit status.
 """
@@ -38,13 +38,13 @@ class Exit(IntEnum):
     DONE = 0
     """The user has left, or the one prompt has been answered to its end."""
     FAILED = 1
-    """The agent died, answered with an error, or with something that cannot be read. Or nothing can be written."""
+    """The agent died, or answered with an error or with an unreadable message. Or nothing can be written."""
     USAGE = 2
     """The command line is wrong, or the agent cannot be started."""
     REFUSED = 3
     """The agent refused the prompt (stop reason `refusal`)."""
     LIMIT = 4
-    """The agent stopped at a limit (`max_tokens`, `max_turn_requests`), or for a reason that is not known."""
+    """The agent stopped at a limit (`max_tokens`, `max_turn_requests`), or for an unknown reason."""
     LOGIN = 5
     """The agent wants the user to log in first."""
     CANCELLED = 130
@@ -60,7 +60,7 @@ def of_stop_reason(reason: str) -> Exit:
 
 
 def of_error(error: AcpError) -> Exit:
-    """The exit status for what went wrong."""
+    """The exit status for an error."""
     if isinstance(error, UsageError):
         return Exit.USAGE
     if isinstance(error, AuthRequired):
@@ -87,9 +87,9 @@ class _Chat(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         found, _, _ = self.make_parser(ctx).parse_args([*args])
         words = found.get("agent")
-        # Without words click has None, an empty tuple or a marker of its own, by its version.
+        # Without words click has None, an empty tuple or its own marker, by its version.
         if isinstance(words, (tuple, list)) and words and is_address(cast("Sequence[str]", words)[0]):
-            # What is not known here is for `acp-server connect`.
+            # Unknown options are for `acp-server connect`.
             ctx.allow_interspersed_args = ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args)
 
@@ -151,7 +151,8 @@ def chat(
         command = agent_command(agent)
         if command.is_served_here:
             if not {*agent[1:]}.isdisjoint(context.help_option_names):
-                # Behind an agent of ours stand options of `serve`; the user asks about the command that was typed.
+                # After an agent that `serve` runs, the words are options of `serve`. A user who asks for help means
+                # `chat`.
                 click.echo(context.get_help())
                 return 0
             _check_order(agent)
@@ -195,7 +196,7 @@ def _pair(option: str) -> tuple[str, str]:
 
 
 def _prompt(given: str) -> str:
-    """What the agent is asked. Raises UsageError if there is nothing to read it from."""
+    """The text of the prompt. Raises UsageError if there is nothing to read it from."""
     if given != "-":
         return readable(given)
     if not sys.stdin:  # which is None if the descriptor was closed when Python started
@@ -206,7 +207,7 @@ def _prompt(given: str) -> str:
 
 
 def _check_order(agent: tuple[str, ...]) -> None:
-    """Behind a file or a module stand options of `serve`. Raises UsageError for those of the chat."""
+    """Options after a file or a module belong to `serve`. Raises UsageError for options of `chat` there."""
     known = {word for param in serve.params for word in param.opts}
     ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
     for word in agent[1:]:
@@ -215,9 +216,9 @@ def _check_order(agent: tuple[str, ...]) -> None:
 
 
 def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
-    """Raises UsageError for what `serve` cannot read, before it is started."""
+    """Raises UsageError for words that `serve` cannot read, before it is started."""
     try:
-        # As a command of ours: click takes the names of its help from its first context, and keeps them.
+        # With our root as the parent: click takes the names of its help option from its first context, and keeps them.
         root = click.get_current_context().find_root()
         serve.make_context("serve", list(command.words[len(SERVE) :]), parent=root)
     except click.UsageError as error:
@@ -228,7 +229,7 @@ def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
 
 @contextmanager
 def _mistakes_as_json() -> Generator[None]:
-    """A mistake in this block is an object on standard output."""
+    """Report a UsageError in this block as an object on standard output."""
     try:
         yield
     except UsageError as error:

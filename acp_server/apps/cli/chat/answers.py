@@ -12,7 +12,7 @@ from typing import Final
 from acp_server.schema import PermissionOption
 
 SHOW_ALL: Final = "a"
-"""The key that shows all of what is asked about."""
+"""The key that shows the whole subject of a question."""
 
 _YES: Final = ("y", "yes")
 _NO: Final = ("n", "no")
@@ -20,7 +20,7 @@ _NO: Final = ("n", "no")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How many there are, and which one `y` and `n` are, counted from 0; None where that is not clear."""
+    """The number of answers, and the indexes of the answers that `y` and `n` mean. None if that is ambiguous."""
 
     count: int
     yes: int | None = None
@@ -28,14 +28,14 @@ class Answers:
 
     @classmethod
     def of(cls, options: Sequence[PermissionOption]) -> Answers:
-        """Those of a permission request: `y` is the only option that allows once, `n` the only
-        option that rejects once."""
+        """The answers to a permission request: `y` is the only option that allows once, `n` the only option that
+        rejects once."""
         kinds = [option.kind for option in options]
         yes, no = (kinds.index(kind) if kinds.count(kind) == 1 else None for kind in ("allow_once", "reject_once"))
         return cls(len(options), yes, no)
 
     def read(self, text: str) -> int | None:
-        """Which answer a text is; None for any other text."""
+        """The index of the answer that a text means; None for any other text."""
         return self._words().get(text.strip().lower())
 
     def begins(self, text: str) -> bool:
@@ -43,7 +43,7 @@ class Answers:
         return any(word.startswith(text.lower()) for word in self._words())
 
     def hint(self, *, is_cut: bool = False, may_be_none: bool = True) -> str:
-        """What stands in front of the user's answer. `is_cut`: only a part of what is asked about is shown."""
+        """The text before the user's input. `is_cut`: the screen shows only a part of the subject."""
         ways = ["1" if self.count == 1 else f"1-{self.count}"]
         ways += [key for key, answer in (("y", self.yes), ("n", self.no)) if answer is not None]
         ways += [f"{SHOW_ALL} to see all of it"] if is_cut else []

@@ -1,4 +1,4 @@
-"""What child sessions say, on the screen of a chat: line by line, each with the title of its child."""
+"""The messages of child sessions, on the screen of a chat: line by line, each with the title of its child."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from acp_server.schema import SessionUpdate
 
 _LONGEST: Final = 2_000
-"""Characters of a line that has not ended, from which on it is shown as it is."""
+"""Characters of an unfinished line. A longer line is shown as it is."""
 
 
 class Children:
@@ -23,10 +23,10 @@ class Children:
         self._screen = screen
         self._agent = agent
         self._unshown: dict[str, str] = {}
-        """By the id of a child: the line that has not ended."""
+        """The unfinished line, by the id of the child."""
 
     def told(self, update: SubagentUpdate) -> None:
-        """A session, or a child, has heard of a child of its own."""
+        """A session, or a child session, received an update about a child."""
         child = self._agent.subagents.get(update.session_id)
         if child is None:
             return

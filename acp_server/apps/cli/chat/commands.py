@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ARGUMENTS: Final = {"mode": "[MODE]", "config": "[OPTION [VALUE]]", "resume": "[SESSION]"}
 _WORDS: Final = {
-    "help": "What can be typed here.",
+    "help": "List the commands.",
     "mode": "Show the modes, or enter one.",
     "config": "Show the options of the session, or set one.",
     "sessions": "List the sessions of this folder.",
@@ -46,7 +46,8 @@ _TRUE: Final = {"on": True, "true": True, "yes": True, "off": False, "false": Fa
 
 
 class LocalCommands:
-    """What a line that begins with `/` does here. One more slash in front, and the rest goes to the agent."""
+    """The commands of the chat: lines that begin with `/`. A line that begins with `//` goes to the agent, with one
+    slash."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -62,14 +63,14 @@ class LocalCommands:
         }
 
     def of_agent(self, commands: Iterable[AvailableCommand]) -> list[AvailableCommand]:
-        """Those of the agent, as they are typed: what the chat has itself takes two slashes."""
+        """The commands of the agent, as they are typed: a command whose name the chat uses itself takes two slashes."""
         return [
             command.model_copy(update={"name": f"/{command.name}"}) if command.name in _WORDS else command
             for command in commands
         ]
 
     async def run(self, text: str) -> bool:
-        """Do it; False if it is not one of these. What goes wrong is shown, unless the agent is gone."""
+        """Run a command; False if it is not a command of the chat. An error is shown, unless the agent is gone."""
         if text.startswith("//"):
             await self._conversation.turn(text[1:])
             return True
@@ -163,7 +164,8 @@ class LocalCommands:
 def show_sessions(
     screen: Any, sessions: Sequence[SessionInfo], current: str | None = None, now: datetime | None = None
 ) -> None:
-    """A line for each, with a number, and how long ago something happened in it. `now`: if it is not this moment."""
+    """A line for each session, with a number and its age since the last change. `now`: in place of the present
+    moment."""
     now = now or datetime.now(UTC)
     if not sessions:
         screen.line("  there are no sessions of this folder")
@@ -176,11 +178,11 @@ def show_sessions(
 
 
 _UNITS: Final = (("min", 60, 60), ("h", 3_600, 24), ("days", 86_400, 14))
-"""Each with its seconds, and how many of it are told."""
+"""Each unit with its seconds, and the first number that is not shown in it."""
 
 
 def _age(moment: str, now: datetime) -> str:
-    """How long ago it is; from two weeks on, its date, and what cannot be read as it came."""
+    """The age of a moment. After two weeks it is the date. An unreadable moment is shown as it is."""
     try:
         seconds = (now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds()
     except (ValueError, OverflowError):
@@ -194,7 +196,7 @@ def _age(moment: str, now: datetime) -> str:
 
 
 def _meant(what: str, word: str, known: list[str]) -> str:
-    """The id that `word` names, or is the beginning of. Raises UsageError."""
+    """The id that equals `word` or begins with it. Raises UsageError."""
     found = [id for id in known if id == word] or [id for id in known if id.startswith(word)]
     if len(found) != 1:
         raise UsageError(f"there is no {what} {word!r}; there are: {', '.join(known)}")

@@ -1,7 +1,6 @@
-"""A conversation: prompts of the user, turns of the agent, questions in between, until one of them leaves.
+"""A conversation: prompts of the user, turns of the agent, and questions, until one of them leaves.
 
-How it looks is the user's matter (`acp_server.apps.cli.chat.user`), how the agent is reached that of
-`acp_server.apps.cli.chat.opening`.
+`acp_server.apps.cli.chat.user` shows it, `acp_server.apps.cli.chat.opening` starts the agent.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ class Conversation:
         self._gone = False
         """Whether the agent's process has ended."""
         self._stopping = False
-        """Whether the user has stopped the turn that runs."""
+        """Whether the user has stopped the current turn."""
         self._asking = anyio.Lock()
-        """Held while the user is asked something: one thing at a time."""
+        """Held during a question to the user: there is one question at a time."""
         self._heard = False
         """Whether the agent has written to standard error, which was shown."""
         self._last_line = ""
         self._repeated = 0
 
     async def run(self) -> Exit:
-        """Talk until the user leaves, or the agent is gone. Raises CannotWrite when nothing can be shown any more."""
+        """Talk until the user leaves, or the agent is gone. Raises CannotWrite if nothing can be shown any more."""
         signals = Interrupts()
         signals.take()
         try:
@@ -129,14 +128,14 @@ class Conversation:
         raise AgentExited(None, self.agent.process.exit_code, self.agent.process.stderr)
 
     async def _watch(self, agent: RemoteAgent) -> None:
-        """An agent that goes while the user types ends the conversation."""
+        """End the conversation if the agent exits while the user types."""
         assert agent.process is not None
         await agent.process.last_words(math.inf)
         self._gone = True
         self._reading.cancel()
 
     async def turn(self, text: str) -> None:
-        """Have the agent answer a prompt. What goes wrong is shown, unless the agent is gone."""
+        """Have the agent answer a prompt. An error is shown, unless the agent is gone."""
         assert self.session is not None
         self._stopping = False
         self.user.waiting("working")
@@ -185,7 +184,7 @@ class Conversation:
     def _said(self, line: str) -> None:
         self._heard = True
         if line == self._last_line:
-            # Of an agent that says the same again and again, the user does not want to see the rest.
+            # The user does not want to see the same line again and again.
             self._repeated += 1
             return
         self._say_repeated()
@@ -232,9 +231,9 @@ class Conversation:
             self.leave(Exit.CANCELLED)
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop the turn; if it is being stopped already, or there is none, leave.
+        """Ctrl-C: stop the turn. Leave if it is already being stopped, or if there is none.
 
-        At the prompt it takes back what was sent and not yet read, drops the draft, or leaves.
+        At the prompt Ctrl-C takes back the prompts that were not read yet, or drops the draft, or leaves.
         """
         if self._at_prompt:
             if not (self.user.take_back() or self.user.discard_draft()):

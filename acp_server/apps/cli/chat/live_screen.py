@@ -1,7 +1,8 @@
-"""What an agent shows, at a terminal that is drawn on: lines that stay, and below them what may still change.
+"""The output of an agent at a terminal that is drawn on: lines that stay, and below them the part that may still
+change.
 
-It draws nothing by itself; `acp_server.apps.cli.chat.terminal` does, and asks nothing. Of Markdown that arrives piece
-by piece, `MarkdownStream` tells what is complete and what may still change.
+It draws nothing by itself and asks nothing: `acp_server.apps.cli.chat.terminal` draws. `MarkdownStream` splits Markdown
+that arrives in pieces into a complete part and an open part.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from acp_server.apps.cli.screen_call import ShownCall
 from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate, ToolCall, ToolCallUpdate
 
 _MOST_CALLS: Final = 8
-"""Running calls that are shown at once."""
+"""Running calls that are shown at the same time."""
 _LONGEST_PIECE: Final = 32_000
-"""Characters of a message that are read as Markdown at once: a table of so many takes a second or two."""
+"""Characters of a message that are rendered as Markdown in one call: a table of this length takes a second or two."""
 _CALL_LINES: Final = 2
-"""Of the end of a running call's output."""
+"""Lines of the end of a running call's output."""
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MARKS: Final = {"completed": "✓", "failed": "✗"}
 
 
 class LiveScreen(Screen):
-    """`changed` is called when there is something new to draw; `size` is that of the terminal: columns and lines."""
+    """`changed` is called when there is something new to draw. `size` returns the columns and lines of the terminal."""
 
     def __init__(self, changed: Callable[[], None], size: Callable[[], tuple[int, int]]) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class LiveScreen(Screen):
         self._size = size
         self._out: list[str] = []
         self.waiting_bytes = 0
-        """How much there is that has not been drawn."""
+        """The number of characters that have not been drawn."""
         self._markdown: MarkdownStream | None = None
         self._tail = ("", 0, "")
         self._running: dict[str, tuple[ShownCall, float]] = {}
@@ -54,13 +55,13 @@ class LiveScreen(Screen):
     # -- what stays
 
     def write_out(self, painted: str) -> None:
-        """See `Screen`: it is kept until it is drawn."""
+        """See `Screen`. The text is kept until it is drawn."""
         self._out.append(painted)
         self.waiting_bytes += len(painted)
         self._changed()
 
     def take(self) -> str:
-        """The whole lines that are new."""
+        """The new lines, whole."""
         lines, newline, rest = "".join(self._out).rpartition("\n")
         self._out = [rest] if rest else []
         self.waiting_bytes: int = len(rest)
@@ -74,7 +75,7 @@ class LiveScreen(Screen):
         super().fresh()
 
     def text(self, text: str, **style: Any) -> None:
-        """See `Screen`. What the agent says is Markdown; what it thinks is not, and what is too long at once."""
+        """See `Screen`. Messages of the agent are Markdown. Its thoughts are plain text."""
         is_long = len(text) > _LONGEST_PIECE
         if self.speaking is not AgentMessageChunk or style or is_long:
             if is_long and self._markdown is not None:
@@ -92,7 +93,7 @@ class LiveScreen(Screen):
             self.write_out(self.rendered(_markdown(text)))
 
     def rendered(self, what: RenderableType) -> str:
-        """What rich makes of it, painted: with nothing of the terminal's own in it, links included."""
+        """The output of rich, painted. Control sequences and links of rich are dropped."""
         console = Console(file=io.StringIO(), force_terminal=True, width=max(20, self._size()[0] - 1), highlight=False)
         painted: list[str] = []
         colours = COLOR_SYSTEMS[console.color_system] if console.color_system else None
@@ -117,7 +118,7 @@ class LiveScreen(Screen):
                 self._write_news(call)
         elif id in self._running or len(self._running) < 1000:
             now = time.monotonic()
-            # The time in which the user thinks about its question is not the call's.
+            # The time in which the user thinks about a question is not counted for the call.
             began = waited and call.status == "in_progress"
             self._running[id] = (call, now if began else self._running.get(id, (call, now))[1])
         self._changed()
@@ -135,7 +136,7 @@ class LiveScreen(Screen):
         self._write_news(call)
 
     def call_wrote(self, call: ShownCall) -> None:
-        """See `Screen`. The end of it is drawn as long as the call runs, and the rest when it has ended."""
+        """See `Screen`. While the call runs, the end of its output is drawn. The rest follows when it has ended."""
         self._changed()
 
     def update(self, update: SessionUpdate | ToolCallUpdate) -> None:
@@ -157,13 +158,13 @@ class LiveScreen(Screen):
         self._plan = []
 
     def status(self, what: str | None) -> None:
-        """What is being waited for."""
+        """Show the status: the thing that the chat waits for."""
         self._status = None if what is None else (what, time.monotonic())
         self._changed()
 
     @property
     def moves(self) -> bool:
-        """Whether there are times that go on."""
+        """Whether a time is shown that advances."""
         return self._status is not None or bool(self._running)
 
     def live(self) -> str:
@@ -190,7 +191,7 @@ class LiveScreen(Screen):
         return "".join(line + "\n" for line in [*tail, *below])
 
     def _open_text(self, columns: int) -> list[str]:
-        """What is being said and may still change."""
+        """The open part of the message, which may still change."""
         lines = "".join(self._out).split("\n")
         if self._markdown is not None and self._markdown.open:
             text = self._markdown.open
@@ -205,7 +206,7 @@ class LiveScreen(Screen):
 
 
 def _markdown(text: str) -> Markdown:
-    # A link that shows other words than its target would be the agent's to choose.
+    # A link whose words hide its target would let the agent choose what the user sees.
     return Markdown(text, hyperlinks=False, code_theme="ansi_dark")
 
 
@@ -215,19 +216,19 @@ def _painter(segment: Segment, colours: ColorSystem) -> Callable[[str], str]:
 
 
 LONGEST: Final = 16_000
-"""Characters that are kept back at most; of a block that is longer the lines so far are given out."""
+"""Characters that are held back at most. Of a longer block, the lines so far are returned."""
 
 
 class MarkdownStream:
-    """Cuts a message into blocks (paragraphs, lists, code): the last one is open, since more of it may come."""
+    """Cuts a message into blocks (paragraphs, lists, code). The last block is open: more of it may arrive."""
 
     def __init__(self) -> None:
         self._parser = MarkdownIt("commonmark").enable("table")
         self.open = ""
-        """What has not been given out."""
+        """The part that has not been returned."""
 
     def feed(self, text: str) -> str:
-        """What of the message is complete now."""
+        """Add text; returns the part of the message that is complete now."""
         self.open += text
         if "\n" not in text and len(self.open) <= LONGEST:
             return ""
@@ -256,7 +257,7 @@ class MarkdownStream:
         first = done.partition("\n")[0].strip()
         marker = first[:3]
         if marker in ("```", "~~~"):
-            # What comes is code as before.
+            # The following text is code, as before.
             fence = first[: len(first) - len(first.lstrip(marker[0]))]
             self.open = f"{first}\n{rest}"
             return f"{done}{fence}\n"

@@ -21,11 +21,10 @@ from acp_server.schema import PermissionOption, RequestPermissionRequest
 
 
 class OneShot:
-    """One prompt, until it is answered or stopped. Questions are answered as `wishes` say, and with no if they say
-    nothing of it.
+    """One prompt, until it is answered or stopped. Questions are answered as `wishes` specify, and otherwise rejected.
 
-    The first Ctrl-C cancels the turn, and what the agent still says of it is shown. It has the time that each cancelled
-    turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C ends the agent by force.
+    The first Ctrl-C cancels the turn; later messages of the turn are still shown. The agent has the time that each
+    cancelled turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C kills the agent.
     """
 
     def __init__(self, wishes: Wishes, text: str, *, as_json: bool) -> None:
@@ -36,13 +35,13 @@ class OneShot:
         self._turn: RemoteTurn | None = None
         self._whole = anyio.CancelScope()
         self._exit: Exit | None = None
-        """None before it is known what became of the prompt."""
+        """None until the outcome of the prompt is known."""
         self._stops = 0
-        """How often the user wanted it to end."""
+        """The number of interrupts by the user."""
 
     async def run(self) -> Exit:
-        """Have the prompt answered; the exit status. Raises CannotWrite, and cancels the turn, when nothing can be
-        written any more."""
+        """Send the prompt and wait for its answer; returns the exit status. Raises CannotWrite, and cancels the turn,
+        if nothing can be written any more."""
         signals = Interrupts()
         signals.take()
         try:
@@ -94,7 +93,7 @@ class OneShot:
 
 
 async def list_sessions(wishes: Wishes, *, as_json: bool) -> Exit:
-    """Show the agent's sessions of the folder. Raises CannotWrite when nothing can be written any more."""
+    """Show the agent's sessions of the folder. Raises CannotWrite if nothing can be written any more."""
     report = JsonReport() if as_json else TextReport(wishes.answer)
     with report.output.needed():
         try:

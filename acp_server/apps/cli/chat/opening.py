@@ -1,6 +1,6 @@
-"""Gets an agent started, initialized and logged in, and a session opened: a new one, or one from before.
+"""Starts an agent, initializes it, logs in, and opens a session: a new one, or an earlier one.
 
-It does not know what is said in the session.
+It does not see the messages of the session.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from acp_server.schema.methods import METHODS
 from acp_server.session.settings import choices
 
 LAST: Final = "last"
-"""What stands for the session of this folder that something happened in last."""
+"""The word for the session of this folder that was changed last."""
 
 _WHO: Final = Implementation(name="acp-server", title="acp-server chat", version=__version__)
 _CAN: Final = ClientCapabilities(
@@ -53,26 +53,26 @@ _CAN: Final = ClientCapabilities(
     )
 )
 SHOWS: Final = _CAN.model_copy(update={"subagents": SubagentCapabilities()})
-"""What a client can do that also shows child sessions."""
+"""The capabilities of a client that also shows child sessions."""
 _PATIENCE: Final = Patience(closed=2, terminated=1)
-"""A user who leaves the chat waits for the end of the agent."""
+"""Short, since a user who leaves the chat waits for the end of the agent."""
 _PAGES: Final = 20
-"""How many pages of the list of sessions are looked through."""
+"""Pages of the list of sessions that are searched."""
 
 _WRONG_USAGE: Final = 2
-"""The exit status of a command of ours for a mistake of the user's."""
+"""The exit status of `acp-server` for a mistake on the command line."""
 
 Answer = Literal["ask", "yes", "no"]
 
 
 class NotServed(UsageError):
-    """`acp-server serve` cannot serve the agent that the user has named. It has said so on standard error, which the
-    user has seen."""
+    """`acp-server serve` cannot serve the agent that the user has named. The reason was written to standard error,
+    which the user has seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the command line says."""
+    """The settings of the command line."""
 
     command: AgentCommand
     cwd: str
@@ -80,7 +80,7 @@ class Wishes:
     """The id of a session, or its beginning, or `LAST`."""
     record: Path | None = None
     answer: Answer = "ask"
-    """How questions of the agent are answered: by the user, or all alike."""
+    """Who answers questions of the agent: the user, or a fixed answer."""
     protocol: Literal[1, 2] | None = None
     """The version to speak; None for 1, or 2 if the agent does not have 1."""
     mode: str | None = None
@@ -93,8 +93,8 @@ class Wishes:
 async def started(
     wishes: Wishes, permission: AskPermission, terminals: Terminals, on_stderr: Callable[[str], object]
 ) -> AsyncGenerator[RemoteAgent]:
-    """The agent, until the block is left. It may read and write files in the session's folder, and run commands.
-    Raises UsageError if it cannot be started."""
+    """The agent, until the block is left. It may read and write files in the session's folder, and run commands. Raises
+    UsageError if it cannot be started."""
     handlers = Handlers(permission=permission, files=LocalFiles([wishes.cwd]), terminals=terminals)
     words, env = wishes.command.words, wishes.command.env
     recorder = None if wishes.record is None else Recorder(wishes.record)
@@ -111,10 +111,10 @@ async def started(
 
 
 async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCapabilities = _CAN) -> str:
-    """Agree with the agent on the protocol; what the agent calls itself. Raises UnsupportedVersion if it does not speak
-    the version that is wished for, and NotServed.
+    """Negotiate the version; returns the name and version of the agent. Raises UnsupportedVersion if the agent does not
+    speak the version in `wishes`, and NotServed.
 
-    Version 1 comes first: in version 2 an agent cannot use the files and terminals of the chat.
+    Version 1 is tried first: in version 2 an agent cannot use the files and terminals of the chat.
     """
     try:
         info = await agent.initialize(client_info=_WHO, capabilities=capabilities, version=wishes.protocol or 1)
@@ -141,7 +141,7 @@ def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
 async def logged_in(
     agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
 ) -> None:
-    """Have the agent log in by the method that the user chooses. Raises `error` if there is none."""
+    """Let the user choose a method, and log in by it. Raises `error` if there is none."""
     methods = ways_to_log_in(agent)
     chosen = await choose([method.name for method in methods]) if methods else None
     if chosen is None:
@@ -150,8 +150,8 @@ async def logged_in(
 
 
 async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
-    """A new session, or the session that the user goes on with, in the mode and with the options that are wished for.
-    Raises UsageError if there is no such session, mode, option or value."""
+    """A new session or an earlier session, in the mode and with the options of `wishes`. Raises UsageError if there is
+    no such session, mode, option or value."""
     if wishes.resume is None:
         session = await agent.new_session(wishes.cwd, on_update=on_update)
     else:
@@ -178,14 +178,14 @@ def _offered(what: str, wanted: str, offered: Sequence[str]) -> str:
 
 
 async def take_up(agent: RemoteAgent, info: SessionInfo, on_update: OnUpdate) -> RemoteSession:
-    """The session with its history, if the agent can say it again, or without."""
+    """The session with its history if the agent can replay it, and otherwise without."""
     if agent.link.announced(METHODS["session/load"].capability):
         return await agent.load_session(info.session_id, info.cwd, on_update=on_update)
     return await agent.resume_session(info.session_id, info.cwd, on_update=on_update)
 
 
 async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
-    """The session that `which` means. An agent that cannot list sessions is asked for the id as it is. Raises
+    """The session that `which` means. If the agent cannot list sessions, `which` is used as the id. Raises
     UsageError."""
     try:
         known = await sessions(agent, cwd)
@@ -218,5 +218,5 @@ async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
 
 
 def without_last_words(error: AcpError) -> AcpError:
-    """The error, without the end of what the agent wrote to standard error: the user has seen that."""
+    """The error, without the end of the agent's standard error: the user has seen that."""
     return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error

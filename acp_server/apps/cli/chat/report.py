@@ -1,4 +1,4 @@
-"""What a script gets to read of one prompt: the answer as text, or everything that happens as JSON, one object a line.
+"""The output of one prompt for a script: the answer as text, or all events as JSON, one object a line.
 
 {"type": "session", "sessionId": ..., "agent": ...}
 {"type": "update", "update": {...}}                       as the protocol has it
@@ -38,7 +38,7 @@ from acp_server.wire import codec
 
 
 class TextReport:
-    """What the agent says, on standard output; all else on standard error. Questions are answered as `wish` says."""
+    """The agent's messages on standard output, all else on standard error. `wish` is the answer to questions."""
 
     def __init__(self, wish: Answer) -> None:
         self._wish: Answer = wish
@@ -51,13 +51,13 @@ class TextReport:
         """The session is open."""
 
     def update(self, update: SessionUpdate) -> None:
-        """The agent says or does something."""
+        """Report an update of the session."""
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent):
             self._write(clean(update.content.text))
         elif isinstance(update, ToolCall | ToolCallUpdate):
             self._call(update)
         elif isinstance(update, Plan):
-            # The agent sends all of its plan again when a step begins or ends.
+            # The agent sends its whole plan again when a step begins or ends.
             before, self._steps = self._steps, [step(entry) for entry in update.entries]
             for line in self._steps:
                 if line not in before:
@@ -74,7 +74,7 @@ class TextReport:
             self.complain(f"* {update.title}")
 
     def permission(self, request: RequestPermissionRequest, answer: PermissionOption | None) -> None:
-        """The agent has asked, and was answered."""
+        """Report a question of the agent and its answer."""
         # Of a call that was shown before, the request need not have more than the id.
         call = self._calls.of(request.tool_call)
         call.change(request.tool_call)
@@ -84,19 +84,19 @@ class TextReport:
             self.complain(f"    {line.text}")
 
     def result(self, reason: str) -> None:
-        """The turn is over."""
+        """Report the stop reason of the turn."""
         self._end_line()
         if reason != "end_turn":
             self.complain(f"({reason})")
 
     def error(self, error: AcpError) -> None:
-        """There is no result."""
+        """Report an error, in place of a result."""
         self._end_line()
         if not isinstance(error, NotServed):
             self.complain(f"acp-server: {error}")
 
     def complain(self, line: str) -> None:
-        """Write a line to standard error: at the start of one, if both outputs are to be seen on a terminal."""
+        """Write a line to standard error. It begins a new line if both outputs are terminals."""
         if sys.stderr.isatty() and sys.stdout and sys.stdout.isatty():
             self._end_line()
         sys.stderr.write(entry(line))
@@ -112,7 +112,7 @@ class TextReport:
 
 
 class JsonReport:
-    """Everything, on standard output."""
+    """All events as JSON, on standard output."""
 
     def __init__(self) -> None:
         self.output: StandardOutput = StandardOutput()
@@ -149,7 +149,7 @@ class JsonReport:
     def write(self, value: dict[str, Any]) -> None:
         """Write one object."""
         line = codec.encode(value).decode()
-        # Only texts have such characters, and there JSON has an escape for each.
+        # Only strings contain such characters, and JSON has an escape for each.
         self.output.write(UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line))
 
 

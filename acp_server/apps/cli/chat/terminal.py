@@ -1,6 +1,6 @@
-"""The user at a terminal that is drawn on: a prompt that stays at the bottom, and above it what happens.
+"""The user at a terminal that is drawn on: a prompt that stays at the bottom, and the output above it.
 
-What is typed, and when it answers a question, is decided in `acp_server.apps.cli.chat.typed`.
+`acp_server.apps.cli.chat.typed` interprets the keys, and decides whether they answer a question.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _FRAME: Final = 0.04
 """Seconds between two drawings, at least."""
 _TICK: Final = 0.1
 _MOST_WAITING: Final = 1 << 18
-"""Characters that may wait to be drawn before the agent has to."""
+"""Characters that may wait to be drawn. Beyond this the agent has to wait (backpressure)."""
 
 
 class TerminalUser:
-    """Draws with prompt_toolkit; `screen` says what."""
+    """Draws the contents of `screen` with prompt_toolkit."""
 
     def __init__(self) -> None:
         self._news = anyio.Event()
@@ -141,7 +141,7 @@ class TerminalUser:
     # -- drawing
 
     async def _run(self) -> None:
-        # Ctrl-C is a key as long as this runs, and signals are the conversation's.
+        # Ctrl-C is a key while this runs. Signals are handled by the conversation.
         await self._prompt.app.run_async(handle_sigint=False)
 
     async def _draw(self) -> None:
@@ -158,7 +158,7 @@ class TerminalUser:
                 self._prompt.app.invalidate()
 
     def _write(self) -> None:
-        """Put what stays above the prompt, and have the prompt drawn again."""
+        """Write the lines that stay above the prompt, and redraw the prompt."""
         app = self._prompt.app
         text = self.screen.take()
         if text:
@@ -188,7 +188,7 @@ class TerminalUser:
 
 
 class _ScreenLog(logging.Handler):
-    """What is logged, on the screen."""
+    """Shows log records on the screen."""
 
     def __init__(self, screen: LiveScreen) -> None:
         super().__init__(logging.WARNING)
@@ -202,7 +202,7 @@ class _ScreenLog(logging.Handler):
 def _output() -> Vt100_Output | None:
     if sys.platform == "win32":
         return None
-    # An answer to the question for the cursor's place would look like typing.
+    # The terminal's answer to a question for the cursor's position would be read as typing.
     return Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
 
 

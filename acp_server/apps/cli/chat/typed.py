@@ -1,7 +1,7 @@
-"""What is typed at a terminal that is drawn on: prompts, and answers to the question that is on the screen.
+"""Keys at a terminal that is drawn on: prompts, and answers to the question on the screen.
 
-A question takes only keys that are pressed once it has been seen, and after a pause: everything before that is text for
-the next prompt. What was typed as a prompt is kept in a file of the user's own (`OwnHistory`).
+A question takes keys only after a pause in which the user could read it: all earlier keys are text for the next prompt.
+Prompts are kept in a file of the user (`OwnHistory`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK: Final = 0.04
 
 
 class TypedInput:
-    """What the user has typed, as far as it was not taken yet."""
+    """The prompts that the user has typed and the chat has not read, and the question on the screen."""
 
     def __init__(self) -> None:
         self.submitted: deque[str] = deque()
@@ -45,7 +45,7 @@ class TypedInput:
         """Set when a prompt is submitted, and when the input is closed."""
         self.is_closed = False
         self.question: OpenQuestion | None = None
-        """The question that is on the screen."""
+        """The question on the screen."""
         self.interrupt: Callable[[], None] = lambda: None
         """Called for Ctrl-C."""
         self._last_key = 0.0
@@ -60,14 +60,14 @@ class TypedInput:
         return self.submitted.popleft()
 
     def ask(self, answers: Answers, *, is_cut: bool = False) -> OpenQuestion:
-        """A question with these answers is on the screen. It does not take keys yet. `is_cut`: there is more of it to
-        be seen."""
+        """Show a question with these answers. It does not take keys yet. `is_cut`: the screen shows only a part of
+        it."""
         self._last_key = time.monotonic()
         self.question = OpenQuestion(answers, is_cut)
         return self.question
 
     async def quiet(self) -> None:
-        """Wait until no key has been pressed for a while, and none waits to be looked at."""
+        """Wait until no key has been pressed for a while, and no key waits to be read."""
         while True:
             rest = self._last_key + PAUSE - time.monotonic()
             if rest > 0:
@@ -82,7 +82,7 @@ class TypedInput:
         self._last_key = time.monotonic()
 
     def bindings(self) -> KeyBindings:
-        """What each key does."""
+        """The handlers of the keys."""
         keys = KeyBindings()
         typing = has_focus(DEFAULT_BUFFER)
         asked = typing & Condition(lambda: self.question is not None and self.question.takes_keys)
@@ -109,7 +109,7 @@ class TypedInput:
             buffer = event.current_buffer
             text = buffer.text
             if self.question is not None and self.question.answers.read(text) is not None:
-                # The user means the question, but may not have read it: neither its answer nor a prompt.
+                # The user answers the question, but may not have read it: the text is neither an answer nor a prompt.
                 self.question.remark = _TOO_EARLY
             elif self.question is not None and self.question.was_readable:
                 self.question.remark = _NO_ANSWER
@@ -147,7 +147,7 @@ class TypedInput:
             assert question is not None
             if event.key_sequence[0].key != Keys.BracketedPaste and question.takes(event.data):
                 return
-            # The user writes the next prompt, and may go on with an answer.
+            # The user writes the next prompt. The next keys may still be an answer.
             begun = question.typed
             question.wait()
             event.current_buffer.insert_text(begun + event.data.replace("\r\n", "\n").replace("\r", "\n"))
@@ -158,37 +158,37 @@ class TypedInput:
 _TOO_EARLY: Final = "    That was typed before the question could be read. Answer again.\n"
 _NO_ANSWER: Final = "    That is not an answer.\n"
 _DIGITS: Final = 4
-"""Of a number that is kept, so that it can be refused."""
+"""Digits of a number that are kept. A number that is too large is then refused."""
 
 
 class OpenQuestion:
-    """A question that is on the screen, and what has been typed of its answer."""
+    """A question on the screen, and the part of its answer that has been typed."""
 
     def __init__(self, answers: Answers, is_cut: bool = False) -> None:
         self.answers = answers
         self.is_cut = is_cut
-        """Whether there is more of what is asked about than the screen shows."""
+        """Whether the screen shows only a part of the subject."""
         self.wants_all = False
-        """Whether the user wants to see it."""
+        """Whether the user wants to see the rest."""
         self.takes_keys = False
-        """Whether keys are its answer; else they are text."""
+        """Whether keys are its answer. Otherwise they are text."""
         self.was_readable: bool = False
-        """Whether it has taken keys, so that text from then on was not typed ahead."""
+        """Whether it has ever taken keys. Later text was not typed ahead."""
         self.typed = ""
         self.remark = ""
-        """A line about what was typed before, with its end."""
+        """A line about the text that was typed before, with its newline."""
         self.answer: int | None = None
         self.is_answered: bool = False
         self.changed = anyio.Event()
 
     def take_keys(self) -> None:
-        """The user can read it by now."""
+        """Accept keys: the user has had time to read the question."""
         self.takes_keys = True
         self.was_readable = True
         self.changed: anyio.Event = anyio.Event()
 
     def takes(self, keys: str) -> bool:
-        """Add keys to what was typed, if that still begins an answer, or is a number."""
+        """Add keys to the answer; False if the result neither begins an answer nor is a number."""
         typed = self.typed + keys
         if not (self.answers.begins(typed) or (typed.isdecimal() and len(typed) <= _DIGITS)):
             return False
@@ -196,7 +196,7 @@ class OpenQuestion:
         return True
 
     def enter(self, *, may_be_none: bool) -> None:
-        """What was typed is the answer, if it is one. `may_be_none`: an empty text dismisses the question."""
+        """Take the typed text as the answer, if it is one. `may_be_none`: an empty text dismisses the question."""
         answer = self.answers.read(self.typed)
         if answer is not None or (may_be_none and not self.typed):
             self.decide(answer)
@@ -210,7 +210,7 @@ class OpenQuestion:
         self.wait()
 
     def wait(self) -> None:
-        """Take no more keys for now."""
+        """Take no keys for now."""
         self.takes_keys: bool = False
         self.typed: str = ""
         self.changed.set()
@@ -237,16 +237,16 @@ class Commands(Completer):
 
 
 LARGEST: Final = 1 << 20
-"""Bytes; of a larger file of lines that were typed the later half is kept."""
+"""Bytes. Of a larger history file the later half is kept."""
 
 
 class OwnHistory(FileHistory):
-    """Lines that were typed, kept over runs. A disk that fails does not end the chat."""
+    """Prompts, kept over runs. A disk that fails does not end the chat."""
 
     @classmethod
     def open(cls) -> Self | None:
-        """That in the user's state directory, made if need be, readable by its owner only. None if there can be
-        none."""
+        """The history in the user's state directory, created if needed, readable by its owner only. None if it cannot
+        be created."""
         from platformdirs import user_state_path
 
         path = user_state_path("acp-server", appauthor=False) / "chat_history"
@@ -276,6 +276,6 @@ class OwnHistory(FileHistory):
 
 
 def _shorten(path: Path) -> None:
-    # An entry begins with an empty line and a comment that says when.
+    # An entry begins with an empty line and a comment with the time.
     rest = path.read_bytes()[-LARGEST // 2 :]
     path.write_bytes(rest[max(0, rest.find(b"\n\n#")) :])

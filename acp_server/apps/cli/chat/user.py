@@ -1,7 +1,7 @@
-"""What a conversation needs of the user (`User`), and the user at a pipe, or at a terminal without the libraries that
-draw on it: one line after the other (`PlainUser`).
+"""The interface to the user of a conversation (`User`). Also the user at a pipe, or at a terminal without the drawing
+libraries: line by line (`PlainUser`).
 
-What was typed before a question could be seen never answers it.
+Text that was typed before a question could be read never answers it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from acp_server.schema import AvailableCommand
 
 
 class User(Protocol):
-    """Reads what the user types, and shows what happens on `screen`."""
+    """Reads the user's input, and shows events on `screen`."""
 
     @property
     def screen(self) -> Screen:
-        """Where it is shown."""
+        """The output."""
         ...
 
     def open(self, interrupt: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """The terminal is ours inside of this block. `interrupt` is called for Ctrl-C, in the event loop."""
+        """A block in which the chat owns the terminal. `interrupt` is called for Ctrl-C, in the event loop."""
         ...
 
     async def read(self) -> str | None:
@@ -45,31 +45,31 @@ class User(Protocol):
         ...
 
     async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
-        """Which answer the user chooses, now that the question is on the screen; None for none. Any other
-        text asks again. `show_all`: shows all of what is asked about, where the screen has a part of it.
+        """The index of the answer that the user chooses; None for no answer. The question is on the screen already, and
+        any other text asks again. `show_all`: shows the whole subject if the screen has a part of it.
 
-        What was typed or pasted before the question could be seen does not answer it.
+        Text that was typed or pasted before the question could be read does not answer it.
         """
         ...
 
     def waiting(self, what: str | None) -> None:
-        """What is being waited for; None when it is over."""
+        """Show what the chat waits for; None when it waits no more."""
         ...
 
     def offer(self, commands: Sequence[AvailableCommand]) -> None:
-        """The commands that there are."""
+        """Offer the agent's commands."""
         ...
 
     async def keep_up(self) -> None:
-        """Wait while there is much that is not shown yet."""
+        """Wait while much of the output is not shown yet."""
         ...
 
     def take_back(self) -> bool:
-        """Do not send what was typed ahead; whether there was anything. It may be edited."""
+        """Take back prompts that were typed ahead, so that they can be edited; whether there were any."""
         ...
 
     def discard_draft(self) -> bool:
-        """Forget what was typed and not yet sent; whether there was anything."""
+        """Drop the text that was typed and not submitted; whether there was any."""
         ...
 
 
@@ -77,20 +77,20 @@ if sys.platform == "win32":
     import msvcrt
 
     def lines_typed_ahead(fd: int) -> bytes:
-        """Take it out. Of the console of Windows there are no lines to be had: what was typed is dropped."""
+        """Consume the input. Windows has no lines to return: the keys are dropped."""
         while msvcrt.kbhit():
             msvcrt.getwch()
         return b""
 
     def is_typed_ahead(fd: int) -> bool:
-        """Whether there is any."""
+        """Whether there is unread input."""
         return msvcrt.kbhit()
 
 else:
     import termios
 
     def lines_typed_ahead(fd: int) -> bytes:
-        """Take it out: the whole lines. What was typed of another one is dropped."""
+        """Consume the input; returns the whole lines. An unfinished line is dropped."""
         lines = b""
         while is_typed_ahead(fd) and (line := os.read(fd, 1 << 16)):
             lines += line
@@ -101,7 +101,7 @@ else:
         return lines
 
     def is_typed_ahead(fd: int) -> bool:
-        """Whether there is any: in a terminal that edits lines, whether there is a whole line."""
+        """Whether there is unread input: in a terminal that edits lines, whether there is a whole line."""
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         return bool(poll.poll(0))
@@ -110,17 +110,18 @@ else:
 _INPUT: Final = 0
 _AT_ONCE: Final = 1 << 16
 _LONGEST: Final = 1 << 24
-"""Characters of a line. What is longer is taken in pieces."""
+"""Characters of a line. A longer line is cut into pieces."""
 
 PAUSE: Final = 0.5
-"""Seconds between a question and the first answer to it: a user who is typing just then does not mean the question."""
+"""Seconds between a question and the first accepted answer: a user who is typing at that moment does not mean the
+question."""
 
 
 class PlainUser:
     """Standard input and output.
 
-    At a terminal, lines that were typed before a question are prompts for later, and what was typed of a line is
-    dropped. A pipe has no such time: its next line answers.
+    At a terminal, lines that were typed before a question are later prompts, and an unfinished line is dropped. With a
+    pipe there is no such distinction: its next line answers.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class PlainUser:
 
     @asynccontextmanager
     async def open(self, interrupt: Callable[[], None]) -> AsyncGenerator[None]:
-        """See `User`. Ctrl-C is a signal here, which is the caller's matter."""
+        """See `User`. Ctrl-C is a signal here, which the caller handles."""
         try:
             yield
         finally:
@@ -167,17 +168,17 @@ class PlainUser:
             self.screen.line(f"{what} ...", dim=True)
 
     def offer(self, commands: Sequence[AvailableCommand]) -> None:
-        """See `User`. The screen shows them as they come."""
+        """See `User`. The screen shows commands as they are announced."""
 
     async def keep_up(self) -> None:
-        """See `User`. Writing has waited already."""
+        """See `User`. Each write has waited already."""
 
     def take_back(self) -> bool:
-        """See `User`. What waits in the terminal has not been seen yet."""
+        """See `User`. Input in the terminal has not been read yet."""
         return False
 
     def discard_draft(self) -> bool:
-        """See `User`. The line that is being typed is the terminal's."""
+        """See `User`. The terminal holds the unfinished line."""
         return False
 
     def _ask(self, text: str) -> None:
@@ -187,10 +188,10 @@ class PlainUser:
 
 
 class _Lines:
-    """Lines of standard input, read by a thread when one is wanted.
+    """Lines of standard input, read by a thread on demand.
 
-    The thread outlives a cancel of who waits, and keeps what it reads for the next one. It reads the descriptor itself,
-    since a lock of `sys.stdin` that it held at the end of the program would be fatal.
+    The thread outlives a cancelled reader, and keeps its line for the next one. It reads the descriptor itself: a lock
+    of `sys.stdin` that it held at the end of the program would be fatal.
     """
 
     def __init__(self) -> None:
@@ -202,14 +203,14 @@ class _Lines:
         self._arrived = anyio.Event()
 
     def put_by(self, lines: bytes) -> None:
-        """Lines that are prompts, and answer no question."""
+        """Keep lines as prompts, so that they answer no question."""
         *whole, self._rest = (self._rest + lines).split(b"\n")
         self._put_by.extend([*self._ready, *map(_text, whole)])
         self._ready.clear()
         self._rest = b""
 
     async def next(self, *, put_by: bool = True) -> str | None:
-        """The next line; None at the end of the input. `put_by`: those that were put by come first."""
+        """The next line; None at the end of the input. `put_by`: the lines that were kept as prompts come first."""
         if put_by and self._put_by:
             return self._put_by.popleft()
         while not self._ready:
@@ -251,14 +252,14 @@ class _Lines:
 
 
 class Interrupts(Signals):
-    """The signals to a chat. A third Ctrl-C of which the event loop has not heard ends the program at once."""
+    """The signals of a chat. A third Ctrl-C that the event loop has not handled ends the program immediately."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)
         self._unheard = 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # In the signal handler: the loop may be stuck in writing to a terminal that takes nothing.
+        # In the signal handler: the loop may be blocked in a write to a terminal that does not read.
         self._unheard += number == signal.SIGINT
         if self._unheard > 2:
             raise KeyboardInterrupt
@@ -279,7 +280,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 def readable(text: str) -> str:
     """`text`, with a mark in place of each byte that was not UTF-8. Python keeps such a byte as half of a surrogate
-    pair, which not every reader of JSON takes."""
+    pair, which some readers of JSON reject."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -1,7 +1,7 @@
-"""`acp-server serve --reload`: a new process of the agent whenever its code changes, behind one connection.
+"""`acp-server serve --reload`: a new process of the agent whenever its code changes, with one connection to the client.
 
-conversation    what has passed between client and agent, as far as a new process needs it
-relay           passes it on between the client and one process after the other
+conversation    the state of a conversation that a new process needs
+relay           forwards messages between the client and the current process
 
 Here: which files are watched, and how the processes are started.
 """
@@ -21,8 +21,9 @@ from acp_server.errors import UsageError
 
 
 def serve_reloading(target: str | None, options: Sequence[str]) -> int:
-    """Serve `target` with these options of `acp-server serve`, each time its code changes by a new process; the exit
-    code. What would be kept in memory goes into a file that is there as long as this runs. Raises UsageError."""
+    """Serve `target` with these options of `acp-server serve`, by a new process after each change of its code; returns
+    the exit code. Sessions that would be kept in memory go into a temporary file that lasts as long as this runs.
+    Raises UsageError."""
     if target is None:
         raise UsageError("--reload is for an agent of your own: name its file or module")
     folder = _watched(target)
@@ -42,7 +43,8 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
             relay, stop = Relay(standard_io.stream(), command), anyio.Event()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watch, relay, stop)
-                # With its first step it watches, so that no change after the start of a process is missed.
+                # The watch begins with the first step of its task, so that no change after the start of a process is
+                # missed.
                 await anyio.lowlevel.checkpoint()
                 await relay.run()
                 stop.set()
@@ -56,7 +58,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
 
 
 def _watched(target: str) -> Path:
-    """The folder of the agent's file, or the present one, where its module is."""
+    """The folder of the agent's file. For a module it is the current folder."""
     place = place_of(target)
     folder = Path.cwd() if place is None else place.absolute().parent
     if not folder.is_dir():

@@ -1,7 +1,7 @@
-"""What has passed between a client and its agent, as far as another process of the agent needs it to go on.
+"""The state of a conversation between a client and its agent that another process of the agent needs to continue it.
 
-It reads and writes nothing. The ids of an agent's requests are replaced by ids of its own, since each process counts
-from the beginning: an answer to a question of one process must not reach the next one.
+It reads and writes nothing. It replaces the ids of the agent's requests: each process counts from the beginning, and an
+answer to a request of one process must not reach the next one.
 """
 
 from __future__ import annotations
@@ -13,46 +13,47 @@ from acp_server.wire.messages import Notification, Request, RequestId, Response,
 
 
 class Conversation:
-    """One client with one process of the agent after the other."""
+    """The conversation of one client with successive processes of the agent."""
 
     def __init__(self) -> None:
         self.initialize: Request | None = None
-        """The last request that was answered with a result."""
+        """The last `initialize` request that was answered with a result."""
         self.offered: dict[str, Any] = {}
         """That result."""
         self.login: Request | None = None
-        """`authenticate` (version 2: `auth/login`), if the agent has agreed to it."""
+        """The `authenticate` request (version 2: `auth/login`), if the agent has accepted it."""
         self.sessions: dict[str, dict[str, Any]] = {}
-        """The sessions that are open, each with the parameters that it can be opened with again."""
+        """The open sessions, each with the parameters that open it again."""
         self._open: dict[RequestId, Request] = {}
         self._asked: dict[RequestId, RequestId] = {}
-        """The agent's requests that the client has not answered: the agent's ids by those that the client knows."""
+        """The agent's requests that the client has not answered: the id of the agent, by the id that the client
+        received."""
         self._withdrawn: set[RequestId] = set()
-        """Those among them that the agent has withdrawn. A late answer is still passed on."""
+        """Requests among them that the agent has withdrawn. A late response is still forwarded."""
         self._ids = count(1)
         self._busy: set[str] = set()
         """Sessions of version 2 whose prompt was answered, and whose turn still runs."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the agent owes the client nothing."""
+        """Whether no request of the client is open and no turn runs."""
         return not self._open and not self._busy
 
     def from_client(self, value: Any) -> Any:
-        """Take note of a message or a batch; what the agent is to get of it, None for nothing."""
+        """Record a message or a batch; returns the message for the agent, or None for nothing."""
         if isinstance(value, list) and value:
             return [each for each in map(self._from_client, cast("list[Any]", value)) if each is not None] or None
         return self._from_client(value)
 
     def from_agent(self, value: Any) -> Any:
-        """Take note of a message or a batch; what the client is to get of it, None for nothing."""
+        """Record a message or a batch; returns the message for the client, or None for nothing."""
         if isinstance(value, list) and value:
             return [each for each in map(self._from_agent, cast("list[Any]", value)) if each is not None] or None
         return self._from_agent(value)
 
     def forget_process(self) -> tuple[list[RequestId], list[RequestId]]:
-        """The process has ended: the ids of the client's requests that it has left without an answer, and of its own
-        that the client has not answered and does not know to be withdrawn. Neither will be."""
+        """Record the end of the process; returns the ids of the client's in-flight requests, and the ids of the agent's
+        requests that the client has neither answered nor seen withdrawn. None of them will be answered."""
         left, asked = list(self._open), [id for id in self._asked if id not in self._withdrawn]
         self._open.clear()
         self._asked.clear()
@@ -63,7 +64,7 @@ class Conversation:
     def reopening(self, offered: dict[str, Any]) -> str | None:
         """The method that opens a session again with an agent that offers this; None if it has none.
 
-        `session/resume` comes first, for it repeats nothing.
+        `session/resume` is preferred because it does not replay the history.
         """
         if offered.get("protocolVersion") != 1:
             return "session/resume"

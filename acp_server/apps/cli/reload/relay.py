@@ -1,7 +1,7 @@
-"""Passes on what client and agent say to each other, and replaces the agent's process when its code has changed.
+"""Forwards messages between client and agent, and replaces the agent's process when its code has changed.
 
-A process is replaced while it owes the client no answer. The client then waits: its requests are kept for the new
-process, which first hears what the old one knew. What the new one answers to that stays here.
+A process is replaced when it owes the client no response. Meanwhile the requests of the client are buffered for the new
+process. First the relay replays the state of the old process to the new one, and keeps the responses to itself.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from acp_server.wire.messages import Notification, Request, RequestId, Response,
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _MOST_HELD: Final = 16 * 1024 * 1024
-"""Bytes of the client's that wait for a new process. Beyond that its input is not read."""
+"""Bytes from the client that are buffered for a new process. Beyond that its input is not read (backpressure)."""
 _END: Final = 15.0
-"""Seconds in which an agent's last words are passed on, once its input has ended. By then `Limits` has ended it."""
+"""Seconds in which the agent's output is still forwarded after its input has ended. By then `Limits` has ended it."""
 _LAST_WRITE: Final = 5.0
-"""Seconds that the client has to take what a process has said, at the end of all."""
+"""Seconds that the client has, at the very end, to read the output of a process."""
 _REFUSAL: Final = "The agent has ended. It starts again when its code changes. Its log says why."
 _LOST: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class Relay:
-    """One client, and one process after the other that `command` starts."""
+    """One client, and successive processes that `command` starts."""
 
     def __init__(self, client: Stream, command: Sequence[str]) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Relay:
         self._changed: Sequence[str] = ()
         """Files that have changed since the last process was started."""
         self._over = False
-        """The client is gone, or a signal says that this is the end."""
+        """The client is gone, or a signal ends the relay."""
         self._agent: ChildProcess | None = None
         self._gone = False
         """The agent's output has ended."""
@@ -64,9 +64,9 @@ class Relay:
         """The exit code of the last process, as a shell has it."""
         self._ids = count(1)
         self._waiting: dict[RequestId, tuple[anyio.Event, list[Response]]] = {}
-        """What this relay itself has asked the process."""
+        """Requests of this relay to the process."""
         self._reopened: str | None = None
-        """The session that is being opened again: what is said of it, the client knows."""
+        """The session that is being opened again. The client knows its history, so its updates are dropped."""
 
     async def run(self) -> None:
         """Serve until the client is gone, or a signal ends it."""
@@ -79,7 +79,7 @@ class Relay:
             tasks.cancel_scope.cancel()
 
     def change(self, files: Sequence[str]) -> None:
-        """The code has changed: from the next quiet moment on a new process serves."""
+        """The code has changed. A new process serves as soon as the old one owes no response."""
         self._changed = files
         when = "" if self._conversation.is_quiet else " when it has answered"
         logger.warning("%s changed: the agent starts again%s", _names(files), when)
@@ -133,7 +133,7 @@ class Relay:
                 await self._until(lambda: self._gone)
             if not self._gone:
                 agent.kill()
-            # What it has said is for the client, however slow that is, as long as there is to be another process.
+            # The client gets all output of the process, however slow it reads, unless the relay ends.
             await self._until(lambda: self._gone or self._over)
             with anyio.move_on_after(_LAST_WRITE):
                 await self._until(lambda: self._gone)
@@ -160,7 +160,7 @@ class Relay:
     async def _bring_up(self, agent: ChildProcess, scope: anyio.CancelScope) -> None:
         with scope:
             await self._replay(agent)
-            # If it is to end already, what is left waits for the next one.
+            # If the process has to end already, the rest stays buffered for the next one.
             while self._held and not scope.cancel_called:
                 line, value = self._held.popleft()
                 self._held_bytes -= len(line)
@@ -169,7 +169,7 @@ class Relay:
                 self._serves("running")
 
     async def _replay(self, agent: ChildProcess) -> None:
-        """Tell a new process what the one before it knew."""
+        """Replay the state of the previous process to a new one."""
         talk = self._conversation
         if talk.initialize is None:
             return
@@ -191,7 +191,7 @@ class Relay:
         logger.warning("started again; %d of %d sessions go on", kept, len(talk.sessions))
 
     async def _ask(self, agent: ChildProcess, method: str, params: Any) -> Response:
-        """An answer of the process to this relay. Without one, the end of the process cancels this."""
+        """Send a request of this relay; returns the response. Cancelled when the process ends without one."""
         id = f"reload-{next(self._ids)}"
         answered, answers = self._waiting[id] = anyio.Event(), []
         request = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
@@ -206,7 +206,7 @@ class Relay:
         return answer
 
     async def _finish_with_client(self) -> None:
-        """Answer what the process has left open, and withdraw what it has asked."""
+        """Answer the client's open requests with an error, and withdraw the requests of the process."""
         left, asked = self._conversation.forget_process()
         async with self._patience():
             for id in left:
@@ -217,7 +217,8 @@ class Relay:
 
     @asynccontextmanager
     async def _patience(self) -> AsyncGenerator[None]:
-        """For what the client is told, however slow it is. Once this is the end it has `_LAST_WRITE` to take that."""
+        """A block that writes to the client, however slow it reads. Once the relay ends, the client has `_LAST_WRITE`
+        seconds."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hurry, tasks.cancel_scope)
             yield
@@ -244,7 +245,7 @@ class Relay:
     async def _client_says(self, line: Line) -> None:
         value = _decoded(line)
         if self._state == "running" or isinstance(classify(value), Response):
-            # A new process may ask something while it learns what it has to know.
+            # A new process may send requests while the relay replays the state.
             await self._to_agent(line, value)
         elif self._state == "starting":
             self._held.append((line, value))
@@ -277,7 +278,7 @@ class Relay:
         self._tell()
 
     def _agent_says(self, line: Line) -> bytes:
-        """What the client is to get of it."""
+        """The bytes for the client."""
         value = _decoded(line)
         if self._is_for_us(value) or isinstance(line, TooLong):
             return b""
@@ -293,7 +294,7 @@ class Relay:
                 answered, answers = self._waiting[id]
                 answers.append(answer)
                 answered.set()
-                # What comes right behind, such as the commands that there are now, is news.
+                # Updates after the response are news, such as the current commands.
                 self._reopened = None
                 return True
             case Notification(method="session/update", params={"sessionId": session}):
@@ -319,7 +320,7 @@ async def _send_to(agent: ChildProcess, data: bytes) -> None:
 
 
 def _decoded(line: Line) -> Any:
-    """The value of a line; None if it is not JSON, which is passed on as it is."""
+    """The value of a line; None if it is not JSON. Such a line is forwarded unchanged."""
     if isinstance(line, TooLong):
         logger.warning("a line of more than %d bytes is lost", LONGEST_LINE)
         return None

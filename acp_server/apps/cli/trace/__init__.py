@@ -1,10 +1,10 @@
 """`acp-server trace`: a recorded conversation for a reader, as text or as a page.
 
-The recordings are made by `acp_server.agent.record`. What is in one is found out message by message:
+`acp_server.agent.record` makes the recordings. They are analysed message by message:
 
-parts         messages, what has a beginning and an end, and the cancels that cut it
-conversation  the messages together: what they began and ended, and what is nested in what
-anomalies     what is wrong with that
+parts         messages, spans with a beginning and an end, and the cancels that cut them
+conversation  the messages together: the spans that they begin and end, and their nesting
+anomalies     faults of that
 export        all of it as a page of HTML, a short one as a picture; here as lines of text
 """
 
@@ -49,7 +49,7 @@ _ELSEWHERE: Final = (120, 24)
     type=click.FloatRange(min=0),
     default=SLOW,
     show_default=True,
-    help="An answer that takes longer is slow. What waits for a user, a model or a program is never slow.",
+    help="An answer that takes longer is slow. A request that waits for a user, a model or a program is never slow.",
 )
 @click.option(
     "--late",
@@ -85,10 +85,10 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
 
 
 def _write(path: Path, text: str, recording: str) -> None:
-    """What is made of a recording has no more readers than that."""
+    """Only the readers of the recording can read the new file."""
     try:
         mode = os.stat(recording).st_mode & 0o666 if os.path.isfile(recording) else 0o600
-        # Half of a surrogate pair is legal JSON, and no file can hold it.
+        # Half of a surrogate pair is legal JSON, but cannot be written to a file.
         with open(open_private(path, os.O_TRUNC, mode=mode | 0o200), "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except OSError as error:
@@ -120,7 +120,7 @@ _COLOURS: Final[dict[Mark, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `rest` is what may be cut off, unless it is to be shown whole."""
+    """One line. `rest` may be cut, unless the whole line is wanted."""
 
     text: str
     rest: str = ""
@@ -129,7 +129,7 @@ class Row:
 
 
 def rows(conversation: Conversation, found: Sequence[Anomaly]) -> Iterator[Row]:
-    """What to show."""
+    """The lines to show."""
     for message in conversation.messages:
         text = f"{message.t:9.3f} {_ARROWS[message.dir]} {message.title}"
         yield Row(text, message.rest, _COLOURS.get(message.mark))

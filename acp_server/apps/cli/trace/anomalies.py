@@ -1,4 +1,4 @@
-"""What is wrong with a conversation, or at least worth a look."""
+"""The faults of a conversation, and things that are worth a look."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from acp_server.apps.cli.trace.parts import Cut, Span
 SLOW: Final = 5.0
 """Seconds after which an answer is slow."""
 LATE: Final = 1.0
-"""Seconds after a cancel from which on its answer is late."""
+"""Seconds after a cancel. A later answer is late."""
 _UNDER_WAY: Final = 0.1
-"""An answer that comes within so many seconds after a cancel may have been written before the cancel was read."""
+"""Seconds after a cancel. An earlier answer may have been written before the cancel was read."""
 
 WAITS: Final = frozenset(
     ["session/prompt", "session/request_permission", "elicitation/create", "authenticate", "terminal/wait_for_exit"]
@@ -30,13 +30,10 @@ _FAULTS: Final[dict[Fault, str]] = {
 
 
 class Anomaly(NamedTuple):
-    """Something that stands out.
+    """A fault, or a thing that is worth a look.
 
-    Attributes:
-        what: its kind, one of a few.
-        why: a sentence about this one.
-        span: where it is.
-        message: the number of the message in which it shows.
+    Attributes: what: its kind, one of a few. why: a sentence about this case. span: its place. message: the number of
+    the message in which it shows.
     """
 
     what: str
@@ -46,8 +43,8 @@ class Anomaly(NamedTuple):
 
 
 def anomalies(conversation: Conversation, slow: float = SLOW, late: float = LATE) -> list[Anomaly]:
-    """All of them, in the order of the recording. From so many seconds on an answer is `slow`, and the answer to a
-    cancel `late`."""
+    """All anomalies, in the order of the recording. `slow` and `late`: seconds after which an answer is slow, and the
+    answer to a cancel late."""
     found = [Anomaly(fault, _FAULTS[fault], span, message) for fault, span, message in conversation.faults]
     first_messages: dict[int, int] = {}
     for number, message in enumerate(conversation.messages):
@@ -77,10 +74,10 @@ def _of(span: Span, slow: float) -> Iterator[tuple[str, str]]:
 
 def _of_cut(cut: Cut, late: float) -> Iterator[tuple[str, str]]:
     if cut is not next(each for each in cut.target.cuts if each.target is cut.target):
-        return  # the first cancel of a request is what it answers to
+        return  # only the first cancel of a request is followed by its answer
     took = cut.seconds
     if took is None:
-        return  # it was never answered, which is said of the request
+        return  # the request has an anomaly for the missing answer
     if took > late:
         yield "answered late", f"the answer came {duration(took)} after {cut.how}"
     if cut.target.kind == "turn" and cut.target.state != "cancelled" and took > _UNDER_WAY:

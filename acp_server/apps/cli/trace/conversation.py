@@ -1,8 +1,8 @@
-"""Follows a recording from message to message: what begins, what ends, what is nested in what, what a cancel cuts.
+"""Follows a recording from message to message: the beginning and the end of spans, their nesting, and the cancels.
 
-A request of the agent's belongs to the tool call that it names or whose terminal it uses; else to the only tool call
-that is open in its session; else to the turn. A request that names no session belongs to the only request of the
-client's that is open. What is wrong with all that is for `acp_server.apps.cli.trace.anomalies` to say.
+A request of the agent belongs to the tool call that it names or whose terminal it uses. Without one, it belongs to the
+only open tool call of its session, or else to the turn. A request that names no session belongs to the only open
+request of the client. `acp_server.apps.cli.trace.anomalies` finds the faults.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ _ENDS: Final[dict[object, State]] = {"completed": "done", "failed": "failed", "c
 
 
 class RecordedSession:
-    """What is known of one session.
+    """The state of one session.
 
-    Attributes:
-        span: the session itself.
-        turns: those that are open.
+    Attributes: span: the session itself. turns: the open turns.
     """
 
     def __init__(self, id: str, t: float, connection: Span) -> None:
@@ -41,7 +39,7 @@ class RecordedSession:
         self._tools: dict[str, Span] = {}
         self._open_tools: dict[Span, None] = {}
         self._terminals: dict[str, Span] = {}
-        """The tool calls that show them, or else the requests that made them."""
+        """The tool calls that show the terminals, or else the requests that created them."""
 
     def asked(self, span: Span) -> None:
         """The client has begun a request that names the session."""
@@ -51,7 +49,7 @@ class RecordedSession:
             self._had_turn = True
 
     def answered(self, span: Span) -> None:
-        """One of these was answered."""
+        """One of these requests was answered."""
         self._requests -= 1
         if span.kind == "turn":
             self.turns.remove(span)
@@ -59,11 +57,11 @@ class RecordedSession:
                 del self._open_tools[tool]
 
     def has_terminal(self, request: Span, result: dict[str, Any]) -> None:
-        """The client has made a terminal."""
+        """The client has created a terminal."""
         self._terminals.setdefault(json(result.get("terminalId")), request)
 
     def parent_of(self, message: TracedMessage) -> Span:
-        """What a request of the agent's is nested in."""
+        """The span that contains a request of the agent."""
         params = message.member("params")
         call = object_in(params, "toolCall")
         if "toolCallId" in call:
@@ -75,7 +73,7 @@ class RecordedSession:
         return self._current
 
     def update(self, message: TracedMessage) -> tuple[Span, bool]:
-        """Take in an update: what it belongs to, and whether its turn had ended by then."""
+        """Apply an update; returns its span, and whether its turn had already ended."""
         update = object_in(message.member("params"), "update")
         kind = update.get("sessionUpdate")
         late = kind in _OF_A_TURN and not self._requests and self._had_turn
@@ -125,22 +123,18 @@ Fault: TypeAlias = Literal["garbage", "id in use", "answers nothing", "answered 
 
 
 class _Open(NamedTuple):
-    """A request that is not answered, and the session that it names."""
+    """An open request, and the session that it names."""
 
     span: Span
     session: RecordedSession | None
 
 
 class Conversation:
-    """A recording, understood.
+    """The analysis of a recording.
 
-    Attributes:
-        messages: in the order of the recording.
-        spans: from the top down; the first is the connection.
-        cuts: in the order in which they came.
-        faults: what is wrong with single messages: what it is, the span, the number of the message.
-        started: when it began, in seconds since 1970.
-        seconds: how long it lasts.
+    Attributes: messages: in the order of the recording. spans: from the top down; the first is the connection. cuts: in
+    the order in which they arrived. faults: faults of single messages: the kind, the span, the number of the message.
+    started: seconds since 1970 at the beginning. seconds: its duration.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -160,7 +154,7 @@ class Conversation:
             message.owner = owner.number
 
     def _take(self, message: TracedMessage) -> Span:
-        """One more message: what it belongs to."""
+        """Apply one message; returns its span."""
         self.messages.append(message)
         match message.mark:
             case "request":

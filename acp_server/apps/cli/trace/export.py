@@ -1,10 +1,10 @@
-"""A conversation in a file of its own, which needs nothing else: no server, no network, no other file.
+"""A conversation as a self-contained file: it needs no server, no network, no other file.
 
-A page of HTML has all of it. What the recording says goes into the page as data: JSON in which no `<` is left, so that
-nothing in it can end the element that holds it. The page's script shows it as text only, and the page's policy runs no
-script but that one.
+A page of HTML contains all of it. The recording is embedded as data: JSON in which no `<` is left, so that nothing in
+it can end its element. The page's script shows it as text only, and the page's content security policy runs no other
+script.
 
-A picture has a short one, for a guide or a report: SVG without a script.
+A picture contains a short one, for a guide or a report: SVG without a script.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from acp_server.errors import UsageError
 from acp_server.wire import codec
 
 LONGEST: Final = 64 * 1024
-"""Characters of a message that are put into the page, unless all are wanted."""
+"""Characters of a message in the page, unless `full` is set."""
 
 _SCRIPTS: Final = ("data.js", "list.js", "timeline.js", "messages.js", "main.js")
 
 
 def page(conversation: Conversation, found: Sequence[Anomaly], title: str, *, full: bool = False) -> str:
-    """The page. `title` names the recording; `full` puts long messages in whole."""
+    """The page. `title` names the recording; `full` includes long messages whole."""
     style = _part("page.css")
     script = "'use strict';\n" + "\n".join(map(_part, _SCRIPTS))
     filled = {
@@ -41,7 +41,7 @@ def page(conversation: Conversation, found: Sequence[Anomaly], title: str, *, fu
         "script": script,
         "data": _as_json(_data(conversation, found, None if full else LONGEST)),
     }
-    # In one go: what one part says is not a place for another.
+    # In one pass: a placeholder in the text of a part must not be replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], _part("page.html"))
 
 
@@ -54,12 +54,12 @@ def _hash(text: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    # Within a script element, HTML looks for `<` alone.
+    # Within a script element, HTML only looks for `<`.
     return codec.encode(value).decode().rstrip("\n").replace("<", "\\u003c")
 
 
 def _data(conversation: Conversation, found: Sequence[Anomaly], longest: int | None) -> dict[str, Any]:
-    """Lists of equal length rather than objects, which take a browser several times as long."""
+    """Columns of equal length. Objects would take a browser several times as long."""
     spans, messages = conversation.spans, conversation.messages
     last = [span.number for span in spans]
     for span in reversed(spans):
@@ -111,19 +111,19 @@ def _cut(text: str, longest: int | None) -> str:
 
 
 MOST: Final = 200
-"""Rows of a picture. What has more is for the page."""
+"""Rows of a picture. A conversation with more rows is for the page."""
 
 _WIDTH: Final = 880
 _LABEL: Final = 300
 _SPACE: Final = 160
-"""For words behind the last moment."""
+"""Pixels for words at the right of the last moment."""
 _ROW: Final = 24
 _TOP: Final = 28
 _BAR: Final = 10
 _LETTERS: Final = 44
 _WAYS: Final = {"in": "\N{RIGHTWARDS ARROW} ", "out": "\N{LEFTWARDS ARROW} ", None: ""}
 
-# Shades that can be told apart on white as on black.
+# Shades that are distinct on white and on black.
 _STYLE: Final = """\
 text{font:12px sans-serif;fill:#808080}.name{fill:#7a8699}.connection,.session{fill:#8b95a5;opacity:.5}
 .turn{fill:#4a83e0}.tool{fill:#9065d0}.request{fill:#249aa0}.failed{fill:#d9483d}
@@ -165,11 +165,11 @@ class _Drawing:
         self._seconds = seconds
 
     def x(self, t: float) -> float:
-        """The place of a moment."""
+        """The horizontal position of a moment."""
         return round(_LABEL + (_WIDTH - _LABEL - _SPACE) * (t / self._seconds if self._seconds else 0.0), 1)
 
     def row(self, span: Span) -> Iterator[str]:
-        """The name and the bar, hatched from the moment of the first cancel on."""
+        """The name and the bar. The bar is hatched after the first cancel."""
         depth, parent = 0, span.parent
         while parent is not None:
             depth, parent = depth + 1, parent.parent
@@ -184,7 +184,7 @@ class _Drawing:
             yield self._bar("after", y, cut, end)
 
     def cut(self, cut: Cut) -> Iterator[str]:
-        """The line, with how long it took until the answer."""
+        """The line of a cancel, with the time until the answer."""
         rows = [span.number for span in cut.reached]
         x, top, bottom = self.x(cut.t), _TOP + min(rows) * _ROW - 4, _TOP + max(rows) * _ROW + _BAR + 4
         yield f'<line class="cut" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'

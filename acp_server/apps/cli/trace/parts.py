@@ -1,6 +1,6 @@
-"""What a recording consists of: messages, spans, which have a beginning and an end, and the cancels that cut spans.
+"""The parts of a recording: messages, spans, which have a beginning and an end, and the cancels that cut spans.
 
-What belongs to what is found out in `acp_server.apps.cli.trace.conversation`.
+`acp_server.apps.cli.trace.conversation` relates them to each other.
 """
 
 from __future__ import annotations
@@ -14,20 +14,16 @@ from acp_server.errors import REQUEST_CANCELLED
 from acp_server.wire import codec
 
 Mark: TypeAlias = Literal["request", "answer", "cancelled", "failed", "cancel", "update", "note", "garbage"]
-"""What a message is. `answer`, `cancelled` and `failed` are the three ways in which a request is answered."""
+"""The kind of a message. `answer`, `cancelled` and `failed` are the three ways in which a request is answered."""
 
 
 @dataclass(slots=True)
 class TracedMessage:
-    """One message, or a line that does not hold one.
+    """One message, or a line that is not a message.
 
-    Attributes:
-        t: seconds since the first one. It never falls, even if the clock was set back meanwhile.
-        value: the message; empty if there is none.
-        text: what was on the wire, a member of a batch by itself.
-        title: what it is, in a few words.
-        rest: what it says, which may be long.
-        owner: the number of the span that it belongs to.
+    Attributes: t: seconds since the first message. It never falls, even if the clock was set back. value: the message;
+    empty if the line is not one. text: the text on the wire; of a batch, this member. title: a few words about it.
+    rest: its content, which may be long. owner: the number of its span.
     """
 
     t: float
@@ -46,11 +42,11 @@ class TracedMessage:
 
     @property
     def method(self) -> str:
-        """The method, or nothing."""
+        """The method, or an empty string."""
         return str(self.value.get("method", ""))
 
     def member(self, name: str) -> dict[str, Any]:
-        """An object that the message has under this name; an empty one without it."""
+        """The member `name` if it is an object, and otherwise an empty object."""
         return object_in(self.value, name)
 
 
@@ -112,7 +108,7 @@ def _is_cancelled(message: TracedMessage) -> bool:
 
 
 def object_in(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object in an object; an empty one without it."""
+    """The member `name` if it is an object, and otherwise an empty object."""
     found = value.get(name)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
@@ -128,13 +124,11 @@ State: TypeAlias = Literal["open", "done", "failed", "cancelled"]
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """A connection, a session, a turn, a tool call or a request, nested as they were.
+    """A connection, a session, a turn, a tool call or a request, with the spans nested in it.
 
-    Attributes:
-        number: its place, from the top down, once `numbered`.
-        dir: which way a request goes; None for what is not a request.
-        begin, end: seconds since the beginning of the recording. `end` is None as long as nothing has ended it.
-        method: of a request or turn.
+    Attributes: number: its position, from the top down, set by `numbered`. dir: the direction of a request; None for
+    other spans. begin, end: seconds since the beginning of the recording. `end` is None if the span has not ended.
+    method: of a request or turn.
     """
 
     kind: Kind
@@ -159,18 +153,18 @@ class Span:
         return self.end is None
 
     def move(self, parent: Span) -> None:
-        """Hang it below another one."""
+        """Nest it in another span."""
         if self.parent is not None:
             del self.parent.children[self]
         self.parent = parent
         parent.children[self] = None
 
     def finish(self, t: float, state: State) -> None:
-        """It has ended."""
+        """Record its end."""
         self.end, self.state = t, state
 
     def below(self) -> Iterator[Span]:
-        """Itself and all that is nested in it, from the top down."""
+        """This span and all spans nested in it, from the top down."""
         left: list[Span] = [self]
         while left:
             span = left.pop()
@@ -178,7 +172,7 @@ class Span:
             left.extend(reversed(span.children))
 
     def above(self, kind: Kind) -> Span | None:
-        """The one of this kind that it is nested in, or is."""
+        """The innermost span of this kind that contains it, or the span itself."""
         span: Span | None = self
         while span is not None and span.kind != kind:
             span = span.parent
@@ -187,15 +181,11 @@ class Span:
 
 @dataclass(slots=True, eq=False)
 class Cut:
-    """A cancel that met something.
+    """A cancel that reached an open span.
 
-    Attributes:
-        t: when it was sent, in seconds since the beginning.
-        message: which message it is, counted from 0.
-        how: its method.
-        target: the turn or request that it names.
-        reached: the target and what was open below it.
-        because: the cut that this one follows from, such as the cancel of the turn for a request that is withdrawn.
+    Attributes: t: seconds since the beginning. message: the number of the message, counted from 0. how: its method.
+    target: the turn or request that it names. reached: the target and the open spans below it. because: the cut that
+    caused this one, such as the cancel of the turn for a request that is withdrawn.
     """
 
     t: float
@@ -207,12 +197,12 @@ class Cut:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took until the target was answered; None if it never was."""
+        """Seconds until the target was answered; None if it was not."""
         return None if self.target.end is None else self.target.end - self.t
 
 
 def numbered(root: Span) -> list[Span]:
-    """All spans from the top down, siblings in the order in which they began; each gets its number."""
+    """All spans from the top down, siblings in the order in which they began. Each gets its number."""
     for span in list(root.below()):
         span.children = dict.fromkeys(sorted(span.children, key=lambda child: child.begin))
     spans = list(root.below())
