@@ -258,13 +258,13 @@ class _Peer:
 
 
 class ScriptedClient(_Peer):
-    """A client at its end of a stream, for testing agents."""
+    """A client at its end of a stream. It tests agents."""
 
     _other = "out"
 
 
 class ScriptedAgent(_Peer):
-    """An agent at its end of a stream, for testing clients. Its `request` is sent to the client."""
+    """An agent at its end of a stream. It tests clients. Its `request` is sent to the client."""
 
     _other = "in"
 

@@ -59,7 +59,7 @@ class MemoryStream:
         self._outgoing.put(data)
 
     def send_nowait(self, data: bytes) -> None:
-        """Deliver a chunk to the other side at once, for tests that control chunks and their order."""
+        """Deliver a chunk to the other side at once. Tests use it to control chunks and their order."""
         self._outgoing.put(data)
 
     def send_eof(self) -> None:

@@ -124,10 +124,10 @@ def launch(
 
     `models` and `model_options` are for the built-in agent (see `acp_server.apps.coder.model_agent`). `store` replaces
     the store of the agent (see `acp_server.apps.cli.store`). `memory_file` receives the sessions that would be kept in
-    memory. `record`, `backend` and `loop` replace the options of the target's call of `run`. `listening`: an address,
+    memory. `record`, `backend` and `loop` replace the arguments of `run` in the target. `listening`: an address,
     in place of standard input and output. Raises UsageError.
     """
-    # First of all: output of the module's import must not reach the client.
+    # First of all: output of an import must not reach the client.
     standard_io = None if listening is not None else StandardIO()
     options: dict[str, Any] = {}
     given = {name: value for name, value in (model_options or {}).items() if value}

@@ -181,7 +181,7 @@ class Entry:
     """The entry of one agent: started by uvx, in the version that it reports."""
 
     def __init__(self, project: Project, info: Mapping[str, Any], id: str | None = None) -> None:
-        """`info`: `agentInfo` of the agent's answer to `initialize`. `id`: replaces the name of the project."""
+        """`info`: `agentInfo` in the answer to `initialize`. `id`: replaces the name of the project."""
         self.id: Final = id or re.sub(r"[-_.]+", "-", project.name).lower()
         self._project = project
         self._info = {key: value for key in ("name", "title", "version") if isinstance(value := info.get(key), str)}

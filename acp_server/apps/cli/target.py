@@ -303,7 +303,7 @@ def _failed(what: str, error: BaseException) -> UsageError:
 
 def _where(error: BaseException) -> str:
     """The place in the user's code where it was raised: the line that was executed last, or the line with the syntax
-    error. If that is in another file than the agent's, the line of the agent's file that led there follows. Empty if no
+    error. If that is in another file, the line in the file of the agent that led there follows. Empty if no
     line is in the user's code."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]

@@ -218,5 +218,5 @@ async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
 
 
 def without_last_words(error: AcpError) -> AcpError:
-    """The error, without the end of the agent's standard error: the user has seen that."""
+    """The error, without the agent's last lines on standard error: the user has seen them."""
     return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error

@@ -58,7 +58,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
 
 
 def _watched(target: str) -> Path:
-    """The folder of the agent's file. For a module it is the current folder."""
+    """The folder with the agent's file. For a module it is the current folder."""
     place = place_of(target)
     folder = Path.cwd() if place is None else place.absolute().parent
     if not folder.is_dir():

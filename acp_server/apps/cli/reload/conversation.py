@@ -1,7 +1,7 @@
 """The state of a conversation between a client and its agent that another process of the agent needs to continue it.
 
-It reads and writes nothing. It replaces the ids of the agent's requests: each process counts from the beginning, and an
-answer to a request of one process must not reach the next one.
+It reads and writes nothing. It replaces the id of each request from the agent: each process counts from the
+beginning, and an answer to a request of one process must not reach the next one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Conversation:
         return self._from_agent(value)
 
     def forget_process(self) -> tuple[list[RequestId], list[RequestId]]:
-        """Record the end of the process; returns the ids of the client's in-flight requests, and the ids of the agent's
-        requests that the client has neither answered nor seen withdrawn. None of them will be answered."""
+        """Record the end of the process; returns the ids of in-flight requests of the client, and the ids of
+        requests to the client that it has neither answered nor seen withdrawn. None of them will be answered."""
         left, asked = list(self._open), [id for id in self._asked if id not in self._withdrawn]
         self._open.clear()
         self._asked.clear()
