@@ -108,10 +108,10 @@ if TYPE_CHECKING:
     from acp_server.tasks.native import run_native as run_native
     from acp_server.tools.approval import Always as Always
     from acp_server.tools.approval import Approval as Approval
+    from acp_server.tools.approval import Approvals as Approvals
     from acp_server.tools.approval import UserAction as UserAction
     from acp_server.tools.context import OnCancel as OnCancel
     from acp_server.tools.context import ToolContext as ToolContext
-    from acp_server.tools.permission import Approvals as Approvals
     from acp_server.tools.permission import SessionApprovals as SessionApprovals
     from acp_server.tools.tool import OfArguments as OfArguments
     from acp_server.tools.tool import Tool as Tool
@@ -153,9 +153,9 @@ _NAMES = {
     "tasks.cause": "Cause",
     "tasks.grace": "grace",
     "tasks.native": "run_native",
-    "tools.approval": "Always Approval UserAction",
+    "tools.approval": "Always Approval Approvals UserAction",
     "tools.context": "OnCancel ToolContext",
-    "tools.permission": "Approvals SessionApprovals",
+    "tools.permission": "SessionApprovals",
     "tools.tool": "OfArguments Tool ToolKind Toolbox",
     "wire.messages": "RequestId",
 }

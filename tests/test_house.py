@@ -21,25 +21,24 @@ LONGEST_FACE = 700
 FACES = {"acp_server/agent/app.py", "acp_server/client/remote.py"}
 """What authors write against: its docstrings are longer than its code."""
 BACK = {
-    # What belongs to something refers to it.
+    # A public attribute leads back to the owner: `RemoteSession.agent`, `RemoteTurn.session`, `Turn.session`.
     ("client.session", "client.remote"),
     ("client.subagents", "client.session"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),
-    ("session.settings", "session.live_session"),
     ("session.turn", "session.live_session"),
     ("session.turn", "session.session"),
-    ("session.turn", "session.subagents"),
+    ("session.turn", "session.subagents"),  # `Turn.subagent` returns one
+    # A part of one thing in a file of its own: it works on the whole, and the whole is made of it.
     ("session.v2.prompting", "session.v2.session"),
     ("store.children", "store.records"),
+    ("tools.session_tools", "tools.runner"),
     ("apps.cli.chat.commands", "apps.cli.chat.conversation"),
-    # Signatures of what others hand in: handlers, tools, programs.
+    # What an author declares are functions of what the runtime makes by this declaration.
     ("session.definition", "session.negotiation"),
     ("session.definition", "session.session"),
     ("session.definition", "session.settings"),
     ("session.definition", "session.turn"),
-    ("tools.session_tools", "tools.runner"),
-    ("tools.tool", "tools.permission"),
 }
 """Imports for types alone that go against those at run time, within one package."""
 

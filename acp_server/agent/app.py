@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from acp_server.session.session import Session
     from acp_server.session.settings import Option
     from acp_server.store.session_store import SessionStore
-    from acp_server.tools.approval import Always
-    from acp_server.tools.permission import Approvals
+    from acp_server.tools.approval import Always, Approvals
 
 F = TypeVar("F", bound=Callable[..., Any])
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Awaitable[Any] | AsyncGenerator[Any]])

@@ -24,10 +24,10 @@ from acp_server.session.versions import Side, newest, uninitialized
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
+    from acp_server.session.choosing import Choosing
     from acp_server.session.lifecycle import Lifecycle
     from acp_server.session.live_session import LiveSession
     from acp_server.session.prompting import Prompting
-    from acp_server.session.settings import Choosing
 
 
 class AgentSide:
@@ -49,7 +49,7 @@ class AgentSide:
 
     @cached_property
     def _choosing(self) -> Choosing:
-        from acp_server.session.settings import Choosing
+        from acp_server.session.choosing import Choosing
 
         return Choosing(self._definition, self.find)
 

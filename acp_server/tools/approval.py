@@ -9,11 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from acp_server.errors import UsageError
 from acp_server.safe_text import escape, one_line
 from acp_server.wire import codec
+
+if TYPE_CHECKING:
+    from acp_server.session.session import Session
 
 ALLOW: Final = "Allow"
 REJECT: Final = "Reject"
@@ -57,6 +60,17 @@ class Always:
 
     key: str
     covers: str
+
+
+class Approvals(Protocol):
+    """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
+
+    async def get(self, session: Session, tool: str) -> bool | None:
+        """Whether the user allowed such calls for good, or refused them for good; None if neither. `tool` is the key of
+        their `Always`, by default the tool's name."""
+
+    async def put(self, session: Session, tool: str, allowed: bool) -> None:
+        """The user decided for all further calls."""
 
 
 def unexplained(title: str, arguments: Any) -> Approval:

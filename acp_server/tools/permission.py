@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -31,6 +31,7 @@ from acp_server.tools.approval import (
     REJECT,
     Always,
     Approval,
+    Approvals,
     UserAction,
     unexplained,
 )
@@ -42,19 +43,6 @@ if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
-
-
-class Approvals(Protocol):
-    """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
-
-    async def get(self, session: Session, tool: str) -> bool | None:
-        """Whether the user allowed such calls for good, or refused them for good; None if neither. `tool` is the key of
-        their `Always`, by default the tool's name."""
-        ...
-
-    async def put(self, session: Session, tool: str, allowed: bool) -> None:
-        """The user decided for all further calls."""
-        ...
 
 
 class SessionApprovals:

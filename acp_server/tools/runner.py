@@ -33,7 +33,7 @@ from acp_server.tools.tool import Tool
 from acp_server.tools.view import TITLE, View
 
 if TYPE_CHECKING:
-    from acp_server.tools.permission import Approvals
+    from acp_server.tools.approval import Approvals
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 

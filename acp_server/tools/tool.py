@@ -17,9 +17,8 @@ from acp_server.tools.parameters import RULE, StrictParameters, annotation_of, i
 if TYPE_CHECKING:
     from acp_server.session.definition import ToolHost
     from acp_server.session.session import Session
-    from acp_server.tools.approval import Always
+    from acp_server.tools.approval import Always, Approvals
     from acp_server.tools.context import ToolContext
-    from acp_server.tools.permission import Approvals
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.call import Notice, Route, Routes
 from acp_server.schema.reading import problem, read
+from acp_server.session.choosing import Choosing
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
-from acp_server.session.settings import Choosing
 from acp_server.session.v2 import forms
 from acp_server.session.v2.negotiation import Negotiation
 from acp_server.session.v2.prompting import Prompting
