@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_server import Agent, Session, Turn
+from acp_server import Agent, Client, Initialization, Session, Turn
 from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
 from acp_server.schema import PlanEntry, SessionConfigSelect, ToolCall
 
@@ -81,6 +81,19 @@ OFFERED: dict[type, set[str]] = {
         *("set_config_option", "set_mode", "turn"),
     },
     RemoteTurn: {"cancel", "result", "session", "stop_reason", "wait"},
+    Client: {
+        *(
+            "ask_permission",
+            "capabilities",
+            "create_terminal",
+            "elicit_form",
+            "elicit_url",
+            "elicitation_complete",
+            "notify",
+        ),
+        *("read_text_file", "request", "request_permission", "write_text_file"),
+    },
+    Initialization: {"auth_methods", "capabilities", "client_capabilities", "client_info", "meta", "version"},
 }
 
 
