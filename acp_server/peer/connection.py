@@ -136,7 +136,9 @@ class Connection(Peer):
         """After a chunk or slice: end cancelled work, and begin new requests."""
         if self.scopes.due:
             self.scopes.deliver()
-        self._inbound.dispatcher.get_on()
+        dispatcher = self._inbound.dispatcher
+        if dispatcher.ready:
+            dispatcher.get_on()
 
     def _say(self, event: Outgoing) -> None:
         if event.reason is not None:

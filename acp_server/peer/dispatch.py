@@ -51,7 +51,6 @@ class Dispatcher:
         "_most_due",
         "_over",
         "_parked",
-        "_ready",
         "_root",
         "_scopes",
         "_serving",
@@ -59,6 +58,7 @@ class Dispatcher:
         "_unparking",
         "_unread",
         "_writer",
+        "ready",
         "start",
     )
 
@@ -71,8 +71,8 @@ class Dispatcher:
         self._scopes = peer.scopes
         self._context: Context | None = None
         """The context of handlers: a copy of the one in which the first request arrived."""
-        self._ready: deque[Call] = deque()
-        self.start: Final[Callable[[Call], None]] = self._ready.append
+        self.ready: deque[Call] = deque()
+        self.start: Final[Callable[[Call], None]] = self.ready.append
         """Appends a ready request. `get_on` must be called after it."""
         self._due = 0
         """Tasks that were started or woken and have not taken a request yet."""
@@ -93,24 +93,20 @@ class Dispatcher:
         self._unparking = False
         self._closing = False
 
-    def get_on(self) -> None:
-        """Begin ready requests: at once in a loop callback with an idle task, else in the next round."""
-        if self._ready:
-            self._wake()
-
     def close(self) -> None:
         """Let idle tasks end."""
         self._closing = True
         if self._idle is not None:
-            self._wake()
+            self.get_on()
 
     async def begun(self) -> None:
         """Wait until all ready requests have begun. Requests that are held back for an unread peer are not included."""
-        while self._ready:
+        while self.ready:
             await anyio.lowlevel.checkpoint()
 
-    def _wake(self) -> None:
-        """Wake the idle task, or start one."""
+    def get_on(self) -> None:
+        """Begin `ready` requests, of which there are some: at once in a loop callback with an idle task, else in the
+        next round."""
         if (idle := self._idle) is not None:
             self._idle = None
             self._due += 1
@@ -164,11 +160,11 @@ class Dispatcher:
                 bell: Bell | None = None
                 end = self._end
                 while True:
-                    if len(self._ready) > 1 and not self._handing_over:
+                    if len(self.ready) > 1 and not self._handing_over:
                         # Runs when this task waits, in a handler or for the next request.
                         self._handing_over = True
                         self._scopes.soon(self._hand_over)
-                    while (self._ready or self._parked) and (call := self._next()) is not None:
+                    while (self.ready or self._parked) and (call := self._next()) is not None:
                         call.task = task
                         self._serving = True
                         node, value, error = call.node, NOTHING, None
@@ -204,7 +200,7 @@ class Dispatcher:
                             return
                         if perf_counter() > end:
                             break
-                    if self._ready or self._idle is not None or self._closing:
+                    if self.ready or self._idle is not None or self._closing:
                         return
                     if bell is None:
                         bell = Bell()
@@ -215,7 +211,7 @@ class Dispatcher:
                     except BaseException:
                         # A native cancel. If the task was also woken, another task must take the request.
                         if self._idle is bell:
-                            self._wake()
+                            self.get_on()
                         raise
                     finally:
                         self._due -= 1
@@ -226,15 +222,15 @@ class Dispatcher:
             # A handler left a scope open; its request was answered with an error.
             logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
         finally:
-            if self._ready and not self._due:
+            if self.ready and not self._due:
                 self._spawn()
 
     def _next(self) -> Call | None:
         """The next call that may begin. Calls that may not begin yet are parked."""
         if self._parked and (self._writer.size <= self._unread or self._parked[0].node.closed):
             return self._parked.popleft()
-        while self._ready:
-            call = self._ready.popleft()
+        while self.ready:
+            call = self.ready.popleft()
             if self._writer.size <= self._unread or call.urgent or call.node.closed:
                 return call
             self._parked.append(call)
@@ -251,7 +247,7 @@ class Dispatcher:
             self._spawn_some()
 
     def _spawn_some(self) -> None:
-        for _ in range(min(len(self._ready), _AT_ONCE)):
+        for _ in range(min(len(self.ready), _AT_ONCE)):
             self._spawn()
 
     async def _unpark(self) -> None:
@@ -259,7 +255,7 @@ class Dispatcher:
         node = self._root.child("requests that wait for the peer to read")
         while self._parked and node.cause is None:
             await node.run(self._room)
-            self._wake()
+            self.get_on()
         node.close()
         self._unparking = False
 

@@ -8,6 +8,7 @@ response to it.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -136,7 +137,8 @@ class PendingRequests:
     ) -> Any:
         """See `Connection.request`."""
         # Before anything is registered: with `asyncio.run` in a thread, the caller is in another event loop.
-        self._writer.check_thread()
+        if threading.get_ident() != self._scopes.home:
+            self._writer.check_thread()
         futures = self._futures
         await futures.checkpoint_if_cancelled()
         if self.is_lost:

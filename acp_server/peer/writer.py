@@ -91,7 +91,8 @@ class Writer:
             if self._soon is None:
                 self._wake_up()
             elif not self._due:
-                self._flush_soon()
+                self._due = True
+                self._soon(self._flush)
         return ticket
 
     def cork(self) -> bool:
@@ -107,13 +108,9 @@ class Writer:
             self._due = False
             if self._frames:
                 self._flush()
-            else:
-                self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        if self._soon is not None and not self._due:
-            self._due = True
-            self._soon(self._flush)
+            elif self._soon is not None:
+                self._due = True
+                self._soon(self._flush)
 
     def check_thread(self) -> None:
         """Raises RuntimeError outside of the event loop's thread, from where the writer cannot be woken."""

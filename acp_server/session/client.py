@@ -339,12 +339,12 @@ def _permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAns
     match result:
         case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
             # Nearly all answers. The types of the schema would read it as this does.
-            return _chosen(options, id, result.get("_meta"))
+            meta: Any = result.get("_meta")
         case _:
-            return _read_permission(options, result)
-
-
-def _chosen(options: Sequence[dict[str, Any]], id: str, meta: Any) -> PermissionAnswer:
+            response = _read_permission(result)
+            if not isinstance(response, tuple):
+                return response
+            id, meta = response
     kind = None
     for option in options:
         if option["optionId"] == id:
@@ -352,7 +352,8 @@ def _chosen(options: Sequence[dict[str, Any]], id: str, meta: Any) -> Permission
     return PermissionAnswer(id, kind, cast("dict[str, Any]", meta) if isinstance(meta, dict) else {})
 
 
-def _read_permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAnswer:
+def _read_permission(result: Any) -> PermissionAnswer | tuple[str, dict[str, Any]]:
+    """The chosen option and the `_meta` of an answer; or what it is, if none was chosen."""
     from acp_server.schema.tool_call import (
         CancelledPermissionOutcome,
         RequestPermissionResponse,
@@ -368,7 +369,7 @@ def _read_permission(options: Sequence[dict[str, Any]], result: Any) -> Permissi
     if not isinstance(outcome, SelectedPermissionOutcome):
         cancelled = isinstance(outcome, CancelledPermissionOutcome)
         return PermissionAnswer(None, None, meta, cancelled)
-    return _chosen(options, outcome.option_id, meta)
+    return outcome.option_id, meta
 
 
 def _no_permission(error: Exception) -> PermissionAnswer:

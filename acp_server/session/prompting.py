@@ -31,7 +31,7 @@ from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.repeated import cancelled_before, unrepeated
-from acp_server.session.state import TurnState, check_not_child, not_found
+from acp_server.session.state import SessionState, TurnState, check_not_child, not_found
 from acp_server.session.turn import LiveTurn
 from acp_server.store.history import Message
 from acp_server.store.session_store import loaded
@@ -90,7 +90,8 @@ class Prompt(Follower):
             turn.break_line()
         # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
         turn.end(error)
-        turn.node.end_children()
+        if turn.node.children:
+            turn.node.end_children()
         saving = self._save()
         if saving is not None:
             await saving
@@ -221,7 +222,8 @@ class Prompting:
             check_not_child(params["sessionId"], self._sessions)
             call.follower = self.UNOPENED(self._definition, params["sessionId"], call)
             return
-        session.check_not_ending()
+        if session.parent is not None or session.state is SessionState.ENDING:
+            session.check_not_ending()
         if session.turns and not self._may_wait(session.turns):
             raise InvalidRequest("A prompt is already running in this session", data={"sessionId": session.id})
         assert self._definition.prompt is not None

@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from threading import get_ident
 from time import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
@@ -358,10 +359,16 @@ class Session:
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns
         whether there was such a turn."""
-        turns = [turn for turn in self.turns if turn.record.ended_at is None and turn.node.cause is None]
-        if turns:
+        turns = list(self.turns)
+        if get_ident() != self._threads.home:
+            turns = [turn for turn in turns if turn.record.ended_at is None and turn.node.cause is None]
             self._threads.soon(lambda: [turn.node.cancel(cause) for turn in turns])
-        return bool(turns)
+            return bool(turns)
+        cancelled = False
+        for turn in turns:
+            if turn.record.ended_at is None and turn.node.cancel(cause):
+                cancelled = True
+        return cancelled
 
     # -- its life
 

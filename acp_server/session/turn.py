@@ -19,7 +19,7 @@ from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, To
 from acp_server.peer.outcome import refusal
 from acp_server.session.state import UNEXPLAINED, TurnState
 from acp_server.session.unended import say_silent, say_unended
-from acp_server.session.updates import PACE, TurnUpdates, too_late
+from acp_server.session.updates import FLOOD, PACE, TurnUpdates, too_late
 from acp_server.store.history import Message, messages_with_tools
 from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
 from acp_server.tasks.cause import Cause
@@ -340,7 +340,8 @@ class Turn(TurnUpdates):
         if self.record.ended_at is not None:
             await self._refuse()
         # What is shown of a call when it begins and when it ends is said without waiting.
-        await self.room()
+        if self._updates.writer.size > FLOOD:
+            await self.room()
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
     @property

@@ -41,7 +41,7 @@ _NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compac
 beside it."""
 
 
-_FLOOD: Final = 2 * HIGH_WATER
+FLOOD: Final = 2 * HIGH_WATER
 """Bytes on their way to the client above which handlers wait before they add to them."""
 
 
@@ -65,14 +65,15 @@ class Updates:
     """
 
     __slots__ = (
-        *("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id", "_writer"),
-        *("calls", "spoken"),
+        *("_connection", "_held", "_opening", "_prefixes", "_profile", "_put", "_session_id"),
+        *("calls", "spoken", "writer"),
     )
 
     def __init__(self, connection: Peer, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
         self._profile = profile
-        self._writer = connection.writer
+        self.writer: Final = connection.writer
+        """What queues the bytes of all that is said on the connection."""
         self._session_id = session_id
         self._opening: Final = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
@@ -89,9 +90,9 @@ class Updates:
     def open(self) -> None:
         """Let out what was kept back, and everything from now on."""
         for frame in self._held:
-            self._writer.put(frame)
+            self.writer.put(frame)
         self._held.clear()
-        self._put = self._writer.put
+        self._put = self.writer.put
 
     def close(self) -> None:
         """Let out nothing any more."""
@@ -141,13 +142,13 @@ class Updates:
     @property
     def crowded(self) -> bool:
         """Whether the client is behind with reading, so that a handler that says much should wait for `room`."""
-        return self._writer.size > HIGH_WATER
+        return self.writer.size > HIGH_WATER
 
     @property
     def flooded(self) -> bool:
         """Whether so much is on its way that a handler must wait for `room` before it says more. A handler that was
         cancelled does not wait behind what it says: it may have last words. But it may not go on."""
-        return self._writer.size > _FLOOD
+        return self.writer.size > FLOOD
 
     async def room(self) -> None:
         """Wait until the client has caught up. Raises ConnectionClosed."""
@@ -233,7 +234,7 @@ class TurnUpdates:
         Raises UsageError for anything else.
         """
         if isinstance(piece, str):
-            await self.say(piece)
+            await self._chunk("agent_message_chunk", piece)
             return
         from acp_server.schema.base import Record
         from acp_server.schema.content import TextContent
@@ -287,10 +288,12 @@ class TurnUpdates:
                 self._begun[id] = None
         elif update["sessionUpdate"] == "plan":
             self._entries = update["entries"]
-        self.record.add(update, self._speech.send(update, meta))
+        json = self._speech.send(update, meta)
+        (self.record.transcript or self.record.begin()).add(update, json)
 
     async def _chunk(self, kind: ChunkKind, text: str) -> None:
-        if self.record.ended_at is not None or self._updates.flooded:
+        record, writer = self.record, self._updates.writer
+        if record.ended_at is not None or writer.size > FLOOD:
             await self._hold_back()
         if not text or text.__class__ is not str:
             text_of(text)
@@ -298,10 +301,11 @@ class TurnUpdates:
             # Nothing to show, but a handler that says nothing over and over must not starve the others.
             await anyio.lowlevel.checkpoint()
             return
-        self.record.add_text(kind, self._speech.text(kind, text))
+        fragment = self._speech.text(kind, text)
+        (record.transcript or record.begin()).text(kind, fragment)
         self._said = text
         now = time.monotonic()
-        if now > self._pause_at or self._updates.crowded:
+        if now > self._pause_at or writer.size > HIGH_WATER:
             await self._pause(now)
 
     async def _pause(self, now: float) -> None:
@@ -316,7 +320,7 @@ class TurnUpdates:
         """Wait while so much is on its way that nothing more may begin that is shown to the client. Raises TurnEnded
         and ConnectionClosed."""
         # Of several that wait the first may fill the room again.
-        while self._updates.flooded:
+        while self._updates.writer.size > FLOOD:
             await self._hold_back()
 
     async def _hold_back(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from acp_server.errors import EncodeError, UsageError
 from acp_server.store.children import CHILD, folded, note
 from acp_server.store.history import TERMINAL, Message, messages_of, shown
-from acp_server.store.transcript import MOST, RESULT, Transcript
+from acp_server.store.transcript import MOST, NOT_KEPT, RESULT, Transcript
 from acp_server.wire import codec
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
@@ -128,13 +128,13 @@ class TurnRecord:
         "_most",
         "_packed",
         "_prompt",
-        "_transcript",
         "created_at",
         "ended_at",
         "last_error",
         "meta_data",
         "status",
         "stop_reason",
+        "transcript",
         "usage",
     )
 
@@ -142,7 +142,8 @@ class TurnRecord:
         self._id = id
         self._prompt = prompt
         self._most = most
-        self._transcript: Transcript | None = None
+        self.transcript: Transcript | None = None
+        """What is said in it; None until something is (`begin`)."""
         """The updates; None before the first one."""
         self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
@@ -164,7 +165,7 @@ class TurnRecord:
         used."""
         record = cls([], id)
         record._packed = contents
-        del record._prompt, record._transcript
+        del record._prompt, record.transcript
         return record
 
     @classmethod
@@ -224,18 +225,18 @@ class TurnRecord:
         """Keep the result of a tool call. `tool_call_id`: the `toolCallId`, if it differs from the result's id."""
         kept = {"id": result.id, "name": result.name, "status": result.status, "message": result.message}
         note = {"sessionUpdate": RESULT, "result": kept, "call": tool_call_id or result.id}
-        (self._transcript or self._begin()).note(note)
+        (self.transcript or self.begin()).note(note)
 
     def add_terminal(self, note: dict[str, Any]) -> None:
         """Keep the last state of a terminal, see `acp_server.store.history.note`. A terminal that outlives its turn is
         not kept."""
         if self._packed is None:
-            (self._transcript or self._begin()).note(note)
+            (self.transcript or self.begin()).note(note)
 
     def add_child(self, child: TurnRecord, about: dict[str, Any]) -> Callable[[], None]:
         """Keep a child session with its turn, see `acp_server.store.children.note`. The returned function must be
         called when the child has ended."""
-        return (self._transcript or self._begin()).nest(lambda: note(child, about))
+        return (self.transcript or self.begin()).nest(lambda: note(child, about))
 
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""
@@ -278,7 +279,7 @@ class TurnRecord:
         except EncodeError:
             logger.warning("parts of turn %s are nested too deep to be kept", self.id)
             prompt = codec.encode([block for block in self._prompt if _can_be_written(block)])
-        said = [b"[]"] if self._transcript is None else self._transcript.pieces()
+        said = [b"[]"] if self.transcript is None else self.transcript.pieces()
         pieces = [b"[", prompt[:-1], b",", *said]
         if self._kept:
             kept = b",".join(codec.encode_fragment(key) + b":" + entry for key, entry in self._kept.items())
@@ -297,17 +298,14 @@ class TurnRecord:
         found = [f"{each.name}: {each.message}" for each in results if each.status == "cancelled" and each.message]
         return messages_of(prompt, events, found)
 
-    def add_text(self, kind: str, fragment: bytes) -> None:
-        """Keep a piece of text, given as JSON."""
-        (self._transcript or self._begin()).text(kind, fragment)
-
     def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
         """Keep an update in its wire form, see `Transcript.add`."""
-        (self._transcript or self._begin()).add(update, json)
+        (self.transcript or self.begin()).add(update, json)
 
-    def _begin(self) -> Transcript:
-        self._transcript = Transcript(self._most)
-        return self._transcript
+    def begin(self) -> Transcript:
+        """The first thing is said: its `transcript`. Not of a turn that has ended."""
+        self.transcript = Transcript(self._most)
+        return self.transcript
 
     def pack(self) -> None:
         """The turn has ended: keep it as bytes, which take less memory and are not visited by the garbage collector."""
@@ -317,7 +315,7 @@ class TurnRecord:
             self._packed = self.pieces
             # Not even two empty lists stay. The garbage collector would visit them for every turn of the past, which is
             # a fifth of the cost of a short turn.
-            del self._prompt, self._transcript
+            del self._prompt, self.transcript
             self._kept = None
 
     @property
@@ -374,17 +372,9 @@ class UnkeptTurn(TurnRecord):
 
     __slots__ = ()
 
-    def add_text(self, kind: str, fragment: bytes) -> None:
+    def begin(self) -> Transcript:
         """See `TurnRecord`."""
-
-    def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
-        """See `TurnRecord`."""
-
-    def add_result(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """See `TurnRecord`."""
-
-    def add_terminal(self, note: dict[str, Any]) -> None:
-        """See `TurnRecord`."""
+        return NOT_KEPT
 
     def add_child(self, child: TurnRecord, about: dict[str, Any]) -> Callable[[], None]:
         """See `TurnRecord`."""

@@ -90,13 +90,13 @@ class _Run:
 
     __slots__ = ("_loose", "_size", "id", "kind", "parts")
 
-    def __init__(self, kind: str, id: str | None) -> None:
+    def __init__(self, kind: str, id: str | None, text: bytes) -> None:
         self.kind = kind
         self.id = id
-        self.parts: list[bytes] = []
+        self.parts: list[bytes] = [text]
         # The number of parts at the end that are not joined, and their bytes.
-        self._loose = 0
-        self._size = 0
+        self._loose = 1
+        self._size = len(text)
 
     def add(self, text: bytes) -> None:
         self.parts.append(text)
@@ -109,8 +109,7 @@ class _Run:
 
     def write(self, pieces: list[bytes]) -> None:
         id = b"" if self.id is None else b'"messageId":%b,' % codec.encode_fragment(self.id)
-        kind = codec.encode_fragment(self.kind)
-        pieces.append(b'{"sessionUpdate":%b,%b"content":{"type":"text","text":"' % (kind, id))
+        pieces.append(b'{"sessionUpdate":"%b",%b"content":{"type":"text","text":"' % (self.kind.encode(), id))
         pieces += self.parts
         pieces.append(b'"}},')
 
@@ -148,11 +147,12 @@ class Transcript:
     def text(self, kind: str, fragment: bytes, id: str | None = None) -> None:
         """Keep a piece of text, given as JSON, of the message with this id, if it has one."""
         run = self._run
-        if run is None or run.kind != kind or run.id != id:
-            run = _Run(kind, id)
-            self._append(run, 0)
         # Without its quotes.
-        run.add(fragment[1:-1])
+        text = fragment[1:-1]
+        if run is None or run.kind != kind or run.id != id:
+            self._append(_Run(kind, id, text), 0)
+        else:
+            run.add(text)
         self._size += len(fragment) - 2
         if self._size > self._half:
             self._make_room()
@@ -192,11 +192,15 @@ class Transcript:
             if event.call is None:
                 self._size -= len(event.json)
                 event.call = cast("dict[str, Any]", codec.decode(event.json))
-            event.call.update({key: value for key, value in update.items() if key != "sessionUpdate"})
+            kind = event.call["sessionUpdate"]
+            event.call.update(update)
+            event.call["sessionUpdate"] = kind
         assert event.call is not None
         if event.call.get("status") in _ENDED:
             event.json, event.call = codec.encode(event.call)[:-1], None
-            self._grow(len(event.json))
+            self._size += len(event.json)
+            if self._size > self._half:
+                self._make_room()
 
     def pieces(self) -> list[bytes]:
         """All events as a JSON array in pieces."""
@@ -217,7 +221,9 @@ class Transcript:
         json = codec.encode(record)[:-1]
         kept: deque[_Event | _Run] | list[_Event | _Run] = self._tail if self._is_full else self._head
         kept.insert(len(kept) - (self._run is not None), _Event(json))
-        self._grow(_EACH + len(json))
+        self._size += _EACH + len(json)
+        if self._size > self._half:
+            self._make_room()
 
     def nest(self, read: Callable[[], list[bytes]]) -> Callable[[], None]:
         """Keep a child session whose JSON `read` gives in pieces. The returned function must be called when the child
@@ -238,7 +244,9 @@ class Transcript:
             self._tail.append(event)
         else:
             self._head.append(event)
-        self._grow(_EACH + size)
+        self._size += _EACH + size
+        if self._size > self._half:
+            self._make_room()
 
     def _grow(self, size: int) -> None:
         self._size += size
@@ -275,6 +283,25 @@ class Transcript:
                 self._lost = True
                 if event.id is not None and self._calls.get(event.id) is event:
                     del self._calls[event.id]
+
+
+class _NotKept(Transcript):
+    """Of a turn that is not kept."""
+
+    __slots__ = ()
+
+    def text(self, kind: str, fragment: bytes, id: str | None = None) -> None:
+        """See `Transcript`."""
+
+    def add(self, update: dict[str, Any], json: bytes | None = None) -> None:
+        """See `Transcript`."""
+
+    def note(self, record: dict[str, Any]) -> None:
+        """See `Transcript`."""
+
+
+NOT_KEPT: Final[Transcript] = _NotKept()
+"""Takes what is said in turns that are not kept."""
 
 
 def _gap() -> _Event:

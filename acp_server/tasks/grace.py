@@ -235,5 +235,6 @@ class Job(SupervisedWork):
             self.over(value, error)
         finally:
             self.node.close()
-            self.ended()
+            if self.is_watched:
+                self.ended()
             self._done.set()

@@ -33,7 +33,7 @@ class Pair:
         self.inner: Any = inner
         self.cancelled: bool = False
         """Whether the pair was cancelled, or is queued for it."""
-        self.nested: Collection[Any] = _children(inner)
+        self.nested: Collection[Any] = getattr(inner, "_child_scopes", ())
         """The scopes that are open inside now. Empty on trio, which cancels nested scopes without recursion."""
 
 

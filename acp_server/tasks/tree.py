@@ -142,7 +142,9 @@ class Node:
                 if child.cause is None:
                     child.cause = cause
                     left.append(child)
-        if at_once:
+        if at_once and len(fresh) <= _AT_ONCE:
+            self._cancel_scopes(fresh)
+        elif at_once:
             self._act(fresh)
         return True
 

@@ -6,8 +6,9 @@ Users see it as Markdown: blocks that nothing in them can end, and arguments tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -76,7 +77,9 @@ class Approvals(Protocol):
 def unexplained(title: str, arguments: Any) -> Approval:
     """The question about a tool whose author says nothing about its calls: what will be run. `arguments`: as JSON has
     them."""
-    return Approval("\n\n".join([f"May this run: {escape(title)}?", *_preview(arguments)]), explains=False)
+    question = f"May this run: {escape(title)}?"
+    shown = _preview(arguments)
+    return Approval(f"{question}\n\n{shown}" if shown else question, explains=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,30 +162,28 @@ _ARGUMENTS: Final = 50
 """How many are shown."""
 
 
-def _preview(arguments: Any) -> Iterator[str]:
-    """One argument below the other, as a block of code, if there are any. Of a long one the beginning and the end are
-    shown, and how much is left out; the client has all of it (`rawInput`)."""
+def _preview(arguments: Any) -> str:
+    """One argument below the other, as a block of code; empty if there are none. Of a long one the beginning and the
+    end are shown, and how much is left out; the client has all of it (`rawInput`)."""
     if not arguments:
-        return
+        return ""
     if not isinstance(arguments, dict):
-        yield block(_text(arguments))
-        return
-    named = list(cast("dict[str, Any]", arguments).items())
-    lines = [f"{_argument_name(name)}: {_text(value)}" for name, value in named[:_ARGUMENTS]]
+        return block(_text(arguments))
+    named = cast("dict[str, Any]", arguments)
+    lines: list[str] = []
+    for name, value in islice(named.items(), _ARGUMENTS):
+        shown = name if name.isascii() and name.isidentifier() else one_line(name, _VALUE, exact=True)
+        lines.append(f"{shown}: {_text(value)}")
     if len(named) > _ARGUMENTS:
         lines.append(f"[{len(named) - _ARGUMENTS} more arguments]")
-    yield block("\n".join(lines))
-
-
-def _argument_name(name: str) -> str:
-    return one_line(name, _VALUE, exact=True)
+    return block("\n".join(lines))
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         return escape(_shortened(codec.encode(value).decode().rstrip("\n")), exact=True)
     # What is left out is not escaped: that takes a microsecond for each character.
-    value = escape(_shortened(value), exact=True)
+    value = escape(value if len(value) <= _VALUE else _shortened(value), exact=True)
     # Below its name, and further in, so that none of its lines looks like another argument.
     return "\n" + indent(value, "    ", lambda _: True) if "\n" in value else value
 

@@ -74,7 +74,7 @@ class ToolContext:
         # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
         from acp_server.tools.view import UnshownPieces
 
-        self._backlog = UnshownPieces(turn.client.connection.limits.content)
+        self._backlog = UnshownPieces(turn.session.client.connection.limits.content)
 
     @property
     def session(self) -> Session:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, RpcError, ToolFailed
 from acp_server.safe_text import escape, one_line
+from acp_server.schema.tool_call import ToolCallLocation
 from acp_server.session.session import Session
 from acp_server.session.settings import AUTO_APPROVE
 from acp_server.tasks.threads import Threads
@@ -37,7 +40,7 @@ from acp_server.tools.approval import (
 )
 from acp_server.tools.context import ToolContext
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import TITLE, Piece, View, as_content, piece_of, text_content, wires_of, with_words
+from acp_server.tools.view import TITLE, Piece, View, as_content, piece_of, text_content, with_words
 
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
@@ -67,6 +70,7 @@ class Permission:
     def __init__(self, tool: Tool[Any], context: ToolContext, view: View, store: Approvals) -> None:
         self._tool = tool
         self._context = context
+        self._session = context.session
         self._view = view
         self._store = store
         self.always: bool | None = None
@@ -121,24 +125,26 @@ class Permission:
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
         self._title = None if approval.title is None else one_line(approval.title, TITLE)
         # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
-        previews = [piece_of(as_content(preview)) for preview in approval.previews()]
+        given = () if approval.preview is None else approval.previews()
+        previews = list(map(piece_of, map(as_content, given)))
         # Diffs first: some clients show only the first content as one. The sort is stable.
         previews.sort(key=lambda piece: piece[0]["type"] != "diff")
         message = escape(approval.message)
         self._message: Piece = (text_content(message), len(message))
         self._previews = previews
-        self._told = with_words(previews, self._message)
+        self._told = with_words(previews, self._message) if previews else [self._message]
         self._explains = approval.explains
         self._call: dict[str, Any] = {
             "toolCallId": self._context.id,
             "title": self._title or title,
             "kind": self._tool.kind,
             "status": "pending",
-            "content": wires_of(self._told),
+            "content": list(map(itemgetter(0), self._told)),
         }
         if raw is not None:
             self._call["rawInput"] = raw
-        self._options = _options(approval, self._tool, self._scope)
+        covers = self._scope.covers if approval.remember and self._scope is not None else None
+        self._options = _options(approval.primary, approval.secondary, covers, self._tool.asks_each_time)
 
     @property
     def key(self) -> str | None:
@@ -164,12 +170,12 @@ class Permission:
         if known is False:
             return DECLINED, NEVER
         is_open = tool.auto_approve and self._scope is not None
-        if known or (is_open and context.session.config(AUTO_APPROVE, None) is True):
+        if known or (is_open and self._session.config(AUTO_APPROVE, None) is True):
             self._view.explain(self._title, self._told if self._explains else self._previews)
             return CONFIRMED, ""
         # Some clients show a call as it was told of, and only buttons for the question.
         self._view.ask(self._title, self._message, self._previews)
-        self._call["locations"] = [place.to_wire() for place in self._view.locations]
+        self._call["locations"] = [*map(ToolCallLocation.to_wire, self._view.locations)]
         answer = None
         with anyio.move_on_after(tool.approval_timeout):
             answer = await self._ask()
@@ -190,7 +196,7 @@ class Permission:
     async def _ask(self) -> PermissionAnswer | None:
         """What the user answers; None if the question was withdrawn before that."""
         with self._asking:
-            return await self._context.session.client.ask_permission(self._call, self._options, on_late=self._keep_late)
+            return await self._session.client.ask_permission(self._call, self._options, on_late=self._keep_late)
         # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
         self._withdrawn = True
         if self._late is not None:
@@ -206,7 +212,7 @@ class Permission:
         if self._scope is None:
             return None
         try:
-            known = await self._store.get(self._context.session, self._scope.key)
+            known = await self._store.get(self._session, self._scope.key)
         except Exception:
             logger.exception("what the user decided about %s could not be looked up; asking", self._tool.name)
             return None
@@ -215,7 +221,7 @@ class Permission:
     async def _remember(self, allowed: bool) -> bool:
         assert self._scope is not None, "only what has a key is offered for always"
         try:
-            await self._store.put(self._context.session, self._scope.key, allowed)
+            await self._store.put(self._session, self._scope.key, allowed)
         except Exception:
             logger.exception("what the user decided about %s is not kept", self._tool.name)
             return False
@@ -226,14 +232,16 @@ _COVERS: Final = 200
 """Characters of the words for what a decision covers."""
 
 
-def _options(approval: Approval, tool: Tool[Any], scope: Always | None) -> list[dict[str, Any]]:
+@lru_cache(maxsize=64)
+def _options(primary: str, secondary: str, covers: str | None, asks_each_time: bool) -> tuple[dict[str, Any], ...]:
+    """The choices, in their wire form. `covers`: what a choice for always covers; None if there is none."""
     # The user could not know what an option without words means.
-    allow = approval.primary if approval.primary.strip() else ALLOW
-    reject = approval.secondary if approval.secondary.strip() else REJECT
+    allow = primary if primary.strip() else ALLOW
+    reject = secondary if secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]
-    if approval.remember and scope is not None:
-        covers = f"always in this session: {one_line(scope.covers, _COVERS, exact=True)}"
-        if not tool.asks_each_time:
-            options.insert(1, ("allow_always", f"{allow}, {covers}"))
-        options.append(("reject_always", f"{reject}, {covers}"))
-    return [{"optionId": kind, "name": escape(name), "kind": kind} for kind, name in options]
+    if covers is not None:
+        always = f"always in this session: {one_line(covers, _COVERS, exact=True)}"
+        if not asks_each_time:
+            options.insert(1, ("allow_always", f"{allow}, {always}"))
+        options.append(("reject_always", f"{reject}, {always}"))
+    return tuple({"optionId": kind, "name": escape(name), "kind": kind} for kind, name in options)

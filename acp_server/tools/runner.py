@@ -236,26 +236,24 @@ class Execution(Job):
                 report_cancelled(logger, f"the tool {self._tool.name!r}", cause, error)
             return
         try:
-            self._settle(value, error)
+            if error is not None:
+                self._fail(error)
+            elif not self._context.action.primary_confirmed:
+                # What the function says to the user's no.
+                self._end("rejected", value.message, last=value.message)
+            else:
+                if value.content:
+                    self._view.keep(value.content)
+                self._end("completed", value.message, last=value.text, value=value.value, raw_output=value.raw_output)
         except Exception:
             # A text that cannot be had of an author's object, for example.
             logger.exception("what came of %s cannot be told", self._tool.name)
             self._end("failed", _FAILED, last=_FAILED, error=error)
 
-    def _settle(self, value: Any, error: BaseException | None) -> None:
-        if error is None and not self._context.action.primary_confirmed:
-            # What the function says to the user's no.
-            self._end("rejected", value.message, last=value.message)
-        elif error is None:
-            if value.content:
-                self._view.keep(value.content)
-            self._end("completed", value.message, last=value.text, value=value.value, raw_output=value.raw_output)
-        elif isinstance(error, _Refused):
-            self._end(error.status, str(error), last=for_users(str(error)))
-        else:
-            self._fail(error)
-
     def _fail(self, error: BaseException) -> None:
+        if isinstance(error, _Refused):
+            self._end(error.status, str(error), last=for_users(str(error)))
+            return
         if isinstance(error, ToolFailed):
             words = error.message or _FAILED
         elif isinstance(error, TooManyThreads):

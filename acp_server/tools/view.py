@@ -11,7 +11,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from acp_server.errors import SessionClosed, TurnEnded, UsageError
@@ -108,9 +109,8 @@ class View:
         """`turn`: see `ToolHost.view`."""
         self._turn = turn
         self._id = id
-        connection = turn.session.client.connection
-        self._limits: Limits = connection.limits
-        self._ticker: Watchdog = connection.ticker(PACE)
+        self._limits: Limits = turn.session.client.connection.limits
+        self._ticker: Watchdog | None = None
         self._is_ticking = False
         """Whether `_show` will be called."""
         self._fixed: deque[Piece] = deque()
@@ -138,7 +138,8 @@ class View:
         update["status"] = "pending"
         if arguments is not None:
             update["rawInput"] = arguments
-        self._tell(update)
+        with suppress(TurnEnded, SessionClosed):
+            self._turn.tell(update)
         self.status = "pending"
 
     def started(self) -> None:
@@ -164,7 +165,8 @@ class View:
         update. `raw_output`: as JSON can express it. Only the first time counts. Nothing if it did not begin."""
         if self.ended or self.status is None:
             return
-        self._stop_ticking()
+        if self._is_ticking:
+            self._stop_ticking()
         self._last = last or ""
         self.status = status
         self.ended = True
@@ -265,15 +267,23 @@ class View:
 
     def _content(self) -> list[dict[str, Any]]:
         """What is shown as the call's content."""
-        fixed = wires_of(self._fixed if self._words is None else with_words(list(self._fixed), self._words))
+        shown: list[dict[str, Any]] = []
+        words = self._words
+        for wire, _ in self._fixed:
+            if words is not None and wire["type"] != "diff":
+                shown.append(words[0])
+                words = None
+            shown.append(wire)
+        if words is not None:
+            shown.append(words[0])
         text = "".join(self._text)
         if self.verbatim and text:
             text = block(text)
         if self._last:
             text += ("\n" if text and not text.endswith("\n") else "") + self._last
         if text:
-            fixed.append(text_content(text))
-        return fixed
+            shown.append(text_content(text))
+        return shown
 
     def _add(self, text: str) -> None:
         self._text.append(text)
@@ -298,11 +308,13 @@ class View:
 
     def _tick(self) -> None:
         self._is_ticking = True
-        self._ticker.add(self._show)
+        ticker: Watchdog = self._ticker or self._turn.session.client.connection.ticker(PACE)
+        self._ticker = ticker
+        ticker.add(self._show)
 
     def _stop_ticking(self) -> None:
-        if self._is_ticking:
-            self._is_ticking = False
+        self._is_ticking = False
+        if self._ticker is not None:
             self._ticker.drop(self._show)
 
     def _show(self) -> None:
@@ -314,7 +326,8 @@ class View:
             self._tick()
 
     def _show_now(self) -> None:
-        self._stop_ticking()
+        if self._is_ticking:
+            self._stop_ticking()
         self._shown_at = time.monotonic()
         try:
             self._change()
@@ -337,13 +350,9 @@ class View:
             update["locations"] = [place.to_wire() for place in self._locations]
         if more:
             update.update(more)
-        self._tell(update)
-
-    def _tell(self, update: dict[str, Any]) -> None:
-        try:
+        # Of an end the client was told before, so there is nothing that it would miss.
+        with suppress(TurnEnded, SessionClosed):
             self._turn.tell(update)
-        except (TurnEnded, SessionClosed):
-            pass  # it was told of the end before that, so there is nothing that it would miss
 
 
 def piece_of(content: ToolCallContent) -> Piece:
@@ -357,11 +366,6 @@ def with_words(pieces: Sequence[Piece], words: Piece) -> list[Piece]:
     while diffs < len(pieces) and pieces[diffs][0]["type"] == "diff":
         diffs += 1
     return [*pieces[:diffs], words, *pieces[diffs:]]
-
-
-def wires_of(pieces: Iterable[Piece]) -> list[dict[str, Any]]:
-    """The pieces as they are written."""
-    return [wire for wire, _ in pieces]
 
 
 def text_content(text: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class RequestState(StrEnum):
 
 
 _MOVES: dict[RequestState, frozenset[RequestState]] = {
-    RequestState.NEW: frozenset({RequestState.WAITING}),
+    RequestState.NEW: frozenset(),
     RequestState.WAITING: frozenset({RequestState.ANSWERED, RequestState.WITHDRAWN, RequestState.LOST}),
     RequestState.WITHDRAWN: frozenset({RequestState.ANSWERED, RequestState.LOST}),
     RequestState.ANSWERED: frozenset(),
@@ -57,7 +57,12 @@ class Ledger:
 
     def expect(self, request: OutgoingRequest) -> None:
         """Register a request under `next_id`. Each `request` is sent once."""
-        self._move(request, RequestState.WAITING)
+        if request.state is not RequestState.NEW:
+            raise AssertionError(f"an outgoing request cannot go from {request.state.value} to waiting")
+        request.state = RequestState.WAITING
+        request.id = self.next_id
+        self.next_id += 1
+        self._outgoing[request.id] = request
 
     def answered(self, id: object) -> tuple[OutgoingRequest, bool] | None:
         """Take the request that a response with this id belongs to, and whether the response is late.
@@ -106,11 +111,7 @@ class Ledger:
         request.state = state
         self._outgoing.pop(request.id, None)
         self._withdrawn.pop(request.id, None)
-        if state is RequestState.WAITING:
-            request.id = self.next_id
-            self.next_id += 1
-            self._outgoing[request.id] = request
-        elif state is RequestState.WITHDRAWN and request.wants_late_answer:
+        if state is RequestState.WITHDRAWN and request.wants_late_answer:
             self._withdrawn[request.id] = request
             if len(self._withdrawn) > self._late_limit:
                 self._withdrawn.pop(next(iter(self._withdrawn)))

@@ -109,6 +109,8 @@ def classify(value: Any) -> Message:
         id = message["id"]
         if (type(id) is int and -(2**63) <= id < 2**63) or is_request_id(id):
             return Request(id, method, params)
+    elif method is None and "method" not in message and "id" in message:
+        return _response(message)
     return _invalid(message)
 
 

@@ -218,7 +218,12 @@ class Endpoint:
     def answer(self, request: Request, result: Any) -> bytes | None:
         """The frame of a result, see `_complete`. Raises EncodeError if JSON cannot express it; the request stays in
         flight then."""
-        return self._complete(request, codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
+        frame = codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result})
+        if request.slot is None and self.incoming.get(request.id) is request:
+            # The common case, without a further call.
+            del self.incoming[request.id]
+            return frame
+        return self._complete(request, frame)
 
     def refuse(self, request: Request, error: RpcError) -> bytes | None:
         """The frame of an error, see `_complete`. Error data that JSON cannot express is left out."""

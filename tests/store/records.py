@@ -30,7 +30,7 @@ def turn(text: str = "hi", status: str = "completed", answer: str = "hello") -> 
 
 def say(record: TurnRecord, kind: str, text: str) -> None:
     """Have a turn's record keep a piece of text."""
-    record.add_text(kind, codec.encode_fragment(text))
+    (record.transcript or record.begin()).text(kind, codec.encode_fragment(text))
 
 
 def end(record: TurnRecord, status: str = "completed") -> None:
