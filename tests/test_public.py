@@ -17,12 +17,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI_TAKES = {
-    "agent.ending": "Children",
     "agent.log": "LogHandler LogStream UnblockedLog drain entry standard_error",
     "agent.process": "StandardIO",
     "agent.record": "LONGEST_LINE RecordedStream Recorder",
     "agent.serve": "CapturedRun capture_run run say_if_terminal",
     "agent.signals": "Signals own_signals",
+    "agent.until_signal": "run_until_signal",
     "errors": "AUTH_REQUIRED INTERNAL_ERROR REQUEST_CANCELLED UnsupportedProtocolVersion",
     "http.tls": "server_context",
     "paths": "here open_private",

@@ -9,19 +9,16 @@ import errno
 import ipaddress
 import logging
 import os
-import signal
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
-
-from acp_server.agent.ending import Children
 from acp_server.agent.serve import Servable
+from acp_server.agent.until_signal import run_until_signal
 from acp_server.errors import UsageError
 
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
@@ -94,22 +91,30 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         from acp_server.http.tls import server_context
 
         tls = server_context(listening.certificate, listening.key, listening.clients)
-    # Processes that agents have started end with the server.
-    Children().end_with_us()
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
     websocket = WebSocketLimits(message_bytes=limits.body, unfinished=Unfinished(limits.bodies))
     server = Server(At(app), places, websocket=websocket, tls=tls)
     with bound_to(listening.address) as bound:
-        running = _Running(app, server, bound, lambda: _say(listening, bound))
-        backend_options = None if options.get("loop") is None else {"use_uvloop": True}
+
+        async def end() -> None:
+            # First, since the server waits for the streams to end.
+            await app.aclose()
+            server.end()
+
         try:
-            anyio.run(running.run, backend=options.get("backend") or "asyncio", backend_options=backend_options)
+            return run_until_signal(
+                lambda: server.run([bound], lambda: _say(listening, bound)),
+                end,
+                server.hurry,
+                backend=options.get("backend"),
+                loop=options.get("loop"),
+                limits=options.get("limits"),
+            )
         finally:
             if listening.address.startswith(_UNIX):
                 with suppress(OSError):
                     os.unlink(listening.address.removeprefix(_UNIX))
-    return running.code
 
 
 class At:
@@ -127,36 +132,6 @@ class At:
             await send({"type": "http.response.body", "body": b""})
         else:
             await send({"type": "websocket.close", "code": 1008})
-
-
-class _Running:
-    def __init__(self, app: Any, server: Any, bound: socket.socket, started: Callable[[], None]) -> None:
-        self._app = app
-        self._server = server
-        self._bound = bound
-        self._started = started
-        self.code = 0
-
-    async def run(self) -> None:
-        signals = [signal.SIGINT, signal.SIGTERM]
-        with anyio.open_signal_receiver(*signals) as received:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._obey, received, group)
-                await self._server.run([self._bound], self._started)
-                group.cancel_scope.cancel()
-
-    async def _obey(self, received: AsyncIterator[signal.Signals], group: Any) -> None:
-        async for number in received:
-            if self.code:
-                self._server.hurry()
-                continue
-            self.code = 128 + number
-            group.start_soon(self._end)
-
-    async def _end(self) -> None:
-        # First, since the server waits for the streams to end.
-        await self._app.aclose()
-        self._server.end()
 
 
 def _authenticate(listening: Listening) -> Any:

@@ -101,6 +101,38 @@ def test_a_program_of_an_author_is_served_with_its_own_options(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets of Unix")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("work", ["await anyio.to_thread.run_sync(hang)", "hang()"], ids=["thread", "loop"])
+def test_one_signal_ends_the_server_though_a_handler_never_ends(work: str, backend: str, tmp_path: Path) -> None:
+    (tmp_path / "stuck.py").write_text(
+        "import anyio, anyio.to_thread, sys, threading\n"
+        "from acp_server import Agent, Call, Limits\n"
+        "agent = Agent('stuck')\n"
+        "def hang():\n"
+        "    print('it hangs', file=sys.stderr, flush=True)\n"
+        "    threading.Event().wait()\n"
+        "@agent.method('_hang')\n"
+        f"async def handle(call: Call) -> None:\n    {work}\n"
+        f"agent.run(backend={backend!r}, limits=Limits(drain=0.1, grace=0.1, flush=0.1))\n"
+    )
+    with served("stuck.py", "--listen", "127.0.0.1:0", cwd=tmp_path) as server:
+        given = httpx.post(server.address, json=INITIALIZE)
+        url = httpx.URL(server.address)
+        body = b'{"jsonrpc": "2.0", "id": 1, "method": "_hang"}'
+        with socket.create_connection((url.host, url.port or 0)) as stream:
+            # The response is not awaited: the loop may be blocked before it is sent.
+            stream.sendall(
+                f"POST /acp HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n"
+                f"Acp-Connection-Id: {given.headers['acp-connection-id']}\r\n\r\n".encode()
+                + body
+            )
+            assert server.process.stderr is not None
+            while "it hangs" not in server.said:
+                server.said += server.process.stderr.readline()
+            assert server.stop() == 128 + signal.SIGTERM
+
+
 def test_what_an_agent_has_started_does_not_outlive_the_server(tmp_path: Path) -> None:
     (tmp_path / "starting.py").write_text(
         "import subprocess\nfrom acp_server import Agent\n"
