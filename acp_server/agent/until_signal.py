@@ -32,9 +32,9 @@ def run_until_signal(
     """Run `serve` as this program's only purpose. The first signal starts `end` beside it, after which `serve` has to
     return; the next one calls `hurry`. Returns the exit code: 128 + the number of the first signal, or 0.
 
-    If the loop, the handlers or their threads do not end, the process exits with that code after twice the time that
-    `limits` give to the end of a connection, or when a signal arrives more than 2 s after the first. Its child
-    processes end with it. For `backend` and `loop` see `acp_server.agent.serve.run`.
+    If the loop, the handlers or their threads do not end, the process exits with that code after twice the seconds of
+    `limits.closing` and 4 s. A signal more than 2 s after the first has the same effect at once. Child processes end
+    with the process. For `backend` and `loop` see `acp_server.agent.serve.run`.
     """
     children = Children()
     ending = Ending(limits or Limits(), children.look)
