@@ -37,9 +37,9 @@ _NAME: Final = "agent"
     "path",
     metavar="PATH",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where clients come; without it, NAME.sock in a folder of yours, which standard error names.",
+    help="The socket that clients connect to. Default: NAME.sock in a folder of the user, written to standard error.",
 )
-@click.option("--name", default=_NAME, show_default=True, help="What `acp-server connect keep:NAME` calls it.")
+@click.option("--name", default=_NAME, show_default=True, help="The NAME in `acp-server connect keep:NAME`.")
 @click.option(
     "--idle",
     metavar="SECONDS",

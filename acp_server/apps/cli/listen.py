@@ -127,11 +127,11 @@ class At:
         """See the ASGI specification."""
         if scope["type"] == "lifespan" or scope["path"].rstrip("/") == PATH:
             await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
-            await send({"type": "http.response.body", "body": b""})
         else:
-            await send({"type": "websocket.close", "code": 1008})
+            # The server has the extension that lets a WebSocket be refused by any status.
+            kind = "http" if scope["type"] == "http" else "websocket.http"
+            await send({"type": f"{kind}.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+            await send({"type": f"{kind}.response.body", "body": b""})
 
 
 def _authenticate(listening: Listening) -> Any:

@@ -122,8 +122,8 @@ async def plan(steps: list[Step], call: ToolContext) -> str:
     return "The user sees it."
 
 
-INIT: Final = "write `AGENTS.md`: what who works on this project has to know, found out by looking at it."
-REVIEW: Final = "review what has changed and is not committed, or what is named behind it. Change nothing."
+INIT: Final = "write `AGENTS.md`: what a developer of this project has to know, found by reading it."
+REVIEW: Final = "review the uncommitted changes, or the target that follows the command. Change nothing."
 
 
 def add_commands(agent: Agent, work: Callable[[Turn, str], Awaitable[None]]) -> None:

@@ -343,7 +343,7 @@ async def _plan(turn: Turn, find: PlanEntryStatus, count: PlanEntryStatus) -> No
     await turn.plan(
         [
             PlanEntry(content="Find the files", priority="medium", status=find),
-            PlanEntry(content="Count lines by language and look for what is to do", priority="medium", status=count),
+            PlanEntry(content="Count lines by language and look for open tasks", priority="medium", status=count),
         ]
     )
 

@@ -45,13 +45,13 @@ class GatewayLimits:
     # With one more, the questions of the chat that has waited longest are dismissed.
     waiting: int = _limit(1000, "NUMBER", "Chats that wait for tool outputs at once, of all tokens together.")
     waiting_of_one: int = _limit(200, "NUMBER", "Chats that wait for tool outputs at once with tokens of one name.")
-    reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "What an agent may say in one chat.")
+    reply: int = _limit(16 * 1024 * 1024, "CHARACTERS", "The reply of an agent in one chat.")
     # The newest messages that fit are sent.
-    context_bytes: int = _limit(1024 * 1024, "BYTES", "What a prompt may tell of what was said before.", least=0)
+    context_bytes: int = _limit(1024 * 1024, "BYTES", "Earlier messages that a prompt repeats.", least=0)
     # About so many, and at least one message.
-    page_bytes: int = _limit(4 * 1024 * 1024, "BYTES", "What a page of messages may have.")
+    page_bytes: int = _limit(4 * 1024 * 1024, "BYTES", "A page of messages.")
     backlog: int = _limit(
-        8 * 1024 * 1024, "BYTES", "What a client may be behind with a stream before it is cut; the chat goes on."
+        8 * 1024 * 1024, "BYTES", "Unread bytes of a stream, after which it is closed; the chat continues."
     )
     send_seconds: float = _limit(60.0, "SECONDS", "How long a client may take nothing of an answer before it is cut.")
     idle_seconds: float = _limit(

@@ -96,11 +96,14 @@ def test_a_program_of_an_author_is_served_with_its_own_options(tmp_path: Path) -
         with httpx.Client() as client:
             answer = initialize(client, program.address)
             assert answer.json()["result"]["agentInfo"]["name"] == "mine"
-            assert client.post(program.address.replace("/acp", "/"), json=INITIALIZE).status_code == 404
+            elsewhere = program.address.replace("/acp", "/")
+            assert client.post(elsewhere, json=INITIALIZE).status_code == 404
+            upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+            upgrade["sec-websocket-key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+            assert client.get(elsewhere, headers=upgrade).status_code == 404
         assert program.stop() == 128 + signal.SIGTERM
 
 
-@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets of Unix")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("work", ["await anyio.to_thread.run_sync(hang)", "hang()"], ids=["thread", "loop"])
 def test_one_signal_ends_the_server_though_a_handler_never_ends(work: str, backend: str, tmp_path: Path) -> None:
@@ -133,6 +136,7 @@ def test_one_signal_ends_the_server_though_a_handler_never_ends(work: str, backe
             assert server.stop() == 128 + signal.SIGTERM
 
 
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets of Unix")
 def test_what_an_agent_has_started_does_not_outlive_the_server(tmp_path: Path) -> None:
     (tmp_path / "starting.py").write_text(
         "import subprocess\nfrom acp_server import Agent\n"
