@@ -19,6 +19,7 @@ from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.remote.labels import Key, failure, key_of
+from acp_server.remote.routing import is_state
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong
 from acp_server.wire.state_machine import CANCEL_METHOD
@@ -45,6 +46,8 @@ class KeptAgent(Servable):
         """Requests to the agent, by our ids: whose they are, their own ids, and their methods."""
         self._asked: dict[Key, bytes] = {}
         """What the agent asks and is not answered."""
+        self._busy: dict[str, None] = {}
+        """Sessions of version 2 whose turns run: there the response to a prompt does not wait for its turn."""
         self.has_met: bool = False
         """Whether a client has come."""
         self.is_over: bool = False
@@ -54,7 +57,7 @@ class KeptAgent(Servable):
     @property
     def is_idle(self) -> bool:
         """Whether there is no client, and nothing that the agent does for one."""
-        return self._client is None and not self._under_way
+        return self._client is None and not self._under_way and not self._busy
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """See `Servable`. A client takes the place of the one before."""
@@ -161,8 +164,20 @@ class KeptAgent(Servable):
             self._asked[key_of(said["id"])] = line
             if len(self._asked) > _MOST_ASKED:
                 del self._asked[next(iter(self._asked))]
+        elif is_state(line, said):
+            self._note_state(said["params"])
         elif said.get("method") == CANCEL_METHOD and isinstance(params := said.get("params"), dict):
             self._asked.pop(key_of(cast("dict[str, Any]", params).get("requestId")), None)
+
+    def _note_state(self, params: dict[str, Any]) -> None:
+        session = str(params.get("sessionId"))
+        if params["update"].get("state") == "idle":
+            self._busy.pop(session, None)
+        else:
+            self._busy[session] = None
+            if len(self._busy) > _MOST_ASKED:
+                del self._busy[next(iter(self._busy))]
+        self._stir()
 
     def _stir(self) -> None:
         self.changed.set()

@@ -174,7 +174,7 @@ async def test_no_agent_is_left_when_its_keeper_is_killed(keeper: Keeper) -> Non
         await gone(pid)
 
 
-async def test_it_ends_when_it_is_idle_and_not_while_a_turn_runs(tmp_path: Path) -> None:
+async def test_it_ends_when_it_is_idle(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path, "--idle", "0.1")
     async with reached(keeper) as agent:
         pid = await agent.request("_pid", {})
