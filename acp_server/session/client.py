@@ -1,7 +1,6 @@
-"""What an agent can ask its client for: files, terminals, permission, information (ACP, the client's methods).
+"""The client's methods that an agent can call: files, terminals, permission, elicitation (ACP, the client's methods).
 
-Every call is checked against what the client announced before anything is sent. Being cancelled while a call is awaited
-withdraws it. What to do with the answers is the agent's matter.
+A call is checked against the client's capabilities before it is sent. Cancelling the caller withdraws the request.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 MOMENT: Final = 0.1
-"""Seconds for a `session/cancel` behind the outcome `cancelled`. Clients send it some milliseconds later."""
+"""Seconds to wait for `session/cancel` after the outcome `cancelled`. Clients send it some milliseconds later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermissionAnswer:
-    """What the user chose. It is true if the user allows it: anything but an offered option that allows is not an
-    approval."""
+    """The user's choice. It is true only if the user chose an option on offer that allows the call."""
 
     option_id: str | None
     """The chosen option, or None if the question was dismissed or cancelled."""
     kind: str | None
-    """Its kind: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if dismissed or not offered."""
+    """The kind of the option: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if the question was
+    dismissed or the option was not on offer."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The `_meta` of the client's answer."""
     cancelled: bool = False
@@ -52,7 +51,7 @@ class PermissionAnswer:
 
     @property
     def allowed(self) -> bool:
-        """Whether the user allows it."""
+        """Whether the user chose an option of a kind that allows."""
         return self.kind in ("allow_once", "allow_always")
 
     def __bool__(self) -> bool:
@@ -71,11 +70,11 @@ class PermissionAnswer:
 
 
 class Client:
-    """The client, as one session sees it.
+    """The calls to the client that belong to one session.
 
-    All methods raise RpcError for the client's error answers, MalformedResponse for answers that are not what the
-    method promises, ConnectionClosed, and CapabilityMissing if the client did not announce the method; nothing is sent
-    then.
+    All methods raise RpcError for an error of the client, MalformedResponse for a result that the schema does not
+    allow, and ConnectionClosed. They raise CapabilityMissing, and send nothing, if the client did not announce the
+    method.
     """
 
     def __init__(self, session: Session, connection: Peer, profile: ClientProfile) -> None:
@@ -83,23 +82,23 @@ class Client:
         self.profile = profile
         self._session = session
         self.session_id: str = session.id
-        """The session that its requests name."""
+        """The `sessionId` of its requests."""
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What the client announced."""
+        """The capabilities that the client announced."""
         return self.profile.capabilities
 
     async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file as the editor has it, unsaved changes included (ACP, File System).
+        """The text of a file in the editor, with unsaved changes (ACP, File System).
 
-        `path` is absolute; `line` is the first line, counted from 1; `limit` is the number of lines. Raises UsageError
-        for anything else, and EncodeError for a path that is not UTF-8.
+        `path` is absolute; `line` is the first line, counted from 1; `limit` is the most lines. Raises UsageError for
+        other values, and EncodeError for a path that is not UTF-8.
         """
         self._need(self.capabilities.fs.read_text_file, "fs/read_text_file", "fs.readTextFile")
         _need_whole("fs/read_text_file", path)
         _check_read(path, line, limit)
-        # By hand and not by the types of the schema, since agents read many files at once: it is a third of the cost.
+        # Built without the schema's types at a third of the cost, because agents read many files at once.
         params: dict[str, str | int] = {"sessionId": self.session_id, "path": path}
         if line is not None:
             params["line"] = line
@@ -113,7 +112,7 @@ class Client:
         raise MalformedResponse("fs/read_text_file", "no content")
 
     async def write_text_file(self, path: str, content: str) -> None:
-        """Write a file through the editor, which makes it if need be (ACP, File System). `path` is absolute."""
+        """Write a file through the editor, which creates it if it is missing (ACP, File System). `path` is absolute."""
         from acp_server.schema.client_methods import WriteTextFileRequest
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
@@ -130,13 +129,12 @@ class Client:
     ) -> PermissionAnswer:
         """Ask the user whether a tool may run (ACP, Tool Calls).
 
-        Anything but an offered option that allows counts as not allowed: a choice that was never offered, the outcome
-        `cancelled`, and also an error or a malformed answer of the client's. Raises only ConnectionClosed, and
-        UsageError for options that no answer can choose from: none, or two with one id. `on_late`: takes the result
-        that comes when the caller waits for it no more; it must not wait.
+        Only an option on offer that allows counts as allowed. Not allowed are any other choice, the outcome
+        `cancelled`, and an error or a malformed response. Raises only ConnectionClosed, EncodeError, and UsageError
+        for no options or two with one id. `on_late` gets an answer after the caller was cancelled; it must not wait.
 
-        A client answers `cancelled` because it cancels the turn. Its `session/cancel` has a moment to arrive before
-        that is returned.
+        A client answers `cancelled` because it cancels the turn. During a turn that answer is returned `MOMENT` seconds
+        later, so that `session/cancel` can arrive before it.
         """
         from acp_server.schema.tool_call import RequestPermissionRequest
 
@@ -155,7 +153,7 @@ class Client:
         *,
         on_late: Callable[[PermissionAnswer], None] | None = None,
     ) -> PermissionAnswer:
-        """`request_permission` with a call and options in their wire form, which are not checked."""
+        """`request_permission` with a call and options in their wire form, unchecked."""
 
         def late(result: Any) -> None:
             assert on_late is not None
@@ -190,11 +188,11 @@ class Client:
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> Terminal:
-        """Start a command in a terminal of the client's (ACP, Terminals). Use the result in an `async with` block.
+        """Start a command in a terminal of the client (ACP, Terminals). Use the result in an `async with` block.
 
-        `command` is the program, and `args` are its arguments: a line for a shell raises UsageError. `cwd` is absolute,
-        else that raises ValueError. If this call is cancelled and the terminal comes into being all the same, it is
-        released.
+        `command` is the program, `args` its arguments; a line for a shell raises UsageError. A `cwd` that is not
+        absolute raises ValueError. If this call is cancelled and the client creates the terminal nevertheless, the
+        terminal is released.
         """
         from acp_server.schema.client_methods import CreateTerminalRequest, CreateTerminalResponse
         from acp_server.schema.session import EnvVariable
@@ -218,18 +216,18 @@ class Client:
         return Terminal(self.connection, self.session_id, created.terminal_id, turn, about)
 
     def _turn(self) -> TurnRecord | None:
-        """What keeps the terminals that are made now."""
+        """The record of the first turn, which keeps the terminals created now; None without a turn."""
         turns = self._session.turns
         return turns[0].record if turns else None
 
     async def elicit_form(
         self, message: str, form: ElicitationSchema, *, tool_call_id: str | None = None
     ) -> CreateElicitationResponse:
-        """Ask the user to fill in a form (ACP, Elicitation), never for secrets: what the user did.
+        """Ask the user to fill in a form (ACP, Elicitation). Never ask for secrets.
 
-        `message`: what is asked. `form`: its fields. In the answer, `action` is `accept` (then `content` has the values
-        by the names of the fields; check them), `decline` or `cancel`. The answer is true for `accept` alone. That the
-        user chose `cancel` cancels nothing.
+        `message`: the question. `form`: its fields. The `action` of the response is `accept`, `decline` or `cancel`.
+        With `accept`, `content` has the values by field name; check them. The response is true for `accept` alone. The
+        action `cancel` cancels no turn.
         """
         from acp_server.schema.elicitation import ElicitationFormMode
 
@@ -243,8 +241,8 @@ class Client:
     async def elicit_url(
         self, message: str, url: str, *, elicitation_id: str, tool_call_id: str | None = None
     ) -> CreateElicitationResponse:
-        """Ask the user to go to a URL (ACP, Elicitation): the answer `accept` means that the user agreed, not that what
-        happens there is done. When it is, call `elicitation_complete` with the same id."""
+        """Ask the user to open a URL (ACP, Elicitation). `accept` means that the user agreed, not that the work at the
+        URL is done. When it is done, call `elicitation_complete` with the same id."""
         from acp_server.schema.elicitation import ElicitationUrlMode
 
         announced = self.capabilities.elicitation
@@ -259,7 +257,7 @@ class Client:
         return await self._elicit(params, tool_call_id)
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that what `elicit_url` sent the user for is done."""
+        """Notify the client that the work at the URL of `elicit_url` is done."""
         self.notify("elicitation/complete", {"elicitationId": elicitation_id})
 
     async def _elicit(self, params: Model, tool_call_id: str | None) -> CreateElicitationResponse:
@@ -269,17 +267,17 @@ class Client:
         return read_result(CreateElicitationResponse, "elicitation/create", result)
 
     async def request(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Ask for anything else, an extension of the client's for example. See `Connection.request`."""
+        """Send any other request, for example an extension of the client. See `Connection.request`."""
         return await self.connection.request(method, params, timeout=timeout)
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Tell the client anything else. See `Connection.notify`."""
+        """Send any other notification. See `Connection.notify`."""
         self.connection.notify(method, params)
 
     async def _ask_user(
         self, method: str, params: Any, tool_call_id: str | None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
-        # The turn that runs asks, also where its handler asks by its session.
+        # The question belongs to the running turn, also if its handler calls `session.client`.
         turns = self._session.turns
         if not turns:
             return await self.connection.request(method, params, on_late=on_late)
@@ -300,11 +298,11 @@ class Client:
         try:
             created = read_result(CreateTerminalResponse, "terminal/create", result)
         except MalformedResponse as error:
-            # What some clients answer to a request that was withdrawn: it created nothing.
+            # Some clients answer a withdrawn request without a terminal id: they created nothing.
             logger.info("no terminal to release: %s", error)
             return
         terminal = Terminal(self.connection, self.session_id, created.terminal_id)
-        # In one message, which also ends the command: the connection may be about to close.
+        # One message releases the terminal and ends its command, because the connection may be about to close.
         self.connection.background(terminal.release_quietly)
 
 
@@ -316,15 +314,15 @@ def _check_read(path: str, line: int | None, limit: int | None) -> None:
 
 
 def _need_whole(method: str, *texts: str) -> None:
-    """What names a file or a program is sent as it is, or not at all. Raises EncodeError."""
+    """Raise EncodeError for a path or an argument that is not UTF-8: a replaced character names another file."""
     for text in texts:
         if whole(text) != text:
             raise EncodeError(f"{method}: {text!r} is not UTF-8, and cannot be sent")
 
 
 def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
-    """The options of a question. Raises UsageError where there are none, and where an id is there twice: the answer
-    names an option by its id, and a no could be taken for a yes."""
+    """The options as a list. Raises UsageError for no options and for an id that occurs twice: the response names an
+    option by its id, so a no could count as a yes."""
     listed = list(options)
     if not listed:
         raise UsageError("a permission request needs options to choose from, as one of kind allow_once")
@@ -338,7 +336,7 @@ def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
 def _permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAnswer:
     match result:
         case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
-            # Nearly all answers. The types of the schema would read it as this does.
+            # The fast path of nearly all answers; the schema's types read them equally.
             meta: Any = result.get("_meta")
         case _:
             response = _read_permission(result)
@@ -353,7 +351,7 @@ def _permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAns
 
 
 def _read_permission(result: Any) -> PermissionAnswer | tuple[str, dict[str, Any]]:
-    """The chosen option and the `_meta` of an answer; or what it is, if none was chosen."""
+    """The chosen option and the `_meta` of a result; or the final answer, if no option was chosen."""
     from acp_server.schema.tool_call import (
         CancelledPermissionOutcome,
         RequestPermissionResponse,

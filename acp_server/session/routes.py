@@ -1,7 +1,7 @@
-"""The agent's side of one connection: which of the protocol's methods it has, and what answers them.
+"""The agent's side of one connection: the table of the protocol's methods and their handlers.
 
-It joins negotiation, lifecycle, choosing and prompting into the routes that `acp_server.peer` serves; it decides
-nothing itself. What sessions need is loaded with the first method that is about them, after `initialize` is answered.
+It joins negotiation, lifecycle, choosing and prompting into the routes that `acp_server.peer` serves. The modules of
+sessions are imported by the first method that needs them, after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class AgentSide:
-    """One client, served by one agent."""
+    """The methods and open sessions of one agent on the connection of one client."""
 
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition
@@ -42,7 +42,7 @@ class AgentSide:
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
-        """Opens and ends sessions, in the version that the connection speaks."""
+        """Opens and ends sessions, in the protocol version of the connection."""
         from acp_server.session.lifecycle import Lifecycle
 
         return Lifecycle(self._definition, self._profile, self._sessions)
@@ -66,12 +66,12 @@ class AgentSide:
         return connection
 
     def interrupt(self) -> bool:
-        """Cancel all turns, as the user's interrupt at a terminal asks for. False if none ran."""
+        """Cancel all turns, with the cause INTERRUPT. False if no turn was cancelled."""
         cancelled = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
         return any(cancelled)
 
     def find(self, session_id: str) -> LiveSession:
-        """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child."""
+        """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child session."""
         session = self._sessions.get(session_id)
         if session is None or session.parent is not None:
             check_not_child(session_id, self._sessions)
@@ -83,7 +83,7 @@ class AgentSide:
         return session_id in self._sessions
 
     def routes(self) -> Routes:
-        """What the client can ask and tell. A method that the agent has nothing for is not there."""
+        """The methods that the client can call. A method without a handler in the agent is left out."""
         definition = self._definition
         if PROTOCOL_VERSION not in definition.versions:
             first = Route(initialize, register=self._speak_newest, direct=True)
@@ -105,7 +105,7 @@ class AgentSide:
                 requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
         else:
             requests.update(NO_PROMPT_HANDLER)
-        # A session handler may offer them in its session alone.
+        # A session handler may offer modes and options in its session alone, so none need be known here.
         own = bool(definition.auto_approve or definition.open_session)
         if own or definition.modes or definition.set_mode is not None:
             requests["session/set_mode"] = Route(lambda call: self._choosing.set_mode(call), direct=True)
@@ -124,8 +124,8 @@ class AgentSide:
         return routes
 
     def _refuse_children(self, routes: Routes) -> None:
-        """Have all requests of the protocol refused that are about a child session. Prompts look for themselves, where
-        they have not found a session that takes them."""
+        """Make the protocol's requests refuse the id of a child session. `session/prompt` checks by itself, after it
+        has found no session for the prompt."""
 
         def refusing(route: Route) -> Route:
             def register(call: Call) -> None:
@@ -151,14 +151,14 @@ class AgentSide:
         return Route(handler, register if name in ENDING else None, urgent=name in URGENT, direct=True)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
-        """`session/cancel`: cancel the turns of a session. Means nothing for a session that has none."""
+        """`session/cancel`: cancel the turns of a session. No effect without such a session or without turns."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         session = self._sessions.get(session_id) if isinstance(session_id, str) else None
         if session is not None:
             session.cancel(Cause.SESSION)
 
     def _speak_newest(self, call: Call) -> None:
-        """The client asks for a version beyond 1, or for a version that does not exist."""
+        """Negotiate a version other than 1, which may not exist. Raises InvalidRequest while sessions are open."""
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")
         definition, cancel = self._definition, Notice(self._cancel, inline=True)

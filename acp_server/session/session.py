@@ -1,7 +1,7 @@
 """One session on one connection (ACP, Session Setup): where it works, its settings, its turns.
 
-It outlives its turns; its record outlives the connection. How clients make, load and close sessions is in `lifecycle`.
-What is not for authors is in `live_session`, so that no help and no completion offers it to them.
+A session outlives its turns, and its record outlives the connection. `lifecycle` creates, loads and closes sessions.
+Methods of the runtime are in `live_session`, so that help and completion do not offer them to authors.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _RAISE: Final[Any] = object()
 
 
 class Session:
-    """What a session's handlers share.
+    """The state that the handlers of one session share.
 
-    `data` is the agent author's own place to keep things, and `record` what is kept of the session. `tools` is what the
-    agent can do for a model in it, `client` the client, `settings` the modes and config options that it offers.
+    `data` is free for the agent's author; `record` is stored. `tools` has the tools for a model, `client` the calls to
+    the client, and `settings` the modes and config options on offer.
     """
 
-    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    # Without a `__dict__`, setting a misspelt attribute raises AttributeError instead of having no effect.
     __slots__ = (
         *("__weakref__", "_are_servers_unused", "_awaited", "_changing", "_closers", "_definition", "_journal"),
         *("_mcp", "_mcp_host", "_mcp_servers", "_patience", "_saved", "_saves", "_store", "_threads", "approvals"),
@@ -63,27 +63,27 @@ class Session:
     )
 
     record: SessionRecord
-    """What is kept of it, in the agent's store: its turns, and what the user has set. `record.context()` is the part
-    that a model should see."""
+    """The stored part of the session: its turns, and the user's settings. `record.context()` has the turns that a
+    model should see."""
     client: Client
     """The client, for calls that belong to this session."""
     tools: Final[ToolHost]
-    """What the agent can do for a model in this session: its own tools, and those that are added here."""
+    """The tools for a model in this session: the agent's tools, and the tools added here."""
     data: Any
-    """The agent author's own: what the session handler has yielded, or whatever is put here; None at first."""
+    """Free for the agent's author: the value that the session handler yielded, or any other; None at first."""
     settings: Settings
-    """The modes and config options that it offers; a session handler may change what is in them."""
+    """The modes and config options on offer. A session handler may change them."""
 
     call: Call | None
-    """The request that opens it, changes a setting of it or closes it, while that is answered. It has what the client
-    sent (`call.params`), and what is added to the answer (`answer`). None at any other time."""
+    """The request that opens or closes the session or changes a setting, while it is answered; None at other times.
+    `call.params` is the client's parameters, `call.answer` the additions to the response."""
     origin: Origin
-    """How it came to be open on this connection: `new`, `load`, `resume`, or `fork` for a
-    session that `Agent.open_session` has opened from another."""
+    """How the session was opened on this connection: `new`, `load`, `resume`, or `fork` if `Agent.open_session` opened
+    it from another session."""
 
     system_prompt: SystemPrompt | None
-    """The client's instructions for the session, as it was opened this time (ACP, Client System Prompt). None without
-    any, as always without `Agent(system_prompt=...)`."""
+    """The client's instructions, from the request that opened the session on this connection (ACP, Client System
+    Prompt). None if the client sent none, and always without `Agent(system_prompt=...)`."""
 
     _UPDATES: ClassVar[type[Updates]] = Updates
     _CLIENT: ClassVar[type[Client]] = Client
@@ -103,13 +103,13 @@ class Session:
         self._mcp: McpHost | None = None
         self._mcp_servers = mcp_servers
         self._are_servers_unused = bool(mcp_servers)
-        """Whether the client has named MCP servers that the agent has not looked at."""
+        """Whether the client named MCP servers and the agent never read them."""
         self._definition = definition
         self.updates: Updates = self._UPDATES(connection, profile, record.id)
         if record.turns:
             self.updates.calls = None
         self.turns: list[LiveTurn] = []
-        """The turns that are not through: the running one, and those that are being cancelled or wait behind it."""
+        """Turns that have not finished, in order: the first one runs or cleans up, the others wait."""
         self.client = self._CLIENT(self, connection, profile)
         self.settings = Settings(
             record,
@@ -120,43 +120,43 @@ class Session:
             modes_as_option=definition.modes_as_option,
         )
         self.approvals: dict[str, bool] = {}
-        """By the tool's `approval_key`: what the user decided once and for all calls of it in this session."""
+        """The user's decision for all calls of a tool in this session, by the tool's `approval_key`."""
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
         self.keeps_history: bool = definition.history
-        """Whether its turns are kept, see `Agent`."""
+        """Whether the session's turns are kept, see `Agent`."""
         self.admit: Callable[[Turn], Awaitable[None]] | None = definition.admit
-        """Looks at each prompt before it is part of the session; None if nothing does."""
+        """Called with each turn before its prompt becomes part of the session; None accepts every prompt."""
         self.tells_usage: bool = definition.has("end_turn_usage")
-        """Whether the end of a turn has a member `usage`, which is unstable."""
+        """Whether the result of a prompt has the member `usage`, which is unstable."""
         self.data = None
         self.state = SessionState.OPENING
-        """Where it is in its life on this connection."""
+        """The state of the session on this connection."""
         self._saves = 0
         self._saved = 0
         self._store = definition.store
         self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
         self._patience = connection.limits.end_grace
         self._closers: AsyncExitStack | None = AsyncExitStack()
-        """What is to be done when it is closed; None when that is done."""
+        """Callbacks for the session's close; None once they have run."""
         self._threads = Threads.current()
-        # Set when this turn comes first; for None, when there is no turn. So a turn that waits wakes once, however many
-        # leave before it.
+        # The event of a turn is set when that turn is the first; the event of None, when no turn is left. So a waiting
+        # turn wakes once, however many turns before it end.
         self._awaited: dict[LiveTurn | None, anyio.Event] = {}
         self._changing = anyio.Lock()
         self.choosing: Final = anyio.Lock()
-        """Held by the client's choices, which are made one after the other, with what the agent does about them."""
+        """Held while one choice of the client and its handler run, so that choices run one after the other."""
 
     @property
     def answer(self) -> Answer:
-        """What is added to the answer to `call`: `session.answer.meta[...]` in a session handler is part of the answer
-        to `session/new`, `load` or `resume`. Raises UsageError while no request is about the session."""
+        """Additions to the response to `call`: `session.answer.meta[...]` in a session handler goes into the response
+        to `session/new`, `load` or `resume`. Raises UsageError if `call` is None."""
         if self.call is None:
             raise UsageError("no request that is about this session is being answered")
         return self.call.answer
 
     def _share(self, above: Session) -> None:
-        """Work with what another session has set."""
+        """Share the settings, approvals, data, system prompt and origin of the session `above`."""
         self.settings, self.approvals = above.settings, above.approvals
         self.data, self.system_prompt, self.origin = above.data, above.system_prompt, above.origin
 
@@ -170,30 +170,30 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The session's id, as clients name it."""
+        """The id of the session in the protocol, `sessionId`."""
         return self.record.id
 
     @property
     def cwd(self) -> str:
-        """The absolute path that relative paths of this session start from."""
+        """The working directory, absolute. Relative paths of this session start from it."""
         return self.record.folder
 
     @property
     def roots(self) -> list[str]:
-        """The directories that the session's work should stay in: `cwd` and the additional ones."""
+        """The directories that the session should work in: `cwd`, then the additional ones."""
         return [self.record.folder, *self.record.additional_directories]
 
     @property
     def mcp_servers(self) -> Sequence[McpServer]:
-        """What the client wants the agent to connect to (ACP, MCP Servers), of the kinds that the agent announced."""
+        """The MCP servers that the client named (ACP, MCP Servers), of the kinds that the agent announced."""
         self._are_servers_unused = False
         return self._mcp_servers
 
     @property
     def mcp(self) -> McpHost:
-        """The MCP servers that the client named for it (extra `mcp`): `await session.mcp.connect()` in a session
-        handler, or `Agent(mcp=True)`, makes their tools `tools` of the session. So does `session.mcp.ready(turn)` in a
-        turn. No server is started for an agent that does not look at them."""
+        """The MCP servers that the client named (extra `mcp`). Their tools join `tools` by `await
+        session.mcp.connect()` in a session handler, by `session.mcp.ready(turn)` in a turn, or by `Agent(mcp=True)`.
+        Without any of these no server is started. Raises UsageError if the session is not of an `Agent`."""
         if self._mcp_host is None:
             raise UsageError("only the sessions of an `Agent` connect to MCP servers")
         self._are_servers_unused = False
@@ -202,8 +202,8 @@ class Session:
         return self._mcp
 
     def instructions(self, own: str = "") -> str:
-        """What to tell a model that it is to do: your `own` built-in instructions and the client's behind them, or the
-        client's alone where it replaces yours."""
+        """Instructions for a model: `own`, the agent's built-in ones, followed by the text of the client's; or the
+        client's alone if their mode is `override`."""
         prompt = self.system_prompt
         if prompt is None:
             return own
@@ -222,8 +222,8 @@ class Session:
     def config(self, config_id: str, default: T) -> str | bool | T: ...
 
     def config(self, config_id: str, default: Any = _RAISE) -> Any:
-        """The current value of a config option (ACP, Session Config Options), text or a bool. `default`: where the
-        session has no such option, since sessions may differ in theirs; without it that raises UsageError."""
+        """The current value of a config option (ACP, Session Config Options), a string or a bool. `default` is returned
+        if the session has no such option; sessions may differ in their options. Without it that raises UsageError."""
         value = self.settings.value(config_id)
         if value is not None or default is not _RAISE:
             return default if value is None else value
@@ -233,8 +233,8 @@ class Session:
     # -- what the agent tells the client outside of a turn
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """Tell the client anything about this session: a `schema` session update. Waits if the client is behind.
-        `meta`: the `_meta` of the notification, beside the update.
+        """Send any session update of `schema` to the client. Waits while the client reads too slowly. `meta`: the
+        `_meta` of the notification, beside the update.
 
         Raises SessionClosed and ConnectionClosed.
         """
@@ -246,15 +246,15 @@ class Session:
             await self.updates.room()
 
     async def set_title(self, title: str | None) -> None:
-        """Name the session; clients show it in their lists. While a turn runs it is saved with that turn. A title that
-        the user gave it stays. Raises ValueError for anything but text."""
+        """Set the title that clients show in their lists. Without effect if the user has named the session. During a
+        turn the title is saved with that turn, else at once. Raises ValueError for anything but text."""
         from acp_server.schema.base import NULL
         from acp_server.schema.updates import SessionInfoUpdate
 
         told = SessionInfoUpdate(title=NULL if title is None else title)
         if self.record.named:
             return
-        # The record has what was read of it, for a store could not keep a session with something else.
+        # The record gets the title as the schema checked it, because a store cannot encode other types.
         self.record.title = told.title
         self.record.updated_at = time()
         if not self.turns:
@@ -263,8 +263,8 @@ class Session:
         await self.update(told)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode from the agent's side and tell the client, if it was another. Raises ValueError for a mode
-        that was not offered."""
+        """Change the mode from the agent's side, and send an update if it was another. Raises ValueError for a mode
+        that is not on offer."""
         from acp_server.schema.updates import CurrentModeUpdate
 
         before = self.mode
@@ -275,8 +275,8 @@ class Session:
             await self.update(update)
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
-        """Change a config option from the agent's side and tell the client, if it was another value. Raises ValueError
-        for an option or a value that was not offered."""
+        """Change a config option from the agent's side, and send an update if it had another value. Raises ValueError
+        for an option or a value that is not on offer."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
         before = self.settings.value(config_id)
@@ -288,10 +288,12 @@ class Session:
             await self.update(update)
 
     async def set_modes(self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None) -> None:
-        """Offer these modes in place of those before. `current`: the id of the current one; without it, the mode that
-        was chosen, or the first. `as_option`: see `Agent.modes`; without it, as before. A client learns of modes when
-        the session opens, and of the current mode at any time. Raises UsageError as `Agent.modes`, and ValueError for a
-        `current` that is not among them."""
+        """Replace the modes on offer. `current`: the id of the current mode; without it the chosen mode stays current,
+        or the first one is. `as_option`: see `Agent.modes`; None leaves it unchanged. Clients learn the list of modes
+        when the session opens, and the current mode at any time.
+
+        Raises UsageError as `Agent.modes`, and ValueError for a `current` that is not among the modes.
+        """
         from acp_server.schema.updates import CurrentModeUpdate
 
         before = self.mode
@@ -306,10 +308,12 @@ class Session:
                 await self.update(update)
 
     async def set_options(self, *options: Option, keep: bool = True) -> None:
-        """Offer these config options in place of those before, as where one depends on another, and tell the client.
-        Those that stay keep the values that were chosen, if they still have them. `keep`: False if they have their
-        `current_value` instead, for an agent that keeps the values itself. In a handler of a changed option, or of the
-        session's opening, the answer tells the client. Raises UsageError as `Agent.config_options`."""
+        """Replace the config options on offer, for example because one depends on another, and send an update. While
+        `call` is answered its response has the options instead, and no update is sent.
+
+        `keep`: options that stay keep the chosen value if they still offer it; False takes each `current_value`, for an
+        agent that keeps the values itself. Raises UsageError as `Agent.config_options`.
+        """
         from acp_server.schema.updates import ConfigOptionUpdate
 
         self.settings.replace(options, keep=keep)
@@ -322,12 +326,12 @@ class Session:
         return self.settings.in_step(changed)
 
     def opening(self) -> dict[str, Any]:
-        """What the answer to `session/new` says of it, in its wire form: its id, the modes and the config options. For
-        the answer of a method of yours that opens it, such as `session/fork`."""
+        """The result of `session/new` in its wire form: the session's id, modes and config options. Return it from a
+        custom method that opens a session, such as `session/fork`."""
         return {"sessionId": self.id, **self._offered()}
 
     def _offered(self) -> dict[str, Any]:
-        """What of it is not its id."""
+        """The members of `opening` except the id."""
         state = self.settings.state()
         if not state:
             return state
@@ -336,8 +340,8 @@ class Session:
         return ResumeSessionResponse(**state).to_wire()
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
-        """Offer slash commands to the client (ACP, Slash Commands); they replace those offered before. Raises
-        UsageError for a name that is there twice, or not one word, or has the slash, which clients put before it."""
+        """Replace the slash commands on offer (ACP, Slash Commands). Raises UsageError for a name that occurs twice, is
+        not one word, or includes the slash, which clients add."""
         from acp_server.schema.updates import AvailableCommand, AvailableCommandsUpdate
 
         commands = several("the commands", commands, AvailableCommand)
@@ -353,12 +357,12 @@ class Session:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that runs, or cleans up after a cancel; None while there is none."""
+        """The turn that runs, or cleans up after a cancel; None if there is no turn."""
         return self.turns[0] if self.turns else None
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
-        """Cancel every turn that is running or waiting now, from any thread. A later one is not affected. Returns
-        whether there was such a turn."""
+        """Cancel every turn that runs or waits now; callable from any thread. Later turns are not affected. Returns
+        whether a turn was cancelled; from another thread, whether there was a turn to cancel."""
         turns = list(self.turns)
         if get_ident() != self._threads.home:
             turns = [turn for turn in turns if turn.record.ended_at is None and turn.node.cause is None]
@@ -374,21 +378,21 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed, or lets go of what it holds at this time."""
+        """Whether the session is closed, or is releasing its resources."""
         return self.state is SessionState.CLOSED
 
     async def save(self) -> None:
-        """Keep the session in the store as it is now. No cancel reaches that. Before the session has been opened, and
-        from its close on, this does nothing.
+        """Save the session to the store, shielded from cancels. Without effect before the session is open and once it
+        is closed.
 
-        Raises TimeoutError if that takes too long, and what the store raises.
+        Raises TimeoutError after `Limits.end_grace` seconds, and the exceptions of the store.
         """
         saving = self._saving()
         if saving is not None:
             await saving
 
     async def _change(self, choose: Callable[[], Callable[[], None]]) -> None:
-        # One after the other, or a change that fails could bring back what another has failed with.
+        # Changes run one after the other: the undo of a failed change could restore the value of another failed one.
         async with self._changing:
             if self.closed:
                 raise SessionClosed
@@ -397,7 +401,7 @@ class Session:
                 await self.save()
             except BaseException:
                 undo()
-                # The store may have taken it all the same, or will.
+                # The store may have saved the change all the same, so the session counts as unsaved.
                 self._saves += 1
                 raise
 
@@ -414,26 +418,25 @@ class Session:
     async def _wait_saved(self, pending: Awaitable[None], number: int) -> None:
         with grace(self._patience) as scope:
             await pending
-            # It was of the session as it was when it began, so an earlier save that fails behind it changes nothing.
+            # This save has the state of its beginning, so an earlier save that fails later changes nothing.
             self._saved = max(self._saved, number)
         if scope.cancelled_caught:
             raise TimeoutError(f"the store took more than {self._patience:g} s")
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
-        """Have `closer` called when the session is closed or its connection ends; the last one first. All are called,
-        whatever the others raise; those that wait are cancelled when the time for cleaning up is over. Raises
-        SessionClosed when that has happened."""
+        """Register `closer`, which is called when the session is closed or its connection ends. Closers are called in
+        reverse order, all of them, whatever the others raise. A closer that waits is cancelled after the grace period.
+        Raises SessionClosed if the closers have been called already."""
         if self._closers is None:
             raise SessionClosed
         self._closers.push_async_callback(_call, closer, self.id)
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
-        """Enter an async context manager (a connection, a server, a task group) and leave it when the session is closed
-        or its connection ends: its value. Both happen in one task of its own, whichever task asks.
+        """Enter an async context manager (a connection, a server, a task group) and return its value. It is left when
+        the session is closed or its connection ends. A separate task enters and leaves it, whichever task calls.
 
-        If the caller is cancelled meanwhile, it is, too, and its cleanup is waited for. At the end of the session it
-        has the time that `on_close` has. Raises what it raises on entering; what it raises later is logged. Raises
-        SessionClosed and ConnectionClosed.
+        Cancelling the caller cancels the entering, and waits for the cleanup. Leaving has the grace period of
+        `on_close`. Raises the exceptions of entering, SessionClosed and ConnectionClosed; later exceptions are logged.
         """
         from acp_server.session.resource import Resource
 
