@@ -1,18 +1,18 @@
-"""Agents and clients that are not on one machine: ACP over Streamable HTTP and WebSocket, drafts of the protocol.
+"""ACP between machines: Streamable HTTP and WebSocket, both drafts of the protocol.
 
 RemoteApp     an ASGI application that serves an agent
-RemoteLimits  the bounds of what it keeps for its clients, and how long it waits for them
-BearerTokens  tokens that say whose a request is, for its `authenticate`
-read_tokens   those in a file
+RemoteLimits  the bounds and timeouts of a RemoteApp
+BearerTokens  bearer tokens and their principals, an `authenticate` for RemoteApp
+read_tokens   reads BearerTokens from a file
 connect_http  a client of an agent over Streamable HTTP (extra: remote)
-connect_ws    the same over WebSocket
-connect_url   the one or the other, by the scheme of the address
-ClientLimits  the bounds of what a client keeps
-Backoff       how often, and how quickly, it comes back when a line drops
+connect_ws    a client of an agent over WebSocket (extra: remote)
+connect_url   either of them, by the scheme of the address (extra: remote)
+ClientLimits  the bounds of a client's connection
+Backoff       how often and how quickly a client reconnects
 AgentOf, Authenticate, Scope
-              types of what a RemoteApp is given
+              types of the arguments of RemoteApp
 
-Each is imported when it is first used.
+Each name is imported on first use: a server does not need httpx, which the clients import.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-if not TYPE_CHECKING:  # To type checkers the imports above say the same.
+if not TYPE_CHECKING:  # Type checkers read the imports above instead.
     __all__ = [*_MODULE_OF]
 
 

@@ -1,6 +1,6 @@
-"""Where a remote agent is, and which headers go there. Nothing is connected here.
+"""The address of a remote agent and the headers of each request to it. Opens no connection.
 
-What ends up in a header is checked here: a line break in it would be another header, or another request.
+Each value that goes into a header is checked: a line break in it would begin another header, or another request.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CONNECTION: Final = "Acp-Connection-Id"
 SESSION: Final = "Acp-Session-Id"
 CURSOR: Final = "Last-Event-ID"
 MESSAGE: Final = "Acp-Message-Id"
-"""The number of a message of the client's, the same where it is sent again."""
+"""The number of a client's message. A repeated POST has the same number."""
 REPEATABLE: Final = "Acp-Repeatable"
-"""`true` in the answer to `initialize`: the server takes each number once. The draft has nothing of the kind."""
+"""`true` in the response to `initialize`: the server accepts each number once. An extension, not in the draft."""
 
 LONGEST_ID: Final = 1024
-"""Characters of an id, or of a cursor, that goes into a header."""
+"""The most characters of an id or a cursor in a header."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
@@ -36,19 +36,19 @@ _OWN: Final = frozenset(
     | {"connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _SECURE: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-"""From the scheme of an address to that of HTTP. A WebSocket begins as a request of HTTP."""
+"""The scheme of HTTP for each scheme of an address: a WebSocket begins with an HTTP request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` is one of HTTP; `socket` the path of a Unix socket, or None for the network."""
+    """`url` has the scheme `http` or `https`. `socket` is the path of a Unix socket, or None for the network."""
 
     url: str
     socket: str | None = None
 
     @property
     def name(self) -> str:
-        """What to call it in a message: without user, password, path and query, which may be secrets."""
+        """The address in messages, without user, password, path and query, which may be secrets."""
         if self.socket is not None:
             return f"unix:{self.socket}"
         parts = urlsplit(self.url)
@@ -56,7 +56,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """The address that the user means: `http://`, `https://`, `ws://`, `wss://`, or `unix:PATH`. Raises UsageError."""
+    """Parse `http://`, `https://`, `ws://`, `wss://` or `unix:PATH`. Raises UsageError."""
     if url.startswith("unix:"):
         path = url.removeprefix("unix:")
         if not path or "\0" in path:
@@ -74,12 +74,15 @@ def address_of(url: str) -> Address:
 
 
 def is_websocket(url: str) -> bool:
-    """Whether the user means a WebSocket by it. A Unix socket is one, since it is one descriptor for all sessions."""
+    """Whether `url` is connected by WebSocket. `unix:PATH` is, as that needs one descriptor for all sessions."""
     return url.startswith(("ws://", "wss://", "unix:"))
 
 
 def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Address) -> dict[str, str]:
-    """The headers of each request. Raises UsageError for what cannot be one, or belongs to the transport."""
+    """The headers of each request. Raises UsageError for an invalid header, and for a header of the transport.
+
+    Logs a warning if a token, `Authorization` or `Cookie` goes over the network without encryption.
+    """
     checked: dict[str, str] = {}
     for name, value in (headers or {}).items():
         if _NAME.fullmatch(name) is None:
@@ -100,7 +103,7 @@ def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Ad
 
 
 def is_header_id(value: str) -> bool:
-    """Whether an id of the other side may go into a header as it is."""
+    """Whether an id of the peer can be the value of a header, unescaped."""
     return len(value) <= LONGEST_ID and _ID.fullmatch(value) is not None
 
 

@@ -1,6 +1,6 @@
-"""What a message says about its way: whether it is a request, of which session, and whether it is a cancel.
+"""Labels of a client's messages: kind, session, ids. They decide which stream carries a message.
 
-The transport passes messages on as they are. It reads of them what decides about their stream, and nothing else.
+The transport forwards messages unchanged and reads no other members of them.
 """
 
 from __future__ import annotations
@@ -13,57 +13,58 @@ from acp_server.wire import codec
 from acp_server.wire.state_machine import CANCEL_METHOD
 
 Key: TypeAlias = tuple[type, Any]
-"""An id of JSON-RPC with its type: 1, 1.0 and "1" are three."""
+"""A JSON-RPC id with its type: 1, 1.0 and "1" are three keys."""
 
 Kind: TypeAlias = Literal["request", "notification", "answer", "other"]
 
 SESSION_CANCEL: Final = "session/cancel"
 TAKES_UP: Final = frozenset({"session/load", "session/resume"})
-"""What names a session that the server may not have opened yet."""
+"""Methods that name a session which the server may not have opened yet."""
 ENDS: Final = frozenset({"session/close", "session/delete"})
-"""What the stream of a session ends with."""
+"""Methods whose response ends the stream of their session."""
 
 
 @dataclass(slots=True, eq=False)
 class Labelled:
-    """One message. `ids`: of the request that it is, or of those in a batch."""
+    """One message. `ids`: the id of a request or a response, or the ids of the requests in a batch."""
 
     line: bytes
     kind: Kind = "other"
     method: str = ""
     session: str | None = None
-    """The session that its parameters name."""
+    """The session that its parameters name. For the program's answer, the session of the agent's request."""
     ids: list[Any] = field(default_factory=list[Any])
     cancels: Key | None = None
-    """The request that it cancels."""
+    """Of `$/cancel_request`: the request that it cancels."""
     opens: str | None = None
-    """The session that is named in the result, for an answer."""
+    """Of an answer: the session that its result names."""
     behind: str | None = None
-    """The cursor of the session's own stream that it comes behind, for an answer to `session/load`."""
+    """Of an answer to `session/load` or `session/resume`: the cursor of the event on the session's stream that it
+    follows."""
     is_wanted: bool = False
-    """Whether the agent waits for it, for an answer of ours."""
+    """Of an answer to the agent: whether the agent's request is still in flight."""
     failed: bool = False
-    """Whether it is an answer with an error."""
+    """Of an answer: whether it is an error."""
 
     @property
     def key(self) -> Key | None:
-        """Its id, if it has one of its own."""
+        """The id of a request or an answer, else None."""
         return key_of(self.ids[0]) if self.kind in ("request", "answer") else None
 
     @property
     def is_cancel(self) -> bool:
-        """Whether it is a cancel, which never waits."""
+        """Whether it is a cancel, which overtakes other messages."""
         return self.kind == "notification" and self.method in (CANCEL_METHOD, SESSION_CANCEL)
 
 
 def key_of(id: Any) -> Key:
-    """The id as a key; any other value is told by its text."""
+    """The key of an id. An id of another type, which JSON-RPC forbids, is replaced by its JSON text."""
     kind = cast("type[Any]", type(id))
     return kind, (id if isinstance(id, int | float | str) or id is None else codec.encode(id))
 
 
 def labelled(line: bytes) -> Labelled:
-    """What `line` says. What is not a message of JSON-RPC is "other": the other side is to refuse it."""
+    """Label `line`. A batch, or text that is not a JSON-RPC message, is "other"; the peer refuses it."""
     try:
         value: Any = codec.decode(line)
     except codec.DecodeError:
@@ -106,13 +107,12 @@ def _text(value: Any) -> str | None:
 
 
 def as_line(text: bytes) -> bytes:
-    """A JSON text as one line: whitespace between its values may be line breaks, and those in its strings are
-    escaped."""
+    """A JSON text as one line. Its line breaks are whitespace between values: within a string they are escaped."""
     return text.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def failure(id: Any, message: str, data: Any = None, code: int = -32603) -> bytes:
-    """The answer to a request that could not be delivered, without the end of its line."""
+    """The error response to the request `id`, by default an internal error (-32603), without a line end."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -120,10 +120,10 @@ def failure(id: Any, message: str, data: Any = None, code: int = -32603) -> byte
 
 
 def is_resumable(answer: bytes) -> bool:
-    """Whether the answer to `initialize` announces streams that go on behind a cursor."""
+    """Whether the response to `initialize` announces streams that can be resumed after a cursor."""
     result = _member(codec.decode(answer), "result")
     version_1 = _member(result, "agentCapabilities")
-    # As the draft has it, and where version 1 has room for it.
+    # The draft has it in `capabilities`. Version 1 has `agentCapabilities`, with `_meta` for extensions.
     said = [_member(result, "capabilities"), version_1, _member(version_1, "_meta")]
     return any(_member(_member(each, "transport"), "resumable") is not None for each in said)
 

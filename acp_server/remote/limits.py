@@ -1,4 +1,4 @@
-"""The bounds of what a server keeps for its clients, and how long it waits for them. `docs/remote.md` has the same."""
+"""The bounds and timeouts of a `RemoteApp`. `docs/remote.md` has the same list."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLimits:
-    """The bounds of a `RemoteApp`, beside the `Limits` of each connection. Raises UsageError for negative numbers.
+    """The bounds of a `RemoteApp`, beside the `Limits` of each connection. Raises UsageError for a negative number.
 
-    connections (number): connections that are open at once, of HTTP and of WebSocket.
+    connections (number): open connections, over HTTP and WebSocket together.
     streams (number): streams of one connection.
     body (bytes): the longest message.
-    bodies (bytes): messages that were received and are not read by their agents, of all connections.
-    waiting (bytes): the same of one connection; more wait, cancels excepted.
-    unread (bytes): messages of one stream that its reader has not taken.
-    kept (bytes): messages of one stream that its reader has taken, for a reader that comes back.
-    held (bytes): what all streams hold.
-    grace (seconds): how long a connection goes on without a reader or WebSocket, and without a message.
+    bodies (bytes): messages that have arrived over HTTP and that no agent has read yet, of all connections.
+    waiting (bytes): the same of one connection. Further messages wait, except cancels.
+    unread (bytes): messages of one stream that are not written to a reader yet.
+    kept (bytes): messages of one stream that are written, kept for a reader that resumes.
+    held (bytes): the sum of `unread` and `kept` over all streams.
+    grace (seconds): how long a connection lives without a reader, a WebSocket and a message.
     stall (seconds): how long a stream may be full before it is given up.
-    idle (seconds): how long a client may send nothing, though it reads.
-    keep_alive (seconds): between two comments on a stream that is silent.
-    initialize (seconds): how long an agent may take for the answer to `initialize`.
-    receive (seconds): how long a message may take to arrive, and a second more for each 64 KiB; the
-        first one of a WebSocket.
+    idle (seconds): how long a client that reads may send nothing.
+    keep_alive (seconds): the pause between two comments on a silent stream.
+    initialize (seconds): how long an agent may take to answer `initialize`.
+    receive (seconds): how long a body may take to arrive, plus a second for each 64 KiB; and the first message of a
+        WebSocket, without that addition.
     """
 
     connections: int = 1024
@@ -49,4 +49,4 @@ class RemoteLimits:
         """Raises UsageError, see the class."""
         for each in fields(self):
             if not getattr(self, each.name) >= 0:
-                raise UsageError(f"RemoteLimits({each.name}=...) is a number from 0 on")
+                raise UsageError(f"RemoteLimits({each.name}=...) must be a number of at least 0")

@@ -1,4 +1,4 @@
-"""What can be set about a connection to a remote agent: its bounds, and how long a line that dropped is tried again."""
+"""The settings of a connection to a remote agent: its bounds and its backoff."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from acp_server.wire.framing import DEFAULT_LINE_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """The bounds of a client's connection to a remote agent, each in both transports unless it says another thing.
+    """The bounds of a client's connection to a remote agent.
 
-    event (bytes): the longest message that is read.
-    arrived (bytes): what waits for the program; beyond it nothing is read from the network.
-    unsent (bytes): what waits to be sent. Beyond it the program's messages wait, cancels of what is under way excepted;
-        over WebSocket, what is kept to be sent again where the line drops.
-    sessions (number): sessions that are open at once, each with a stream of its own (HTTP).
-    asked (number): requests of the agent that are not answered.
-    silence (seconds): how long a server may send nothing that has sent signs of life before.
+    event (bytes): the longest message of the agent.
+    arrived (bytes): messages that the program has not received yet. Above it the client stops reading (HTTP).
+    unsent (bytes): messages that wait to be sent. Above it `send` waits, except for cancels, which have as much again.
+        Over WebSocket: sent messages that are kept, to be repeated when the WebSocket breaks.
+    sessions (number): open sessions, each with its own stream (HTTP).
+    asked (number): unanswered requests of the agent (HTTP).
+    silence (seconds): how long a server may be silent. Over HTTP it applies once the server has sent a comment; over
+        WebSocket the client pings meanwhile.
     """
 
     event: int = DEFAULT_LINE_LIMIT
@@ -32,16 +33,15 @@ class ClientLimits:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How a line that dropped is tried again: at most `attempts` times in a row, the first time after about `first`
-    seconds, then after twice as long each time, and never after more than `most`. Each wait is drawn by lot between
-    half of that and all of it, so that clients of one server do not come back together."""
+    """How a client reconnects: at most `attempts` times in a row, after `first` seconds, then twice as long each time,
+    up to `most`. Jitter shortens each pause by up to half, so that the clients of one server do not return together."""
 
     attempts: int = 8
     first: float = 0.2
     most: float = 10.0
 
     def delays(self) -> Iterator[float]:
-        """The wait before each attempt, in seconds."""
+        """The pause before each attempt, in seconds."""
         for number in range(self.attempts):
-            # The power of two is bounded: a float cannot hold any.
+            # The exponent is bounded because a float overflows at 2**1024.
             yield min(self.most, self.first * 2.0 ** min(number, 60)) * random.uniform(0.5, 1.0)

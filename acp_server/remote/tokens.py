@@ -1,4 +1,4 @@
-"""Bearer tokens: whose they are. They are kept as digests and compared in constant time; none is ever logged."""
+"""Bearer tokens and their principals. Tokens are kept as digests, compared in constant time and never logged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from acp_server.remote.guard import Scope, header
 _HASHED: Final = "sha256:"
 _SUBPROTOCOL: Final = "bearer."
 _ONLY: Final = "client"
-"""Whose a token is that stands alone in its line."""
+"""The principal of a token without a name."""
 
 
 class BearerTokens:
-    """For `RemoteApp(authenticate=...)`. A token is in the Authorization header; web pages, which cannot set that for a
-    WebSocket, offer it as a subprotocol, `bearer.TOKEN` beside `acp`. `tokens`: pairs of a name and a token."""
+    """Authenticates requests by bearer token, see `RemoteApp(authenticate=...)`.
+
+    The token is in the Authorization header. A web page cannot set that header for a WebSocket, so it offers the
+    subprotocol `bearer.TOKEN` beside `acp`.
+
+    `tokens`: pairs of a principal and its token, or `sha256:` and the digest of the token in hexadecimal. Raises
+    ValueError for a digest that is not 64 hexadecimal digits.
+    """
 
     def __init__(self, tokens: Iterable[tuple[str, str]]) -> None:
         self._known = [(name, _digest(token)) for name, token in tokens]
@@ -27,14 +33,14 @@ class BearerTokens:
         """The principals."""
 
     def __call__(self, scope: Scope) -> str | None:
-        """Whose request it is."""
+        """The principal of a request, or None."""
         scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
         if scheme.lower() != "bearer":
             offered: list[str] = scope.get("subprotocols", [])
             token = next((each[len(_SUBPROTOCOL) :] for each in offered if each.startswith(_SUBPROTOCOL)), "")
         digest = hashlib.sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
         found: str | None = None
-        # All of them, so that the time says nothing of which one it was.
+        # Every digest is compared, so that the time does not reveal which one matched.
         for name, known in self._known:
             if hmac.compare_digest(known, digest):
                 found = name
@@ -42,12 +48,15 @@ class BearerTokens:
 
 
 def read_tokens(path: Path) -> BearerTokens:
-    """The tokens in a file: one a line, as `NAME TOKEN`, or a single TOKEN. It may be `sha256:` and its digest in
-    hexadecimal digits. Empty lines and those that begin with `#` are left out. Raises UsageError."""
+    """The tokens in a file with a line `NAME TOKEN` or `TOKEN` for each. Without a name the principal is `client`.
+
+    A token may be `sha256:` and its digest in hexadecimal. Empty lines and lines that begin with `#` are skipped.
+    Raises UsageError if the file cannot be read, has no token or has an invalid line.
+    """
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the tokens cannot be read from {path}: {getattr(error, 'strerror', error)}") from None
+        raise UsageError(f"cannot read the tokens from {path}: {getattr(error, 'strerror', error)}") from None
     pairs: list[tuple[str, str]] = []
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -72,5 +81,5 @@ def _digest(token: str) -> bytes:
     except ValueError:
         digest = b""
     if len(digest) != hashlib.sha256().digest_size:
-        raise ValueError(f"{_HASHED} is followed by 64 hexadecimal digits")
+        raise ValueError(f"{_HASHED} must be followed by 64 hexadecimal digits")
     return digest
