@@ -1,8 +1,7 @@
-"""Cursors of messages over WebSocket: `_meta["acp/cursor"]`, as the draft of durable transports has it; and the words
-by which a client comes back.
+"""Cursors over WebSocket, `_meta["acp/cursor"]` of the draft of durable transports, and the messages that resume.
 
-The draft leaves open what these look like, and how a client learns what has arrived of its own messages. What is chosen
-here is in `docs/remote.md`. Pure: no streams, no event loop.
+The draft leaves open the form of these messages, and how a client learns which of its messages have arrived.
+`docs/remote.md` describes the choice made here. Pure: no streams, no event loop.
 """
 
 from __future__ import annotations
@@ -18,16 +17,21 @@ FAILED: Final = "stream/resume_failed"
 _META: Final = "_meta"
 _CURSOR: Final = "acp/cursor"
 _RECEIVED: Final = "acp_server/received"
-"""In `_meta` of the acknowledgment: how many messages of the client have arrived on this connection."""
+"""In `_meta` of `stream/resumed`: the number of the client's messages that have arrived on this connection."""
 _HEAD: Final = b'"_meta":{"acp/cursor":"'
 _ENDS: Final = frozenset({b"}}", b"}}}", b"}}]"})
-"""What may stand behind it, where `with_cursor` has put it."""
+"""The possible ends of a line after the quote of a cursor that `with_cursor` has added."""
 _LONGEST: Final = 1024
+"""The most characters of a cursor that `with_cursor` has not added."""
 
 
 def with_cursor(line: bytes, value: Any, cursor: str) -> bytes:
-    """`line`, which means `value`, with a cursor: in its parameters or its result, and in the message itself where
-    those cannot have one. It is put at the end, so that `without_cursor` gives the same line."""
+    """Add a cursor to `line`, the JSON text of `value`: to the params or the result if that is the last member, else to
+    the message itself.
+
+    In a batch the last message gets it. It is appended to the text, so that `without_cursor` restores the same line. A
+    message with a `_meta` there is encoded anew. `line` stays as it is if it has no place for a cursor.
+    """
     last = _last(value)
     if not isinstance(last, dict) or not last:
         return line
@@ -46,7 +50,7 @@ def with_cursor(line: bytes, value: Any, cursor: str) -> bytes:
 
 
 def _last(value: Any) -> Any:
-    """The last message of a batch, or the message that there is."""
+    """The last message of a batch, or `value` itself."""
     batch = cast("list[Any]", value) if isinstance(value, list) else None
     return batch[-1] if batch else cast("Any", value)
 
@@ -60,7 +64,7 @@ def _among_others(message: dict[str, Any], body: dict[str, Any], cursor: str, li
 
 
 def without_cursor(line: bytes) -> tuple[bytes, str | None]:
-    """The line as it was, and its cursor. Where a server has put it elsewhere, the line stays as it is."""
+    """The line without its cursor, and the cursor or None. A cursor in another place is read and left in the line."""
     at = line.rfind(_HEAD)
     if at >= 0:
         cursor, _, end = line[at + len(_HEAD) :].partition(b'"')
@@ -80,20 +84,20 @@ def without_cursor(line: bytes) -> tuple[bytes, str | None]:
 
 
 class Resume(NamedTuple):
-    """What a client that comes back says first."""
+    """The first message of a client that resumes: `stream/resume`."""
 
     connection: str
     cursor: str
-    """Behind which it wants to go on; empty for the beginning."""
+    """The client wants the messages after it; empty for all of them."""
 
 
 def resume(connection: str, cursor: str) -> bytes:
-    """The first message on a new WebSocket of a connection. All sessions share one stream there."""
+    """`stream/resume`, the first message on a further WebSocket of a connection. Its sessions share one stream."""
     return _message(RESUME, {"connectionId": connection, "cursors": [{"cursor": cursor}]})
 
 
 def read_resume(line: bytes) -> Resume | None:
-    """What a first message says; None for any other."""
+    """Read a `stream/resume`; None for another message. A malformed member gives an id or a cursor that is unknown."""
     if b'"stream/resume"' not in line:
         return None
     try:
@@ -110,17 +114,20 @@ def read_resume(line: bytes) -> Resume | None:
 
 
 def resumed(connection: str, received: int) -> bytes:
-    """It goes on."""
+    """`stream/resumed`: the connection continues. `received` messages of the client have arrived."""
     return _message(RESUMED, {"connectionId": connection, _META: {_RECEIVED: received}})
 
 
 def resume_failed(reason: str) -> bytes:
-    """It does not: the client begins a new connection."""
+    """`stream/resume_failed`: the connection does not continue, and the client begins a new one."""
     return _message(FAILED, {"reason": reason})
 
 
 def read_answer(line: bytes) -> int | str | None:
-    """How many messages have arrived, why it does not go on, or None if it does not answer `resume`."""
+    """Read the answer to `stream/resume`: the number of messages that have arrived, or the reason of the failure.
+
+    None for another message.
+    """
     try:
         message: Any = codec.decode(line)
     except codec.DecodeError:

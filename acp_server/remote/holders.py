@@ -1,7 +1,7 @@
-"""Which connection a session is open in: in one at a time.
+"""`Holders`: the one connection in which a session is open.
 
-A client that comes back on a new connection and opens its session takes it over. The old connection closes it first, as
-if its own client had asked for that: turns end cancelled, are kept and answered. Nothing more is said of it there.
+A client that opens its session on a new connection takes it over. The old connection closes the session first, as if
+its own client had sent `session/close`: turns end cancelled, are stored and answered. It then drops the session.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from acp_server.wire import codec
 from acp_server.wire.messages import Request, Response, classify
 
 _PATIENCE: Final = 10.0
-"""Seconds that the old connection gets."""
+"""Seconds that the old connection has to close a session."""
 _OURS: Final = "acp_server/taken-over-"
-"""How the ids of our requests to an agent begin."""
+"""The prefix of the ids of this module's requests to an agent."""
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _TAKING: Final = frozenset({"session/load", "session/resume"})
 
@@ -31,35 +31,35 @@ class Line(Stream, Protocol):
     """The stream of a connection to a client."""
 
     def inject(self, line: bytes) -> None:
-        """Have the agent receive a line that the client has not sent. No effect once the client's input has ended."""
+        """Let the agent receive a line that the client has not sent. No effect once the client's input has ended."""
         ...
 
     def drop(self, session: str) -> None:
-        """Nothing more is said of a session."""
+        """Drop a session that another connection takes over: its stream (HTTP), or its last state (WebSocket)."""
         ...
 
 
 class Holders:
-    """The connections that sessions are open in."""
+    """The connection of each open session."""
 
     def __init__(self) -> None:
         self._of: dict[_Key, HeldStream] = {}
 
     def find(self, key: _Key) -> HeldStream | None:
-        """The connection that holds a session."""
+        """The connection in which a session is open, or None."""
         return self._of.get(key)
 
     def set(self, key: _Key, holder: HeldStream) -> None:
-        """A connection has opened a session."""
+        """Note that a connection has opened a session."""
         self._of[key] = holder
 
     def forget(self, holder: HeldStream) -> None:
-        """A connection has ended."""
+        """Forget the sessions of a connection that has ended."""
         self._of = {key: each for key, each in self._of.items() if each is not holder}
 
 
 class HeldStream:
-    """A line, as the agent has it."""
+    """The agent's view of a client's stream. It takes sessions over from other connections, and gives them up."""
 
     _ids: Final = itertools.count()
 
@@ -68,11 +68,11 @@ class HeldStream:
         self._holders = holders
         self._principal = principal
         self._rest: list[bytes] = []
-        """Lines that were received, and wait for a session that is taken over."""
+        """Received lines that the agent has not got yet: they wait until a session is taken over."""
         self._opening: dict[Any, str | None] = {}
-        """Requests that open a session, by their ids, and which one if they name it."""
+        """The sessions of in-flight requests that open one, by the requests' ids; None if not named."""
         self._closing: dict[str, anyio.Event] = {}
-        """Our own requests."""
+        """The `session/close` requests of this module, by their ids. The response or `aclose` sets the event."""
         self._closed = anyio.Event()
 
     async def receive(self) -> bytes:
@@ -87,7 +87,7 @@ class HeldStream:
             taken = self._look_at(self._rest[0])
             if taken is not None:
                 if passed:
-                    break  # First what came before it.
+                    break  # The agent gets the earlier lines before this one waits.
                 await taken[0].give_up(taken[1])
             passed.append(self._rest.pop(0))
         return b"".join(passed)
@@ -108,7 +108,7 @@ class HeldStream:
         await self._line.aclose()
 
     async def give_up(self, session: str) -> None:
-        """Close a session, for another connection opens it."""
+        """Close a session that another connection opens. Waits up to 10 seconds for the agent."""
         id = f"{_OURS}{next(self._ids)}"
         self._closing[id] = answered = anyio.Event()
         params = {"sessionId": session}
@@ -119,7 +119,7 @@ class HeldStream:
         self._line.drop(session)
 
     def _look_at(self, line: bytes) -> tuple[HeldStream, str] | None:
-        """Note what opens a session; the connection that has to give it up first, and which."""
+        """Note a request that opens a session. Returns the connection that must give the session up, and its id."""
         if b"session/" not in line:
             return None
         try:
@@ -134,7 +134,7 @@ class HeldStream:
         return None if named is None or holder is None or holder is self else (holder, named)
 
     def _is_ours(self, line: bytes) -> bool:
-        """Note an answer of the agent's; whether it answers a request of ours."""
+        """Note a response of the agent. Returns whether it answers a `session/close` of this module."""
         message = classify(codec.decode(line))
         if not isinstance(message, Response):
             return False

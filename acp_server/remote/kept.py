@@ -1,6 +1,6 @@
-"""A connection that outlives the lines of its client: whether the client is there, and when it has been gone too long.
+"""`Kept`: a connection that outlives its client's streams. It ends when its client has been away for too long.
 
-What the client says and is told is the business of the two kinds: `HttpConnection` and `WebSocketConnection`.
+Messages are the duty of its two kinds, `HttpConnection` and `WebSocketConnection`.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 
 MOMENT: float = 1.0
-"""Seconds in which a client that has just come may go on before it gives its place to another one."""
+"""Seconds in which a new client that has no reader yet cannot lose its place to another client."""
 
 
 class Kept:
-    """What both kinds have. `principal`: whose it is."""
+    """The base of both kinds of connection. `principal` owns it."""
 
     def __init__(self, id: str, principal: str | None, limits: RemoteLimits) -> None:
         self.id = id
         self.principal = principal
         self.ended: anyio.Event = anyio.Event()
-        """Set when nothing more is taken from the client."""
+        """Set when no further message of the client is accepted."""
         self.closed: anyio.Event = anyio.Event()
         """Set when its agent has ended."""
         self.scope: anyio.CancelScope = anyio.CancelScope()
-        """That in which its agent is served."""
+        """The scope in which its agent is served."""
         self._limits = limits
         self._readers = 0
         self._was_here = False
         self.since: float = anyio.current_time()
-        """When its client was heard of last."""
+        """When the client last sent a message, or a reader came or left, in seconds of the event loop's clock."""
         self._stirred = anyio.Event()
-        """Set when the client has sent something, or a reader has come or gone."""
+        """Set when the client has sent a message, or a reader has come or left."""
 
     async def watch(self) -> None:
-        """End it when its client is gone for longer than it may be."""
+        """End the connection once its client was silent for `idle` seconds, or for `grace` while it has no reader."""
         while not self.ended.is_set():
             self._stirred = anyio.Event()
             self.since = anyio.current_time()
@@ -49,54 +49,55 @@ class Kept:
             with anyio.move_on_after(patience) as waiting:
                 await self._stirred.wait()
             if waiting.cancelled_caught:
-                logger.info("a client is gone: its connection ends")
+                logger.info("a client was away or silent for too long; its connection ends")
                 self.end()
 
     @property
     def is_away(self) -> bool:
-        """Whether its client has no line. A new client has a moment for its first."""
+        """Whether the client has neither a reader nor a WebSocket. A new client has a moment to open one."""
         is_new = not self._was_here and anyio.current_time() < self.since + MOMENT
         return not self._readers and not is_new
 
     def end(self) -> None:
-        """The end of what the client says: the agent may finish, within its limits."""
+        """End the client's input. The agent may finish, within its limits."""
         self.ended.set()
         self._stirred.set()
 
     def _came(self) -> None:
-        """A reader has come."""
+        """Note that a reader has come."""
         self._readers += 1
         self._was_here = True
         self._stirred.set()
 
     def _left(self) -> None:
-        """A reader has gone."""
+        """Note that a reader has left."""
         self._readers -= 1
         self._stirred.set()
 
 
 class Arrival:
-    """A WebSocket that has not said yet which connection it belongs to. `scope`: in which that is waited for."""
+    """A WebSocket whose first message has not arrived. It has no connection yet."""
 
     def __init__(self, principal: str | None) -> None:
         self.principal = principal
         self.since: float = anyio.current_time()
         self.scope: anyio.CancelScope = anyio.CancelScope()
+        """The scope of the wait for that message."""
         self.closed: anyio.Event = anyio.Event()
         """Set when it needs no place any more."""
 
     @property
     def is_away(self) -> bool:
-        """Whether it may give its place to another one."""
+        """Whether another client may take its place."""
         return not self.scope.cancel_called and anyio.current_time() >= self.since + MOMENT
 
     def end(self) -> None:
-        """Wait for it no longer."""
+        """End the wait for its first message."""
         self.scope.cancel()
 
 
 class Keepable(Line, Protocol):
-    """One of the two kinds, as `Connections` has it: a `Kept` that is the stream of its agent."""
+    """The view that `Connections` has of both kinds: a `Kept` that is the stream of its agent."""
 
     id: str
     principal: str | None

@@ -1,7 +1,7 @@
-"""Whose sessions are, where several principals share one agent: an id is not a credential.
+"""The owners of sessions when several principals share one agent: a session's id is not a credential.
 
-To a principal, a session of another one is a session that does not exist: its id is replaced by an id that no session
-has, and the agent answers as it does for those. Lists of sessions are cut down to the principal's own.
+A principal cannot tell another principal's session from a session that does not exist: its id is replaced by a random
+id before the agent sees it. A list of sessions contains the principal's sessions only.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from acp_server.remote.routing import session_in
 from acp_server.wire import codec
 
 _MOST_OWNED: Final = 100_000
-"""Sessions whose owner is remembered; those that were named longest ago are forgotten first."""
+"""The most sessions whose owner is remembered. The session that its owner named longest ago is forgotten first."""
 _MOST_PENDING: Final = 100_000
+"""The most unanswered requests that are remembered per connection. The oldest is forgotten first."""
 _MAKING: Final = frozenset({"session/new", "session/fork"})
 
 
 class Owners:
-    """Whose the sessions are that were made here. Those that were not, such as before a restart, belong to no
-    principal."""
+    """The principals that own the sessions. A session that was not created here, such as before a restart, has no
+    owner."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, str | None] = OrderedDict()
 
     def note(self, session: str, principal: str | None) -> None:
-        """A session was made for a principal."""
+        """Note that a session was created for a principal. The first owner of an id stays."""
         self._of.setdefault(session, principal)
         if len(self._of) > _MOST_OWNED:
             self._of.popitem(last=False)
 
     def may(self, session: str, principal: str | None) -> bool:
-        """Whether a principal may name the session."""
+        """Whether `principal` owns the session."""
         if session not in self._of or self._of[session] != principal:
             return False
         self._of.move_to_end(session)
@@ -42,16 +43,16 @@ class Owners:
 
 
 class OwnedStream:
-    """The stream of a connection of this principal's."""
+    """The stream of a connection of `principal`, which hides the sessions of other principals."""
 
     def __init__(self, stream: Stream, owners: Owners, principal: str | None) -> None:
         self._stream = stream
         self._owners = owners
         self._principal = principal
         self._held = b""
-        """The beginning of a line."""
+        """The beginning of a line whose end has not arrived."""
         self._asked: dict[tuple[type, Any], str] = {}
-        """The methods of requests whose answers tell of sessions, by their ids."""
+        """The methods of in-flight requests whose results name sessions, by their ids."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -74,8 +75,8 @@ class OwnedStream:
         try:
             value = codec.decode(line)
         except codec.DecodeError:
-            return line  # It is answered with an error.
-        # All of them, also behind the first that is replaced.
+            return line  # The agent answers it with an error.
+        # A list, since `any` of a generator would stop at the first message that is replaced.
         replaced = [self._replace(message) for message in _objects(value)]
         return codec.encode(value).rstrip(b"\n") if any(replaced) else line
 
@@ -122,6 +123,6 @@ class OwnedStream:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    """The messages of a line."""
+    """The messages of a line: one, or those of a batch."""
     messages = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [message for message in messages if isinstance(message, dict)]

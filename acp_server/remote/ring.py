@@ -1,8 +1,7 @@
-"""One stream of messages to a client: each has a cursor, and those that were taken last are kept for a reader that
-comes back.
+"""`Ring`: one stream of messages to a client. Each has a cursor. The last ones are kept for a reader that resumes.
 
-A stream never skips a message silently. Where it cannot hold what its reader does not take, it is given up: its reader
-is sent away, and none is let in before the client has opened the session anew.
+A stream never skips a message silently. When it cannot hold the messages that its reader has not read, it is given up:
+it drops them, ends its reader, and refuses the next one with `Gone`.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ import anyio
 from acp_server.remote.limits import RemoteLimits
 
 _TOGETHER: Final = 64 * 1024
-"""Bytes of messages that are written together."""
+"""The most bytes of messages in one write; a longer message is written alone."""
 _SMALL: Final = 100
 """Bytes that a message takes in memory beside its text."""
 
 
 class Taken(Exception):
-    """The stream has a reader."""
+    """The stream already has a reader."""
 
 
 class Gone(Exception):
-    """What the reader asks for is not held any more, or never was."""
+    """The stream does not hold the messages after the reader's cursor, or was given up."""
 
 
 class Holdings:
-    """What the rings of all connections hold, in bytes."""
+    """The bytes that the rings of all connections hold, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -41,11 +40,11 @@ class Holdings:
 
     @property
     def size(self) -> int:
-        """Bytes that are held."""
+        """The bytes that all rings hold."""
         return self._held
 
     def add(self, ring: Ring, size: int) -> None:
-        """Count what a ring has taken in. Where that is too much for all, the largest one makes room."""
+        """Count bytes that `ring` holds. Above the bound, the largest ring drops what it keeps, or is given up."""
         self._rings[ring] = None
         self._held += size
         while self._held > self._most and self._rings:
@@ -56,26 +55,30 @@ class Holdings:
                 largest.give_up()
 
     def remove(self, ring: Ring, size: int) -> None:
-        """Count what it holds no more."""
+        """Count bytes that `ring` has dropped."""
         self._held -= size
         if not ring.unread + ring.kept:
             self._rings.pop(ring, None)
 
 
 class Reader:
-    """What takes the messages of a ring, until it leaves or is sent away."""
+    """Reads the messages of a ring until it leaves or is ended."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self.is_over: bool = False
-        """Whether it gets nothing more."""
+        """Whether the reader gets no more messages."""
         self.cut: anyio.CancelScope = anyio.CancelScope()
-        """The scope of its writes: cancelled where it may not wait for them."""
+        """The scope of the reader's writes. It is cancelled when another reader replaces it, or the ring is given up or
+        dropped: its client may accept no bytes."""
         self.changed: anyio.Event = anyio.Event()
+        """Set when a message was put or the ring was closed, and when the reader is ended."""
 
     async def next(self) -> list[tuple[str, bytes]]:
-        """The next messages with their cursors, so many as are written together; none at the end. They count as taken
-        once `took` is called."""
+        """Wait for the next messages, each with its cursor: those for one write, or none at the end.
+
+        `next` returns the same messages until `took` is called.
+        """
         while not self.is_over:
             if (found := self._ring.peek()) or self._ring.is_closed:
                 return found
@@ -84,17 +87,17 @@ class Reader:
         return []
 
     def took(self, count: int = 1) -> None:
-        """So many of those from `next` were written."""
+        """Note that the first `count` messages from `next` were written."""
         if not self.is_over:
             for _ in range(count):
                 self._ring.advance()
 
     def leave(self) -> None:
-        """It reads no more."""
+        """Detach from the ring."""
         self._ring.detach(self)
 
     def send_away(self, *, at_once: bool = False) -> None:
-        """It gets nothing more; `at_once`: also what is being written to it is broken off."""
+        """End the reader. `at_once` cancels its write in progress, too."""
         self.is_over = True
         self.changed.set()
         if at_once:
@@ -112,25 +115,26 @@ class Ring:
         self._first = 1
         """The number of the first message that is held."""
         self._next = 1
-        """The number of the first that was not taken."""
+        """The number of the first message that is not written yet."""
         self.unread: int = 0
-        """Bytes that were not taken."""
+        """Bytes of the messages that are not written yet."""
         self.kept: int = 0
-        """Bytes that were."""
+        """Bytes of the messages that are written and kept."""
         self.is_given_up: bool = False
+        """Whether messages were dropped unread. New ones are dropped, too, until `renew`."""
         self._is_told = False
-        """Whether a client knows that it was."""
+        """Whether the client knows that the ring was given up: a reader was refused."""
         self.is_closed: bool = False
-        """Whether nothing more will come."""
+        """Whether messages that are put are dropped, as the stream has ended."""
         self.state: bytes | None = None
-        """The message that has said last in which state its session is, for a reader that comes back."""
+        """The last `state_update` of the session, for a reader that resumes."""
         self.reader: Reader | None = None
         self._room = anyio.Event()
 
     def put(self, message: bytes) -> None:
         """Add a message. Never waits."""
         if self.is_given_up or self.is_closed:
-            # It has a number all the same: no cursor from before leads past it.
+            # A dropped message has a number, so an earlier cursor is found to be gone instead of skipping it.
             self._first += 1
             self._next += 1
             return
@@ -143,27 +147,27 @@ class Ring:
 
     @property
     def cursor(self) -> str:
-        """That of the message which is put next."""
+        """The cursor of the next message that is put."""
         return f"{self._tag}-{self._first + len(self._messages)}"
 
     @property
     def last(self) -> str | None:
-        """That of the message which was put last; None without any."""
+        """The cursor of the last message that was put, or None."""
         number = self._first + len(self._messages) - 1
         return f"{self._tag}-{number}" if number else None
 
     @property
     def is_full(self) -> bool:
-        """Whether its reader is further behind than it may be. One message alone may be longer."""
+        """Whether more than `unread` bytes wait for the reader. A single message may be longer."""
         return self.unread > self._limits.unread and self._first + len(self._messages) - self._next > 1
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no reader, and nothing for one."""
+        """Whether it has no reader and no unread message, and was not given up."""
         return self.reader is None and not self.unread and not self.is_given_up
 
     async def room(self) -> None:
-        """Wait until it is not full. After `stall` seconds it is given up."""
+        """Wait until the ring is not full. Give it up after `stall` seconds."""
         if not self.is_full:
             return
         with anyio.move_on_after(self._limits.stall) as patience:
@@ -174,9 +178,12 @@ class Ring:
             self.give_up()
 
     def attach(self, cursor: str | None) -> Reader:
-        """Let a reader in, behind `cursor`, or with the first message that no reader has taken. A reader that comes
-        back with a cursor takes the place of the other, whose line may be dead. Raises Taken or Gone. Of a stream
-        that was given up a client is told once, and may then begin anew without a cursor."""
+        """Attach a reader. It begins after `cursor`, or with the first unread message if that is None.
+
+        A reader with a cursor replaces the present one, whose connection may be dead. Raises Taken if there is a reader
+        and no cursor, and Gone if the messages after the cursor are not held. A stream that was given up raises Gone at
+        the first attempt and for every cursor. A later attempt without a cursor begins anew.
+        """
         if self.is_given_up and (cursor is not None or not self._is_told):
             self._is_told = True
             raise Gone
@@ -184,7 +191,7 @@ class Ring:
         if cursor is not None:
             self._rewind(self._number(cursor) + 1)
             if self.state is not None:
-                # By the draft, even if that has not changed: behind what was missed, before what is new.
+                # The draft wants the state after the missed messages and before new ones, even if it has not changed.
                 self.put(self.state)
             if self.reader is not None:
                 self.reader.send_away(at_once=True)
@@ -194,7 +201,7 @@ class Ring:
         return self.reader
 
     def detach(self, reader: Reader) -> None:
-        """See `Reader.leave`."""
+        """Detach a reader, see `Reader.leave`. A closed ring drops its messages then."""
         reader.is_over = True
         if self.reader is reader:
             self.reader = None
@@ -202,7 +209,7 @@ class Ring:
                 self._clear()
 
     def peek(self) -> list[tuple[str, bytes]]:
-        """The first messages that were not taken, and their cursors: one, or so many as are short."""
+        """The first unread messages for one write, each with its cursor: at least one, if there is one."""
         found: list[tuple[str, bytes]] = []
         size = 0
         for number, message in enumerate(islice(self._messages, self._next - self._first, None), self._next):
@@ -213,7 +220,7 @@ class Ring:
         return found
 
     def advance(self) -> None:
-        """That one was taken."""
+        """Note that the first unread message was written. It is kept."""
         size = len(self._messages[self._next - self._first]) + _SMALL
         self._next += 1
         self.unread -= size
@@ -223,12 +230,12 @@ class Ring:
         self._room.set()
 
     def forget(self) -> None:
-        """Keep nothing for a reader that comes back."""
+        """Drop the messages that are kept for a reader that resumes."""
         while self.kept:
             self._drop()
 
     def give_up(self) -> None:
-        """Drop everything; what comes as well, until `renew`."""
+        """Drop all messages, and new ones until `renew`. End the reader."""
         self.is_given_up = True
         self._clear()
         if self.reader is not None:
@@ -236,11 +243,11 @@ class Ring:
         self._room.set()
 
     def renew(self) -> None:
-        """The client knows that it has missed something: it begins anew."""
+        """Accept messages again: the client knows that it has missed some, and begins anew."""
         self.is_given_up = self._is_told = False
 
     def close(self, *, at_once: bool = False) -> None:
-        """Nothing more will come. A reader gets what is there, unless `at_once`."""
+        """End the stream. Its reader still gets the messages that it holds, unless `at_once`."""
         self.is_closed = True
         if at_once or self.reader is None:
             self._clear()
@@ -257,7 +264,7 @@ class Ring:
         self._holdings.remove(self, size)
 
     def _drop(self) -> None:
-        """The oldest message, which was taken."""
+        """Drop the oldest kept message."""
         size = len(self._messages.popleft()) + _SMALL
         self._first += 1
         self.kept -= size
@@ -265,18 +272,18 @@ class Ring:
 
     def _number(self, cursor: str) -> int:
         if not cursor:
-            return 0  # before the first message: the line dropped before its client had a cursor
+            return 0  # Before the first message: the connection broke before its client had a cursor.
         tag, _, number = cursor.partition("-")
         if tag != self._tag or not (number.isascii() and number.isdigit() and len(number) < 20):
             raise Gone
         return int(number)
 
     def _rewind(self, number: int) -> None:
-        """Begin again with the message of this number. Raises Gone."""
+        """Make the message of this number the next one. Raises Gone."""
         if not self._first <= number <= self._first + len(self._messages):
             raise Gone
         while self._next < number:
-            self.advance()  # It has arrived, though the line was cut before that was known.
+            self.advance()  # The client's cursor proves that it arrived, although the write was not noted.
         again = sum(len(message) + _SMALL for message in self._between(number, self._next))
         self._next = number
         self.unread += again

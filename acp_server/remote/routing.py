@@ -1,4 +1,4 @@
-"""Which stream a message of the agent's belongs to, and what the headers of a message to it must say.
+"""Which stream carries a message of the agent, and which headers a client's message needs.
 
 Pure: no streams, no event loop.
 """
@@ -14,10 +14,10 @@ from acp_server.wire.messages import Notification, Request, Response
 from acp_server.wire.state_machine import CANCEL_METHOD
 
 Session: TypeAlias = str | None
-"""A session's id; None stands for the connection as a whole."""
+"""The id of a session, or None for the connection as a whole."""
 
 Posted: TypeAlias = Request | Notification | Response
-"""What a client may send."""
+"""A message that a client may send."""
 
 _Key: TypeAlias = "tuple[type, Any]"
 
@@ -31,23 +31,22 @@ _NEED_HEADER: Final = frozenset(
         "session/set_config_option",
     }
 )
-"""Methods of a session that is open. Those that open one are also sent without the header (by the official Python
-SDK), since the client has no stream of it yet."""
+"""Methods of an open session, which need `Acp-Session-Id`. A method that opens a session does not: its client has no
+stream of the session yet, and the official Python SDK omits the header."""
 
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
 BEHIND: Final = "acp_server/behind"
-"""In `_meta` of a result: the cursor of the message that it follows, of the form TAG-NUMBER. The draft has nothing of
-the kind."""
+"""In `_meta` of a result: the cursor of the message that it follows, as TAG-NUMBER. An extension, not in the draft."""
 _USUAL: Final = 1024
-"""Bytes of a message, for what is said of how many are kept."""
+"""Bytes of a typical message. The draft announces how many messages are kept; the ring bounds their bytes."""
 _STATE: Final = b'"state_update"'
 _MOST_ASKED: Final = 10_000
 """Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
 
 
 class Mismatch(ValueError):
-    """A header is missing, or says something else than the message."""
+    """A header is missing, or names another session than the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +58,28 @@ class _Asked:
     """The stream of its response."""
     session: Session
     text: int
-    """The hash of the message."""
+    """The hash of the line, which tells a retry from another request with the same id."""
     last: str | None = field(compare=False)
-    """The cursor of the last message on the session's stream when it arrived."""
+    """The cursor of the last message on the session's stream when the request arrived."""
 
 
 class Router:
-    """The requests of one connection that are under way, by their ids: 1 and "1" are two."""
+    """The in-flight requests of one connection, by their ids. The ids 1 and "1" are different."""
 
     def __init__(self) -> None:
         self._pending: dict[_Key, _Asked] = {}
         self._asked: dict[_Key, Session] = {}
-        """What the client was asked, and in which session."""
+        """The sessions of the agent's in-flight requests."""
 
     def incoming(
         self, message: Posted, header: Session, line: bytes, *, is_numbered: bool = False, last: str | None = None
     ) -> bool:
-        """Note a message of the client. Returns False for a copy of an in-flight request, which a client retries if it
-        does not learn that the request arrived. A message with a number (`is_numbered`) is not a retry. `last` is the
-        cursor of the last message on the stream of the session that it names. Raises Mismatch."""
+        """Note a message of the client. Returns False for a retry: a copy of an in-flight request without a number.
+
+        A client retries a request if it does not learn that the request arrived. A message with a number
+        (`is_numbered`) is not a retry, because `HttpConnection.is_new` has dropped the copies of those. `last` is the
+        cursor of the last message on the stream of the session that it names. Raises Mismatch.
+        """
         if isinstance(message, Response):
             self._answered(message.id, header)
             return True
@@ -98,20 +100,20 @@ class Router:
     def _answered(self, id: Any, header: Session) -> None:
         key = _key(id)
         session = self._asked.get(key)
-        # The official Python SDK sends answers without the header; their ids are unique in the connection.
+        # The official Python SDK sends responses without the header. Request ids are unique in the connection.
         if header is not None and key in self._asked and header != session:
             raise Mismatch("Mismatched Acp-Session-Id")
         self._asked.pop(key, None)
 
     def outgoing(self, line: bytes) -> Outgoing:
-        """Where a message of the agent's goes."""
+        """The stream of a message of the agent."""
         message: dict[str, Any] = codec.decode(line)
         method, id = message.get("method"), message.get("id")
         if method is None:
             return self._answer(line, message, id)
         session = session_in(message.get("params"))
         if method == CANCEL_METHOD:
-            # Behind what it withdraws, on the same stream.
+            # A cancel follows the request that it withdraws, on the same stream.
             session = self._asked.get(_key(_member(message.get("params"), "requestId")), session)
         if "id" in message:
             if len(self._asked) >= _MOST_ASKED:
@@ -127,7 +129,7 @@ class Router:
         result = message.get("result")
         is_opened = asked.stream is None and asked.method in _RENEWING and isinstance(result, dict)
         if is_opened and session_in(result) is None:
-            # As the draft has it: a client learns from it which stream to open.
+            # The draft wants the session's id in the result: it names the stream that the client opens.
             cast("dict[str, Any]", result)["sessionId"] = asked.session
             line = codec.encode(message).rstrip(b"\n")
             return Outgoing(line, None, asked.method, renews=asked.session, last=asked.last)
@@ -135,24 +137,27 @@ class Router:
 
 
 class Outgoing(NamedTuple):
-    """A message of the agent's."""
+    """A message of the agent."""
 
     line: bytes
     session: Session
-    """Its stream."""
+    """The session whose stream carries the message; None for the connection's stream."""
     method: str | None = None
-    """What it answers."""
+    """Of a response: the method of its request."""
     is_state: bool = False
-    """Whether it says in which state its session is (version 2)."""
+    """Whether it is a `state_update` (version 2)."""
     renews: Session = None
-    """The session that was opened anew, for an answer on the stream of the connection."""
+    """Of a response to `session/load` or `session/resume` on the connection's stream: the session that was opened."""
     last: str | None = None
     """The cursor of the last message on that session's stream when the request arrived."""
 
 
 def has_reached(behind: str, cursor: str | None) -> bool:
-    """Whether a reader whose last message had `cursor` needs not wait for the one with the cursor `behind`: it has
-    read that, or is on another stream, where that never comes. Without a cursor it has read nothing yet."""
+    """Whether a reader at `cursor` need not wait for the message with the cursor `behind`.
+
+    The reader has read that message, or reads another stream, where it never arrives. A reader without a cursor has
+    read nothing yet.
+    """
     if not cursor:
         return False
     (tag, _, number), (wanted_tag, _, wanted) = cursor.rpartition("-"), behind.rpartition("-")
@@ -164,8 +169,10 @@ def _is_number(text: str) -> bool:
 
 
 def behind(line: bytes, cursor: str) -> bytes:
-    """The answer to `session/load`, which says behind which message of the session's own stream it comes: that carries
-    the history, and two streams have no order."""
+    """The response to `session/load` or `session/resume` with the cursor of the last message on the session's stream.
+
+    That stream carries the replay and the connection's stream the response, and two streams have no order.
+    """
     message: dict[str, Any] = codec.decode(line)
     meta = message["result"].get("_meta")
     message["result"]["_meta"] = {**(cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}), BEHIND: cursor}
@@ -173,14 +180,17 @@ def behind(line: bytes, cursor: str) -> bytes:
 
 
 def session_in(params: Any) -> Session:
-    """The `sessionId` in parameters or a result."""
+    """The `sessionId` in params or a result."""
     session = _member(params, "sessionId")
     return session if isinstance(session, str) else None
 
 
 def advertising(greeting: bytes, limits: RemoteLimits) -> bytes:
-    """The answer to `initialize`, which says that streams can be resumed: among the capabilities of version 2, as the
-    draft has it, and in their `_meta` of version 1, which has no room for it."""
+    """The response to `initialize` with the capability of resumable streams (the draft of durable transports).
+
+    It is added to `capabilities` of version 2, or to `_meta` of `agentCapabilities` of version 1, which has no other
+    place for it.
+    """
     message: dict[str, Any] = codec.decode(greeting)
     result = message.get("result")
     place = _member(result, "capabilities")
@@ -194,27 +204,27 @@ def advertising(greeting: bytes, limits: RemoteLimits) -> bytes:
 
 
 def is_greeting(message: Any) -> bool:
-    """Whether it is the answer to `initialize`, by what it says."""
+    """Whether it is a response to `initialize`: its result has a `protocolVersion`."""
     return _member(_member(message, "result"), "protocolVersion") is not None
 
 
 def is_state(line: bytes, message: Any) -> bool:
-    """Whether it says in which state its session is (version 2)."""
+    """Whether it is a `state_update` of a session (version 2)."""
     return _STATE in line and _member(_member(_member(message, "params"), "update"), "sessionUpdate") == "state_update"
 
 
 def renews(message: Posted) -> TypeGuard[Request]:
-    """Whether it has a session opened that the client may have lost."""
+    """Whether it opens a stored session anew, as a client does whose stream was given up."""
     return isinstance(message, Request) and message.method in _RENEWING
 
 
 def is_cancel(message: Posted) -> TypeGuard[Notification]:
-    """Whether it overtakes what waits for room."""
+    """Whether it is a cancel, which overtakes messages that wait for room."""
     return isinstance(message, Notification) and message.method in (CANCEL_METHOD, "session/cancel")
 
 
 def is_cancelled_by(message: Posted, cancel: Notification) -> bool:
-    """Whether a cancel means this message."""
+    """Whether `cancel` cancels this request. `session/cancel` cancels each request of its session."""
     if not isinstance(message, Request):
         return False
     if cancel.method == CANCEL_METHOD:

@@ -248,7 +248,7 @@ def test_a_file_of_tokens_that_is_wrong_is_refused(tmp_path: Path, text: str, wh
     with pytest.raises(UsageError, match=why) as raised:
         read_tokens(tmp_path / "tokens")
     assert "secret" not in str(raised.value)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot read the tokens"):
         read_tokens(tmp_path / "none")
 
 
