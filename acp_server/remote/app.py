@@ -1,7 +1,7 @@
-"""`RemoteApp`: an agent for clients that come over HTTP or WebSocket, as an ASGI application.
+"""`RemoteApp`: an ASGI application that serves an agent over HTTP and WebSocket.
 
-It follows the draft "Streamable HTTP & WebSocket Transport" of the protocol, and for lines that drop "Durable &
-Resumable HTTP/WS Transport". What it does with each request is in `docs/remote.md`.
+It follows two drafts of the protocol, "Streamable HTTP & WebSocket Transport" and, for connections that break, "Durable
+& Resumable HTTP/WS Transport". `docs/remote.md` has its response to each request.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ _EVENTS: Final[Headers] = [
 ]
 _SILENCE: Final = b":\n\n"
 _SLOW: Final = 64 * 1024
-"""Bytes a second: a message that arrives as fast may take as long as it needs."""
+"""Bytes per second. A body that arrives at this rate or faster is not timed out."""
 _LONGEST_ID: Final = 1024
-"""Characters of a session's id in a header."""
+"""The most characters of a session's id in a header."""
 _LONGEST_NUMBER: Final = 64
-"""Characters of a message's number. Many of them are remembered."""
+"""The most characters of a message's number, because each connection remembers many numbers."""
 
 
 class RemoteApp:
-    """An ASGI application that serves `agent` at the path that it is mounted at, whichever that is.
+    """An ASGI application that serves `agent` at every path; mount it at the path of your choice.
 
-    `agent`: one for all clients, or a function that gives the agent of a principal. Where one agent is for several
-    principals, each sees the sessions alone that it has made since the application was started.
-    `limits`: of each connection. `remote`: what is kept for clients, and how long they are waited for.
-    `origins`: the web pages that may come, as browsers name them (`https://app.example.org`), or `"*"` for all. By
-    default no page may, since a page that a user happens to visit could reach a server on the user's machine.
-    `hosts`: the names in the Host header that are served, without a port, or `"*"`. By default those of this machine
-    where `authenticate` is not given, and else all.
-    `authenticate`: gets the scope of each request and returns whose it is, its principal, or None to refuse it.
+    `agent`: one agent for all clients, or a function that returns the agent of a principal. If several principals share
+    one agent, each sees only the sessions that it has created since the application started.
+    `limits`: the bounds of each connection. `remote`: the bounds and timeouts of the transport.
+    `origins`: the origins of the web pages that are allowed (`https://app.example.org`), or `"*"` for all. By default
+    no page is, because any page that a user visits can send requests to a server on the user's machine.
+    `hosts`: the allowed names in the Host header, without a port, or `"*"`. By default the names of the loopback
+    interface without `authenticate`, and all names with it.
+    `authenticate`: gets the scope of each request and returns its principal, or None to refuse it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RemoteApp:
         self._connections: Connections | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the ASGI specification."""
+        """Serve one lifespan, request or WebSocket, see the ASGI specification."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -90,7 +90,7 @@ class RemoteApp:
             await serve_websocket(self._guard, self._open(), scope, receive, send)
 
     async def aclose(self) -> None:
-        """End all connections, within their limits. The end of a lifespan does it, too."""
+        """End all connections and wait for their agents, within their limits. The end of the lifespan calls it."""
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()
@@ -125,7 +125,7 @@ class _Answer:
     def __init__(self, send: Send) -> None:
         self.send = send
         self.headers: Headers = []
-        """Those that each answer has."""
+        """The headers of each response, for CORS."""
 
     async def give(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
@@ -135,7 +135,7 @@ class _Answer:
 
 
 class _Exchange:
-    """One request over HTTP."""
+    """One HTTP request of a client that was admitted."""
 
     def __init__(
         self, connections: Connections, principal: str | None, scope: Scope, receive: Receive, answer: _Answer
@@ -272,7 +272,7 @@ class _Exchange:
         with reader.cut:
             headers = [*_EVENTS, *self._answer.headers]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            # Some servers send the head with the first piece of the body.
+            # Some ASGI servers hold the head back until the first piece of the body.
             await send({"type": "http.response.body", "body": _SILENCE, "more_body": True})
             while (found := await self._next(reader)) is None or found:
                 data = _SILENCE if found is None else b"".join(map(_event, found))
@@ -281,7 +281,7 @@ class _Exchange:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next(self, reader: Reader) -> list[tuple[str, bytes]] | None:
-        """What is written next, nothing at the end; None for a comment."""
+        """The next messages, none at the end of the stream, or None after `keep_alive` seconds of silence."""
         with anyio.move_on_after(self._limits.keep_alive):
             return await reader.next()
         return None
@@ -305,7 +305,7 @@ class _Exchange:
 
 
 class _Reserved:
-    """The bytes of a message while it arrives. Those that were handed over are released by who takes them."""
+    """The counted bytes of a body while it arrives. `HttpConnection` releases the bytes that are handed over."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -330,7 +330,7 @@ class _Reserved:
 
 
 def _is_at_most(length: str, most: int) -> bool:
-    # Python makes no number of thousands of digits.
+    # `int` raises ValueError for thousands of digits.
     return length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= most
 
 

@@ -1,7 +1,6 @@
-"""One client over HTTP: what it posts is the input of its agent, and what the agent says goes to the streams.
+"""`HttpConnection`: one client over HTTP. Its POSTs are the input of the agent, whose messages go to event streams.
 
-It is the stream of a connection of the runtime (`acp_server.peer.stream`). It lives as long as its client reads or
-sends, and a while longer (`acp_server.remote.kept`).
+It is a `Stream` (`acp_server.peer.stream`) of the runtime. `acp_server.remote.kept` decides how long it lives.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from acp_server.wire.messages import Response
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _NUMBERS: Final = 1024
+"""The most message numbers that are remembered; the oldest is forgotten first."""
 _PORTION: Final = 1024 * 1024
-"""Bytes that an agent is given at a time, or one message."""
+"""The most bytes that an agent reads at once; a longer message is read alone."""
 
 
 class TooManyStreams(Exception):
-    """The client reads more streams than it may."""
+    """The client has as many streams as it may have, and none of them is idle."""
 
 
 class Ended(Exception):
-    """The connection takes nothing more."""
+    """The connection accepts no further message."""
 
 
 class HttpConnection(Kept):
-    """The connection of one client. `took`: called with the size of each message that its agent has read, or never
-    will."""
+    """The connection of one client. `took` gets the size of messages that the agent has read, or never will."""
 
     def __init__(
         self,
@@ -59,9 +58,9 @@ class HttpConnection(Kept):
         super().__init__(id, principal, limits)
         self._router = Router()
         self.greeting: bytes | None = None
-        """The answer to `initialize`."""
+        """The response to `initialize`."""
         self.greeted: anyio.Event = anyio.Event()
-        """Set when that is there, or will never be."""
+        """Set when the agent has answered `initialize`, or the connection is closed."""
         self._holdings = holdings
         self._took = took
         self._inbox: deque[bytes] = deque()
@@ -75,7 +74,7 @@ class HttpConnection(Kept):
     # -- the client's side
 
     def is_new(self, number: str | None) -> bool:
-        """Whether no message of this number has come: one whose 202 was lost is sent again."""
+        """Note a number; False if it has arrived before: the client repeats a POST whose response was lost."""
         if number is None:
             return True
         if number in self._numbers:
@@ -86,19 +85,24 @@ class HttpConnection(Kept):
         return True
 
     def forget(self, number: str | None) -> None:
-        """The message of this number was not taken."""
+        """Forget the number of a message that was not accepted, so that the client may repeat it."""
         if number is not None:
             self._numbers.pop(number, None)
 
     def accept(self, message: Posted, header: Session, line: bytes, *, is_numbered: bool) -> bool:
-        """Note a message for the way of its response, see `Router.incoming`."""
+        """Note a message, so that its response finds its stream. Returns False for a retry, see `Router.incoming`.
+
+        Raises Mismatch.
+        """
         session = None if isinstance(message, Response) else session_in(message.params)
         last = None if session is None else self._last(session)
         return self._router.incoming(message, header, line, is_numbered=is_numbered, last=last)
 
     async def post(self, message: Posted, line: bytes) -> None:
-        """Hand a message to the agent. Waits for room, unless it is a cancel; that takes what it cancels with it.
-        Raises Ended."""
+        """Hand a message to the agent. Waits for room, except for a cancel. Raises Ended.
+
+        A cancel lets the requests that it cancels and that wait for room pass first: the agent gets both in order.
+        """
         self._stirred.set()
         if renews(message) and (session := session_in(message.params)) in self._rings:
             self._rings[session].renew()
@@ -120,8 +124,10 @@ class HttpConnection(Kept):
                 self._took(len(line))
 
     def read(self, session: Session, cursor: str | None) -> Reader:
-        """A reader of the stream of a session, which need not be open yet. Raises TooManyStreams, and what
-        `Ring.attach` raises."""
+        """Attach a reader to the stream of a session, which need not be open yet.
+
+        Raises TooManyStreams, and Taken or Gone as `Ring.attach` does.
+        """
         ring = self._ring(session)
         if ring is None:
             raise TooManyStreams
@@ -130,12 +136,12 @@ class HttpConnection(Kept):
         return reader
 
     def leave(self, reader: Reader) -> None:
-        """A reader has gone."""
+        """Detach a reader."""
         reader.leave()
         self._left()
 
     def end(self) -> None:
-        """The end of what the client says: the agent may finish, within its limits."""
+        """End the client's input, see `Kept`. Messages that wait for room raise Ended."""
         super().end()
         self._arrived.set()
         for waiter in self._waiting:
@@ -146,13 +152,13 @@ class HttpConnection(Kept):
     def inject(self, line: bytes) -> None:
         """See `acp_server.remote.holders.Line`."""
         if not self.ended.is_set():
-            self._took(-len(line))  # It is released as what the client has sent.
+            self._took(-len(line))  # Counted here, because `receive` releases it like a message of the client.
             self._inbox.append(line)
             self._size += len(line)
             self._arrived.set()
 
     def drop(self, session: str) -> None:
-        """See `acp_server.remote.holders.Line`. A reader gets what is there."""
+        """See `acp_server.remote.holders.Line`. A reader still gets the messages that its stream holds."""
         if (ring := self._rings.pop(session, None)) is not None:
             ring.close()
 
@@ -175,7 +181,11 @@ class HttpConnection(Kept):
         return b"".join(lines)
 
     async def send(self, data: bytes) -> None:
-        """Put lines into their streams; waits while one of those is full."""
+        """Put lines into their streams. Waits while one of these streams is full.
+
+        Raises anyio's BrokenResourceError once the connection's own stream is given up: without it the client has no
+        responses. A session's stream that is given up can be opened anew.
+        """
         touched: dict[Ring, None] = {}
         for line in data.split(b"\n"):
             if line:
@@ -188,7 +198,7 @@ class HttpConnection(Kept):
                 raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
-        """Nothing more will be said."""
+        """Close all streams, and drop the input that the agent has not read."""
         self.end()
         self.greeted.set()
         for ring in self._rings.values():
@@ -207,12 +217,13 @@ class HttpConnection(Kept):
             return None
         ring = self._ring(outgoing.session)
         if ring is None:
-            # It is one more session than the client can read, so nothing of it is lost to a reader.
-            logger.warning("a client has more sessions than streams: what one of them says is dropped")
+            # The client cannot read this stream: `read` refuses it with TooManyStreams.
+            logger.warning("a client has more sessions than streams: dropped a message of a session")
             return None
         line = outgoing.line
         if outgoing.renews is not None and (last := self._last(outgoing.renews)) not in (None, outgoing.last):
-            # Only a message that came after the request: the reader of this client may have begun after any other.
+            # Only a message that was put after the request arrived: the client's reader may have begun after an earlier
+            # one, and would wait for it without end.
             line = behind(line, last)
         ring.put(line)
         if outgoing.is_state:
@@ -220,7 +231,7 @@ class HttpConnection(Kept):
         return ring
 
     def _last(self, session: str) -> str | None:
-        """The cursor of the last message on the stream of a session."""
+        """The cursor of the last message on a session's stream, or None."""
         ring = self._rings.get(session)
         return None if ring is None else ring.last
 
@@ -235,7 +246,7 @@ class HttpConnection(Kept):
         return ring
 
     def _drop_idle(self) -> bool:
-        """Drop the oldest stream without a reader, and without anything for one. False if there is none."""
+        """Drop the oldest idle stream of a session, see `Ring.is_idle`. Returns False if there is none."""
         for session, ring in self._rings.items():
             if session is not None and ring.is_idle:
                 ring.close(at_once=True)

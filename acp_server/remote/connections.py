@@ -1,4 +1,4 @@
-"""The connections of all clients: how many there are, whose they are, what they hold, and their end."""
+"""`Connections`: the connections of all clients, their bounds, their principals and their end."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from acp_server.tasks.spawn import Spawner
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 AgentOf: TypeAlias = "Callable[[str | None], Servable]"
+"""Returns the agent of a principal; None is the principal without `authenticate`."""
 
 
 _ROOM: Final = 10.0
-"""Seconds in which a connection that gives its place away is to end."""
+"""Seconds in which a connection that gives its place away must end."""
 
 
 class Full(Exception):
-    """There is no place for another connection, or for another message."""
+    """There is no room for another connection, or for the bytes of a message."""
 
 
 class Connections:
@@ -43,7 +44,7 @@ class Connections:
         self.limits = limits
         self.holdings: Holdings = Holdings(limits.held)
         self.owners = owners
-        """Whose the sessions are, where principals share an agent."""
+        """The owners of the sessions, if principals share an agent."""
         self._holders = Holders()
         self._agent_of = agent_of
         self._per_connection = per_connection
@@ -57,18 +58,18 @@ class Connections:
         return self._count
 
     def reserve(self, size: int) -> None:
-        """Count bytes of a message that arrives. Raises Full."""
+        """Count bytes of a message that arrives over HTTP. Raises Full."""
         if self._bodies + size > self.limits.bodies:
             raise Full
         self._bodies += size
 
     def release(self, size: int) -> None:
-        """They are not held any more."""
+        """Count bytes that are not held any more."""
         self._bodies -= size
 
     @contextmanager
     def arriving(self, principal: str | None) -> Generator[Arrival]:
-        """A place for a client that has not said yet what it wants."""
+        """A place for a WebSocket until its first message has arrived."""
         self._arriving[arrival := Arrival(principal)] = None
         try:
             yield arrival
@@ -77,8 +78,11 @@ class Connections:
             arrival.closed.set()
 
     async def make_room(self) -> None:
-        """Where all places are taken, a client that is not there gives way: of the principal who has
-        most of those, the client that was heard of least recently. Raises Full."""
+        """If all places are taken, end the connection of a client that is away, and wait until it has ended.
+
+        It is the longest silent client of the principal with the most clients that are away, so one principal cannot
+        drive out the others. Raises Full if no client is away, or if no place is free after 10 seconds.
+        """
         if not self.is_full:
             return
         away = [each for each in (*self._arriving, *self._open.values()) if each.is_away]
@@ -87,7 +91,7 @@ class Connections:
         numbers = Counter(each.principal for each in away)
         most = max(numbers.values())
         first = min((each for each in away if numbers[each.principal] == most), key=lambda each: each.since)
-        logger.info("all places are taken: a client that is not there gives way")
+        logger.info("all places are taken: ending the connection of a client that is away")
         self.end(first)
         with anyio.move_on_after(_ROOM):
             await first.closed.wait()
@@ -95,7 +99,7 @@ class Connections:
             raise Full
 
     def open(self, connection: Keepable) -> None:
-        """Serve a new connection from now on. Raises Full."""
+        """Serve a new connection in a task. Raises Full."""
         if self.is_full:
             raise Full
         self._open[connection.id] = connection
@@ -103,12 +107,12 @@ class Connections:
         self._spawner.spawn(self._keep, connection)
 
     def find(self, id: str, principal: str | None) -> Keepable | None:
-        """A connection of this principal's: for others it does not exist."""
+        """The connection of this id, or None if there is none or another principal owns it."""
         connection = self._open.get(id)
         return connection if connection is not None and connection.principal == principal else None
 
     def end(self, connection: Keepable | Arrival) -> None:
-        """Take nothing more from a client."""
+        """Accept no further message from a client. Its agent ends, within its limits."""
         if not isinstance(connection, Arrival):
             self._open.pop(connection.id, None)
         connection.end()
@@ -132,8 +136,8 @@ class Connections:
         try:
             await serve(self._agent_of(principal), stream, limits=self._per_connection)
         except SystemExit:
-            # It would end the whole server, with all its clients.
-            logger.error("a handler has asked for the end of the program; the connection of its client is closed")
+            # It would end the server and the connections of all other clients.
+            logger.error("a handler raised SystemExit; the connection of its client is closed")
 
     async def _keep(self, connection: Keepable) -> None:
         try:
@@ -143,7 +147,7 @@ class Connections:
                     try:
                         await self._serve(connection)
                     except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-                        logger.info("a client has lost what it was told: %s", type(error).__name__)
+                        logger.info("a client did not get all messages of its agent: %s", type(error).__name__)
                     group.cancel_scope.cancel()
         finally:
             self._count -= 1
@@ -157,7 +161,7 @@ class Connections:
 
 
 def new_id() -> str:
-    """An id that cannot be guessed; it is not a credential all the same."""
+    """A random id of a connection. It cannot be guessed, but is not a credential: `find` compares the principal."""
     return secrets.token_hex(16)
 
 

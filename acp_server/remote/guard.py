@@ -1,7 +1,7 @@
-"""Who is let in: the name that a request was sent to, the web page that sent it, and whose it is.
+"""`Guard`: admits requests by Host header, by origin and by principal.
 
-A page that a user happens to visit can send requests to a server on the user's machine. It cannot hide its origin, and
-where it has its own name point to that machine (DNS rebinding), that name is in the Host header.
+A web page that a user visits can send requests to a server on the user's machine. It cannot hide its origin. If it
+points its own name at that machine (DNS rebinding), that name is in the Host header.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 Scope: TypeAlias = "Mapping[str, Any]"
 Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
-"""Gets the scope of a request, and says whose it is; None if it has not proved that."""
+"""Returns the principal of the request with this scope, or None to refuse it."""
 
 _QUIET: Final = 60.0
-"""Seconds between two lines of the log about the same thing."""
+"""Seconds between two log lines with the same message, since a page can send many requests."""
 
 AGAIN: Final = ((b"retry-after", b"1"),)
-"""Headers of a refusal that holds for a moment."""
+"""Headers of a refusal that may be over in a second."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _ALLOWED: Final = b"content-type, accept, authorization, acp-connection-id, acp-session-id, last-event-id"
@@ -36,17 +36,17 @@ _PREFLIGHT_SECONDS: Final = b"600"
 
 @dataclass(frozen=True, slots=True)
 class Refused(Exception):
-    """A request that is answered with this status, and with nothing else."""
+    """The request is refused with this HTTP status. `why` is the text of the body."""
 
     status: int
     why: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     error: tuple[Any, int] | None = None
-    """The id and the code, where JSON-RPC has an answer to the message."""
+    """The id and the code of a JSON-RPC error response, which is the body then."""
 
     @property
     def body(self) -> tuple[bytes, bytes]:
-        """The content of the answer, and its type."""
+        """The body of the HTTP response, and its content type."""
         if self.error is None:
             return self.why.encode() + b"\n", b"text/plain; charset=utf-8"
         id, code = self.error
@@ -55,22 +55,22 @@ class Refused(Exception):
 
 
 class Guard:
-    """Lets requests in. See `RemoteApp` for what the parameters mean."""
+    """Admits requests. See `RemoteApp` for the parameters."""
 
     def __init__(
         self, origins: Collection[str], hosts: Collection[str] | None, authenticate: Authenticate | None
     ) -> None:
-        # A single one is what was meant, and not its letters.
+        # A single string would otherwise be a collection of its letters.
         self._origins = frozenset((origins,) if isinstance(origins, str) else origins)
         named = (hosts,) if isinstance(hosts, str) else hosts
-        # Who has to prove who they are cannot be impersonated by a page that knows nothing but the address.
+        # With `authenticate` by default every host is allowed: a rebound page does not have the user's token.
         default: Collection[str] = LOOPBACK if authenticate is None else ("*",)
         self._hosts = frozenset(host.lower() for host in (default if named is None else named))
         self._authenticate = authenticate
         self._said: dict[str, float] = {}
 
     async def admit(self, scope: Scope) -> str | None:
-        """Whose request it is; None where that is not asked. Raises Refused."""
+        """The principal of a request; None without `authenticate`. Raises Refused."""
         self._check_host(scope)
         self.check_origin(scope)
         if self._authenticate is None:
@@ -78,19 +78,19 @@ class Guard:
         found = self._authenticate(scope)
         principal = await found if isawaitable(found) else found
         if principal is None:
-            logger.info("a request without a valid token is refused")
+            logger.info("refused a request that is not authenticated")
             raise Refused(401, "Not authenticated", ((b"www-authenticate", b"Bearer"),))
         return _noted(scope, principal)
 
     def check_origin(self, scope: Scope) -> None:
-        """Raises Refused for a web page that may not come."""
+        """Raises Refused for a web page of an origin that is not allowed."""
         origin = header(scope, b"origin")
         if origin is not None and not self._may_come(origin):
-            self._warn("a page of another origin is refused: %.200r", origin)
+            self._warn("refused a page of another origin: %.200r", origin)
             raise Refused(403, "Origin not allowed")
 
     def headers_for(self, scope: Scope) -> Headers:
-        """What lets a page that may come read the answer (CORS)."""
+        """The headers with which an allowed page may read the response (CORS); none for any other request."""
         origin = header(scope, b"origin")
         if origin is None or not self._may_come(origin):
             return []
@@ -101,7 +101,7 @@ class Guard:
         ]
 
     def preflight(self) -> Headers:
-        """What a browser is told before it sends the request of a page."""
+        """The headers of the response to a preflight, which a browser sends before the request of a page (CORS)."""
         return [
             (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (b"access-control-allow-headers", _ALLOWED),
@@ -123,18 +123,18 @@ class Guard:
         host = header(scope, b"host") or ""
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name.lower() not in self._hosts:
-            self._warn("a request to another host is refused: %.200r", host)
+            self._warn("refused a request to another host: %.200r", host)
             raise Refused(403, "Host not allowed")
 
 
 def _noted(scope: Scope, principal: str | None) -> str | None:
-    """Our own server keeps connections with a caller longest."""
+    """Note the principal for `acp_server.http`, which closes connections without a caller first."""
     scope.get("state", {})[CALLER] = principal
     return principal
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """A header of a request. Several of one name are refused: they can be read in two ways."""
+    """A header of a request, or None. Raises Refused for several of one name, which can be read in two ways."""
     found = [value for key, value in scope["headers"] if key.lower() == name]
     if len(found) > 1:
         raise Refused(400, f"Several headers {name.decode()}")

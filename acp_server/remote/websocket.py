@@ -1,7 +1,7 @@
 """One client over WebSocket: each text frame is one message, in both directions.
 
-A connection outlives the WebSocket that it came by: what its client did not get is kept for a while, and a client that
-comes back goes on behind its cursor (`acp_server.remote.cursors`).
+A connection outlives its WebSocket: messages that the client did not get are kept for a while. A client that resumes
+gets the messages after its cursor on another WebSocket (`acp_server.remote.cursors`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from acp_server.wire import codec
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 SUBPROTOCOL: Final = "acp"
-"""What a client may offer, beside a token."""
+"""The subprotocol that a client may offer, beside a token."""
 
 _NORMAL: Final = 1000
 _NO_CODE: Final = 1005
@@ -33,12 +33,13 @@ _ABNORMAL: Final = 1006
 _REFUSED: Final = 1008
 _TRY_AGAIN: Final = 1013
 _NO_GOODBYES: Final = frozenset({_ABNORMAL, _TRY_AGAIN})
+"""Close codes after which the client may resume."""
 _ENDING: Final = 10.0
-"""Seconds that an agent may take to end whose host is cancelled."""
+"""Seconds that an agent may take to end when the ASGI server cancels its WebSocket."""
 
 
 async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a client that wants to connect, until it is gone."""
+    """Admit a WebSocket and serve it until it has ended. Its connection may outlive it."""
     try:
         principal = await guard.admit(scope)
         named = header(scope, b"acp-connection-id")
@@ -65,7 +66,7 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
             if arrival.scope.cancelled_caught:
                 await socket.aclose(_TRY_AGAIN)
     except (OSError, anyio.BrokenResourceError) as error:
-        logger.info("a client has left before it was let in: %s", type(error).__name__)
+        logger.info("a client left before its first message: %s", type(error).__name__)
         return
     if isinstance(found, bytes):
         connection = WebSocketConnection(id, principal, connections.limits, connections.holdings, found)
@@ -76,7 +77,7 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
 
 
 async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
-    """Before it is accepted, a close is an HTTP 403; servers with an extension can say more."""
+    """Refuse a WebSocket that is not accepted: by HTTP response with the ASGI extension for it, else by HTTP 403."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
         body, kind = refused.body
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *refused.headers]
@@ -87,16 +88,19 @@ async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
 
 
 class _Place(NamedTuple):
-    """What a WebSocket is for."""
+    """The connection and the reader that a WebSocket serves."""
 
     connection: WebSocketConnection
     reader: Reader
     greeting: bytes | None = None
-    """What is told first."""
+    """The first message to a client that resumes, `stream/resumed`."""
 
 
 async def _first(socket: Socket, connections: Connections, principal: str | None) -> bytes | _Place | None:
-    """The first message of a new connection, or the place of a client that comes back; None if it is over."""
+    """The first message of a new connection, or the place of a client that resumes; None if the WebSocket has ended.
+
+    A client whose resume failed may begin a new connection on the same WebSocket.
+    """
     with anyio.move_on_after(connections.limits.receive) as patience:
         while line := await socket.receive():
             wanted = read_resume(line)
@@ -115,7 +119,7 @@ async def _first(socket: Socket, connections: Connections, principal: str | None
 
 
 async def _follow(socket: Socket, place: _Place) -> None:
-    """Tell a client what its agent says, until one of both is gone."""
+    """Write the agent's messages to the client until one of them is gone."""
     connection = place.connection
     try:
         async with anyio.create_task_group() as group:
@@ -131,7 +135,7 @@ async def _follow(socket: Socket, place: _Place) -> None:
         if connection.ended.is_set():
             await connection.closed.wait()
     except BaseException:
-        # The host ends, and with it the connection.
+        # The ASGI server has cancelled this task, as it does when it shuts down: the connection ends, too.
         connection.scope.cancel()
         with grace(_ENDING):
             await connection.closed.wait()
@@ -139,7 +143,7 @@ async def _follow(socket: Socket, place: _Place) -> None:
         connection.detach(socket, place.reader)
         raise
     if place.reader.cut.cancelled_caught:
-        # Something may be written in part: nothing can follow it.
+        # The cancelled write may have sent a part of a frame, so no other frame can follow.
         socket.abort()
     await socket.aclose(_NORMAL if connection.ended.is_set() else _TRY_AGAIN)
 
@@ -155,12 +159,12 @@ async def _write(socket: Socket, place: _Place) -> None:
                     await socket.tell(line)
                     reader.took()
         except anyio.BrokenResourceError:
-            pass  # It is over, which the connection learns.
+            pass  # The WebSocket has ended; `_follow` detaches it.
 
 
 class Socket:
-    """One WebSocket, of which each text frame is a line. `stall`: for how many seconds the client may take nothing.
-    `abort`: breaks it off."""
+    """One WebSocket, of which each text frame is a line. `stall`: seconds that one write may take. `abort`: closes the
+    network connection at once, if the server has a function for that."""
 
     def __init__(self, receive: Receive, send: Send, stall: float, abort: Any = None) -> None:
         self._receive = receive
@@ -168,9 +172,9 @@ class Socket:
         self._stall = stall
         self._abort = abort
         self.over: anyio.Event = anyio.Event()
-        """Set when the client has left, or was told to."""
+        """Set when the WebSocket has ended, by either side."""
         self.is_goodbye: bool = False
-        """Whether it was meant: nothing comes after it."""
+        """Whether the client closed it with a code after which it does not resume."""
 
     async def receive(self) -> bytes:
         """The next message, as a line; `b""` at the end."""
@@ -181,28 +185,29 @@ class Socket:
             message: Message = await self._receive()
             if message["type"] != "websocket.receive":
                 code = message.get("code", _ABNORMAL)
-                # Servers name a line that broke in two ways, of which one can also be a goodbye without a code.
+                # ASGI servers report a broken connection as 1006, or as 1005 without a reason. A client that closes
+                # without a code gives 1005 with one.
                 self.is_goodbye = code not in _NO_GOODBYES and (code != _NO_CODE or "reason" in message)
                 self.over.set()
                 return b""
-            text = message.get("text")  # Frames of bytes mean nothing.
-        # A frame is one message, also if its JSON was written over several lines.
+            text = message.get("text")  # Binary frames are ignored.
+        # A frame is one message, even if its JSON has line breaks between values.
         return text.encode(errors="replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
     async def tell(self, line: bytes) -> None:
-        """Send a frame. Raises anyio's BrokenResourceError if the client has left, or takes nothing."""
+        """Send a frame. Raises anyio's BrokenResourceError if the client has left, or the write stalls."""
         await self._tell({"type": "websocket.send", "text": line.decode(errors="replace")})
 
     async def aclose(self, code: int) -> None:
-        """Say goodbye, unless the client has left."""
+        """Close the WebSocket with `code`, unless the client has left."""
         try:
             await self._tell({"type": "websocket.close", "code": code})
         except anyio.BrokenResourceError:
-            pass  # it has
+            pass  # The client has left.
         self.over.set()
 
     def abort(self) -> None:
-        """Break it off, where its server can."""
+        """Close the network connection without a close frame, if the server can."""
         if self._abort is not None:
             self._abort()
             self.over.set()
@@ -214,35 +219,35 @@ class Socket:
             with anyio.move_on_after(self._stall) as patience:
                 await self._send(message)
         except (OSError, RuntimeError) as error:
-            # A server knows before we do that a client has left, and each says so in its own way.
+            # The server learns first that a client has left. Some servers raise OSError then, others RuntimeError.
             self.over.set()
             raise anyio.BrokenResourceError from error
         if patience.cancelled_caught:
             self.abort()
             self.over.set()
-            raise anyio.BrokenResourceError("the client takes nothing")
+            raise anyio.BrokenResourceError("the client stopped reading")
 
 
 class WebSocketConnection(Kept):
-    """The connection of one client, by one WebSocket after the other. `first`: the message that it began with."""
+    """The connection of one client, over one WebSocket after the other. `first`: the client's first message."""
 
     def __init__(self, id: str, principal: str | None, limits: RemoteLimits, holdings: Holdings, first: bytes) -> None:
         super().__init__(id, principal, limits)
         self._ring = Ring(limits, holdings)
         self._socket: Socket | None = None
         self._received = 1
-        """How many messages of the client have arrived."""
+        """The number of the client's messages that have arrived."""
         self._waiting: list[bytes] = [first]
-        """Lines for the agent that do not come from the WebSocket."""
+        """Lines that the agent receives before the next frame: `first`, and injected lines."""
         self._reading: anyio.CancelScope | None = None
         self._is_greeted = False
         self._states: dict[str | None, bytes] = {}
-        """The messages that have said last in which state each session is."""
+        """The last `state_update` of each session."""
 
     # -- the client's side
 
     def attach(self, socket: Socket, cursor: str | None) -> Reader:
-        """A WebSocket takes the place of the one before. Raises Gone."""
+        """Attach a WebSocket, which replaces the one before. Raises Gone."""
         reader = self._ring.attach(cursor)
         self._socket = socket
         self._came()
@@ -250,15 +255,18 @@ class WebSocketConnection(Kept):
         return reader
 
     def resume(self, socket: Socket, cursor: str) -> _Place:
-        """The same for a client that comes back: it is told what has arrived, and what it has missed. Raises Gone."""
+        """Attach the WebSocket of a client that resumes. Raises Gone.
+
+        The client gets the number of its messages that have arrived, then the messages that it has missed.
+        """
         reader = self.attach(socket, cursor)
         for state in self._states.values():
-            # By the draft, even if that has not changed: behind what was missed, before what is new.
+            # The draft wants the state after the missed messages and before new ones, even if it has not changed.
             self._put(state)
         return _Place(self, reader, resumed(self.id, self._received))
 
     def detach(self, socket: Socket, reader: Reader) -> None:
-        """A WebSocket is over."""
+        """Detach a WebSocket that has ended. The connection ends with it if the client closed it for good."""
         reader.leave()
         self._left()
         if self._socket is socket:
@@ -273,7 +281,7 @@ class WebSocketConnection(Kept):
         self._stir()
 
     def _stir(self) -> None:
-        """Have the agent look where its input comes from."""
+        """Cancel the wait in `receive`, which then looks for its input anew."""
         if self._reading is not None:
             self._reading.cancel()
 
@@ -286,7 +294,7 @@ class WebSocketConnection(Kept):
             self._stir()
 
     def drop(self, session: str) -> None:
-        """See `acp_server.remote.holders.Line`. All sessions share the one line."""
+        """See `acp_server.remote.holders.Line`. The ring stays, because all sessions share it."""
         self._states.pop(session, None)
 
     async def receive(self) -> bytes:
@@ -302,14 +310,14 @@ class WebSocketConnection(Kept):
                     await anyio.sleep_forever()
                 else:
                     line = await socket.receive()
-            # What comes of a WebSocket that another one has replaced is sent again there.
+            # The frame of a replaced WebSocket is dropped, because the client sends it again on the new one.
             if line and socket is self._socket:
                 self._received += 1
                 self._stirred.set()
                 return line
 
     async def send(self, data: bytes) -> None:
-        """Keep lines for the client; waits while it is too far behind."""
+        """Put lines into the ring. Waits while it is full. Raises anyio's BrokenResourceError if it is given up."""
         for line in data.split(b"\n"):
             if line:
                 self._put(line)
@@ -318,7 +326,7 @@ class WebSocketConnection(Kept):
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
-        """Nothing more will be said."""
+        """End the client's input and close the ring."""
         self.end()
         self._ring.close()
 

@@ -281,7 +281,7 @@ async def test_a_handler_that_wants_to_end_the_program_ends_its_connection_alone
         await connection.ended()
         assert (await other.post(LIST)).status == 404
         assert await client.new_session(client.open())
-    assert "a handler has asked for the end of the program" in caplog.text
+    assert "a handler raised SystemExit" in caplog.text
     caplog.clear()
 
 

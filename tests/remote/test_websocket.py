@@ -169,7 +169,7 @@ async def test_a_handler_that_wants_to_end_the_program_ends_its_connection_alone
         other.text(id=1, method="session/new", params=setup())
         assert "result" in await other.answer(1)
     assert turns[0].client.connection.is_lost
-    assert "a handler has asked for the end of the program" in caplog.text
+    assert "a handler raised SystemExit" in caplog.text
     caplog.clear()
     host.close()
 

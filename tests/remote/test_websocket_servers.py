@@ -145,7 +145,7 @@ async def test_a_page_enters_if_its_origin_may(
             with pytest.raises(websockets.InvalidStatus) as refused:
                 await connect(url, origin=origin)
             assert refused.value.response.status_code == 403
-            assert f"a page of another origin is refused: {origin!r}" in caplog.text
+            assert f"refused a page of another origin: {origin!r}" in caplog.text
             caplog.clear()
 
 
