@@ -36,6 +36,7 @@ FINISHED = (
     "integrations",
     "http",
     "processes",
+    "remote",
     "testing",
     "schema",
     "errors.py",

@@ -1,7 +1,7 @@
-"""`Bridge`: what comes on one stream goes out on another one, line by line and unchanged, in both directions.
+"""`Bridge`: forwards lines between an editor and a remote agent, unchanged and in both directions.
 
-It keeps no line back and reads none of them but for its id: if the line to the agent is lost, each request that is open
-is answered with an error that says why.
+It reads only the kinds and ids of messages. When the agent's stream ends, it answers each open request with an error
+that says why.
 """
 
 from __future__ import annotations
@@ -21,41 +21,44 @@ _GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class OpenRequests:
-    """The requests of the editor that the agent has not answered."""
+    """The editor's requests that the agent has not answered."""
 
     def __init__(self) -> None:
         self._open: dict[Key, Any] = {}
         self._none = anyio.Event()
 
     def asked(self, line: bytes) -> None:
-        """Note what the editor says."""
+        """Note the requests in a line of the editor."""
         message = labelled(line)
         if message.kind != "answer":
             self._open |= {key_of(id): id for id in message.ids}
 
     def answered(self, lines: bytes) -> None:
-        """Note what the agent says."""
+        """Note the responses in lines of the agent."""
         for line in lines.split(b"\n"):
-            # Whatever has no id has it nowhere in its text.
+            # The search for `"id"` spares parsing most notifications.
             if b'"id"' in line and (message := labelled(line)).kind == "answer" and (key := message.key) is not None:
                 self._open.pop(key, None)
         if not self._open:
             self._none.set()
 
     def failures(self, why: str) -> bytes:
-        """The answers to all of them, as lines."""
+        """Error responses to all open requests, as lines."""
         return b"".join(failure(id, why) + b"\n" for id in self._open.values())
 
     async def done(self) -> None:
-        """Wait until each is answered."""
+        """Wait until all requests are answered."""
         while self._open:
             self._none = anyio.Event()
             await self._none.wait()
 
 
 class Bridge:
-    """Between an `editor` and an `agent`. `longest`: bytes of a line of the editor's. `patience`: seconds that open
-    requests may take once the editor has said all. `unread` returns when the editor reads no more."""
+    """Connects an `editor` to an `agent`.
+
+    `longest`: the most bytes of the editor's lines. `patience`: seconds that open requests have after the editor's EOF.
+    `unread` returns when the editor does not read any more.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Bridge:
         self._writing = anyio.Lock()
 
     async def run(self) -> str | None:
-        """Until one side ends: None if that was the editor, or why the line to the agent was lost."""
+        """Forward until one side ends. Returns None if that is the editor, else why the agent's stream has ended."""
         why: list[str] = []
         async with self._tasks:
             self._tasks.start_soon(self._from_agent, why)
@@ -88,7 +91,7 @@ class Bridge:
             while data := await self._editor.receive():
                 await self._forward(data)
         except _GONE:
-            # If it was the agent that is gone, its own side tells.
+            # If the agent is gone, `_from_agent` meets it, too, and reports why.
             return
         with anyio.move_on_after(self._patience):
             await self._requests.done()
@@ -106,7 +109,7 @@ class Bridge:
                 id = head.id if isinstance(head, Invalid) else None
                 await self._tell(failure(id, "the message is longer than a line may be") + b"\n")
             elif not line.isascii() and not _is_text(line):
-                # A frame of WebSocket could not carry it.
+                # A text frame of a WebSocket carries UTF-8 only.
                 await self._tell(failure(None, "the message is not UTF-8", code=-32700) + b"\n")
             elif line.strip():
                 lines.append(bytes(line))

@@ -1,10 +1,10 @@
-"""`connect_http`, `connect_ws` and `connect_url`: a `RemoteAgent` that is at the other end of a network.
+"""`connect_http`, `connect_ws` and `connect_url`: a `RemoteAgent` over a network.
 
     async with connect_http("https://agents.example.org/acp", handlers, token=token) as agent:
         await agent.initialize()
 
-It is used like an agent that was started here. The line is made with the first message, and what is wrong with it is
-said by the error of what was asked.
+It is used like an agent in a child process. The first message opens the connection, so a failure to connect is raised
+by that request.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class RemoteStream(Stream, Protocol):
     """A stream that knows why it has ended."""
 
     problem: str | None
-    """Why, in words; None while it goes on, or if it was closed here."""
+    """Why the stream has ended; None while it is open, or if this side closed it."""
 
 
 class Distant:
-    """An agent on another machine, see `acp_server.client.source.Source`. Each start is a connection of its own."""
+    """An agent on another machine, see `acp_server.client.source.Source`. Each start opens a new connection."""
 
     can_start_anew = True
 
@@ -75,15 +75,15 @@ def connect_http(
     backoff: Backoff | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """The agent at `url` over Streamable HTTP, in an `async with` block or from `start` to `aclose`.
+    """The agent at `url` over Streamable HTTP (a draft), in an `async with` block or from `start` to `aclose`.
 
-    `token` is sent as a bearer's, and `headers` with each request; no other server gets them, for no redirect is
-    followed. `verify` is a context with certificates, also with one of the client's; False trusts any server.
-    `cookies` are kept and returned; a jar of your own keeps them from one connection to the next. Proxies are those
-    of the environment. `bounds` and `backoff` are those of the line, and `limits` those of what it carries.
+    `headers` and the bearer `token` go with each request. Redirects are not followed, so no other server gets them.
+    `verify`: an SSL context, which may hold a client certificate; False trusts any server. `cookies`: pass a jar to
+    keep the cookies of one connection for the next. Proxies come from the environment. `limits`: the bounds of the
+    JSON-RPC connection. `bounds` and `backoff`: those of the transport. `cancel_timeout`: seconds, see `RemoteAgent`.
 
-    Raises UsageError for an address or a header that cannot be one. A server that cannot be reached, or a line that is
-    lost, is a ConnectionClosed of what was asked, which says why.
+    Raises UsageError for an invalid address or header. If the server cannot be reached, or the connection is lost,
+    requests raise ConnectionClosed, which says why.
     """
     line = stream_to(url, False, headers, token, verify, cookies, bounds, backoff)
     return RemoteAgent(Distant(line), handlers or Handlers(), limits, cancel_timeout)
@@ -102,7 +102,7 @@ def connect_ws(
     backoff: Backoff | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """The same over one WebSocket. For the arguments see `connect_http`."""
+    """The agent at `url` over one WebSocket (a draft). See `connect_http` for the arguments and errors."""
     line = stream_to(url, True, headers, token, verify, cookies, bounds, backoff)
     return RemoteAgent(Distant(line), handlers or Handlers(), limits, cancel_timeout)
 
@@ -116,7 +116,10 @@ def connect_url(
     verify: ssl.SSLContext | bool = True,
     limits: Limits | None = None,
 ) -> RemoteAgent:
-    """The agent at an address of either kind: WebSocket for `ws://`, `wss://` and `unix:PATH`, else HTTP."""
+    """The agent at `url`: over WebSocket for `ws://`, `wss://` and `unix:PATH`, over HTTP for `http://` and `https://`.
+
+    See `connect_http` for the arguments and errors.
+    """
     line = stream_to(url, is_websocket(url), headers, token, verify)
     return RemoteAgent(Distant(line), handlers or Handlers(), limits)
 
@@ -131,7 +134,7 @@ def stream_to(
     bounds: ClientLimits | None = None,
     backoff: Backoff | None = None,
 ) -> Callable[[], RemoteStream]:
-    """What opens a stream to the agent at `url`, to be called in an event loop. Raises UsageError."""
+    """A function that opens a stream to the agent at `url`; call it in an event loop. Raises UsageError."""
     address = address_of(url)
     checked = headers_of(headers, token, address)
     return partial(_open, address, checked, verify, cookies, bounds or ClientLimits(), backoff or Backoff(), websocket)
@@ -146,7 +149,7 @@ def _open(
     backoff: Backoff,
     websocket: bool,
 ) -> RemoteStream:
-    # Not at the top: who only asks for help, or serves, needs none of it.
+    # Imported here, because `--help` and servers do not need httpx.
     from acp_server.remote.exchange import Exchanges
 
     exchanges = Exchanges(address, headers, verify=verify, cookies=cookies, http2=not websocket)

@@ -17,7 +17,7 @@ FAILED: Final = "stream/resume_failed"
 _META: Final = "_meta"
 _CURSOR: Final = "acp/cursor"
 _RECEIVED: Final = "acp_server/received"
-"""In `_meta` of `stream/resumed`: the number of the client's messages that have arrived on this connection."""
+"""In `_meta` of `stream/resumed`: the number of client messages that have arrived on this connection."""
 _HEAD: Final = b'"_meta":{"acp/cursor":"'
 _ENDS: Final = frozenset({b"}}", b"}}}", b"}}]"})
 """The possible ends of a line after the quote of a cursor that `with_cursor` has added."""

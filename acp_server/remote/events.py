@@ -1,6 +1,6 @@
-"""Server-sent events, read strictly and within a bound (HTML Standard, 9.2). No event loop, and nothing of the network.
+"""`EventReader`: parses server-sent events strictly and within a bound (HTML Standard, 9.2). No event loop, no network.
 
-An event that has not ended when the stream does is dropped, as the standard has it: it may be a part.
+An event without an end is dropped at the end of the stream, as the standard requires: it may be incomplete.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLong(Exception):
-    """One event has more bytes than may be kept."""
+    """An event has more bytes than the bound."""
 
 
 @dataclass(slots=True)
 class Event:
-    """`data` is one line; `id` is None if the event has none of its own."""
+    """One event. `data` is one line. `id` is None if the event has no `id` field. `kind` is its `event` field."""
 
     data: bytes
     id: str | None
@@ -27,26 +27,26 @@ class Event:
 
 
 class EventReader:
-    """Bytes in, events out, in any chunking. `most`: the bytes of one event."""
+    """Parses bytes in any chunking. `most`: the most bytes of one event."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._rest = bytearray()
-        """The line that has not ended."""
+        """The line whose end has not arrived."""
         self._held = 0
-        """Bytes of the event that has not ended."""
+        """Bytes of the event whose end has not arrived."""
         self._data: list[bytes] = []
         self._id: str | None = None
         self._kind = b""
         self._begun = False
         self._after_cr = False
         self.has_comments: bool = False
-        """Whether the server sends comments, which are its signs of life."""
+        """Whether the server has sent a comment, its sign of life."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in `chunk`. Raises EventTooLong."""
         if self._after_cr and chunk:
-            # The second half of a line's end, or not.
+            # An LF here is the second half of a CRLF.
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
         events: list[Event] = []
@@ -63,7 +63,7 @@ class EventReader:
         return events
 
     def _add(self, piece: bytes) -> None:
-        # An empty line counts as well: what comes of it is kept.
+        # Each piece counts one byte more than its text, so that lines without text are bounded, too.
         self._held += len(piece) + 1
         if self._held > self._most:
             raise EventTooLong
@@ -90,7 +90,7 @@ class EventReader:
         return None
 
     def _dispatch(self) -> Event | None:
-        # Within a text of JSON a line break is escaped, so between its parts a space is as good.
+        # The standard joins data by LF. In JSON a line break is whitespace between values, so a space means the same.
         event = Event(b" ".join(self._data), self._id, self._kind) if self._data or self._id is not None else None
         self._data, self._id, self._kind, self._held = [], None, b"", 0
         return event

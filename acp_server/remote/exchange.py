@@ -1,6 +1,6 @@
-"""Requests of HTTP to one address: headers, cookies, certificates, and how much of an answer is read.
+"""`Exchanges`: HTTP requests to one address, with headers, cookies, certificates and a bound on response bodies.
 
-No redirect is followed: the next server would get the token, or a message that was meant for this one.
+Redirects are not followed: the other server would get the token and the message.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from acp_server.safe_text import one_line
 from acp_server.tasks.grace import grace
 
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-"""What says that a server has got nothing of the request."""
+"""Errors that mean that the server has received nothing of the request."""
 
 _CONNECT: Final = 10.0
-"""Seconds that a connection may take to be made."""
+"""Seconds that connecting may take."""
 _STALLED: Final = 60.0
-"""Seconds in which a server may take nothing of what is written."""
+"""Seconds that one write may wait for the server to read."""
 _KEPT: Final = 2.0
-"""Seconds that a connection without a request is used again: the servers of others close it after five, and a message
-that meets that close is lost."""
+"""Seconds that an idle connection is reused. Other servers close it after five, and a message that meets that close is
+lost."""
 _COOKIES: Final = 64
-"""Cookies of one server at most: each of its answers may bring more, and each request carries all of them."""
+"""The most cookies: each response may add some, and each request carries all of them."""
 _EXCUSE: Final = 8 * 1024
-"""Bytes that are read of an answer that says why something was refused."""
+"""The most bytes that are read of the body of a refusal."""
 _LEAVING: Final = 1.0
-"""Seconds that the end of an exchange may take once it was cancelled."""
+"""Seconds that closing a response may take, even when cancelled."""
 
 
 class TooManyCookies(Exception):
-    """The server sets more cookies than are kept."""
+    """The server has set more cookies than the bound."""
 
 
 class Exchanges:
-    """What sends requests to `address`, and keeps the cookies. Made in the event loop that uses it."""
+    """Sends requests to `address` and keeps cookies. Create it in the event loop that uses it."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Exchanges:
     ) -> None:
         transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket)
         if not address.url.startswith("https:"):
-            # To read all certificates takes its time.
+            # Without TLS the certificates are not needed, and loading them is slow.
             verify = False
         self.address = address
         self._client = httpx.AsyncClient(
-            # An answer that unpacks to more than was bounded does not come.
+            # No compression: a small body could unpack to more than the bound.
             headers={**headers, "Accept-Encoding": "identity"},
             cookies=cookies,
             verify=verify,
@@ -74,7 +74,10 @@ class Exchanges:
     async def open(
         self, method: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> AsyncGenerator[httpx.Response]:
-        """Send a request; its answer, of which the body is to be read. Raises httpx.TransportError, TooManyCookies."""
+        """Send a request. Yields the response, whose body is not read yet.
+
+        Raises httpx.TransportError and TooManyCookies.
+        """
         request = self._client.build_request(method, self.address.url, headers=headers, content=content)
         response = await self._client.send(request, stream=True)
         try:
@@ -88,7 +91,10 @@ class Exchanges:
     async def ask(
         self, method: str, headers: Mapping[str, str], content: bytes | None = None, *, most: int = _EXCUSE
     ) -> tuple[httpx.Response, bytes]:
-        """Send a request; its answer with the body, of which no more than `most` bytes are read."""
+        """Send a request. Returns the response and the beginning of its body, see `body_of`.
+
+        `most` bounds the body of a 200; of any other response at most 8 KiB are read. Raises as `open` does.
+        """
         async with self.open(method, headers, content) as response:
             return response, await body_of(response, most if response.status_code == HTTPStatus.OK else _EXCUSE)
 
@@ -98,9 +104,9 @@ class Exchanges:
 
 
 async def body_of(response: httpx.Response, most: int) -> bytes:
-    """The beginning of a body: `most` bytes, or one more where there are more."""
+    """The beginning of a body: up to `most` bytes, and one more if the body is longer, so that the caller can tell."""
     body = bytearray()
-    # Left by a cancel of its own: the generators of the library end in order, on trio too.
+    # A cancel ends the iteration, so that the generators of httpx close in order, on trio too.
     with anyio.CancelScope() as scope:
         async for piece in response.aiter_raw():
             body += piece[: most + 1 - len(body)]
@@ -110,18 +116,19 @@ async def body_of(response: httpx.Response, most: int) -> bytes:
 
 
 def refusal(response: httpx.Response, body: bytes, address: Address) -> str:
-    """Why a request was refused, in words."""
+    """A sentence that says why a request was refused, with the beginning of `body`. A redirect is named by
+    scheme and host only, because its path may hold secrets."""
     status = response.status_code
     if 300 <= status < 400:
         parts = urlsplit(str(response.headers.get("location", "")))
         where = one_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", 200) if parts.netloc else "elsewhere"
-        return f"{address.name} sends to {where} (status {status}), which is not followed"
+        return f"{address.name} redirects to {where} (status {status}), which is not followed"
     why = {
-        401: "does not know the token, or wants one",
-        403: "does not let this client in",
-        404: "knows no such connection or path",
-        406: "sends no server-sent events",
-        409: "no longer has what came before",
+        401: "requires a valid token",
+        403: "does not admit this client",
+        404: "does not know the connection or the path",
+        406: "does not send server-sent events",
+        409: "has lost messages of the stream, or has another reader of it",
         410: "has ended the connection",
     }.get(status, "refused a message")
     text = one_line(body.decode(errors="replace"), 200).strip()
@@ -129,7 +136,7 @@ def refusal(response: httpx.Response, body: bytes, address: Address) -> str:
 
 
 def because(error: BaseException) -> str:
-    """What went wrong on the line, in words."""
+    """The text of a transport error, for messages: its type and its message on one line."""
     text = one_line(str(error), 200).strip()
     kind: Any = type(error).__name__
     return f"{kind}: {text}" if text else kind

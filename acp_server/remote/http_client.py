@@ -1,9 +1,8 @@
 """`HttpStream`: the stream to a remote agent over Streamable HTTP.
 
-A message goes out as a POST, and is taken when that is answered; `acp_server.remote.lanes` has the order. What the
-agent says comes as events: on one GET for the connection, and on one for each session.
-
-Which requests there are is not known here, but for their way (`acp_server.remote.labels`).
+Each message is sent as a POST, in the order of `acp_server.remote.lanes`. The agent's messages arrive as server-sent
+events, on one GET for the connection and one for each session. `acp_server.remote.labels` reads the members of a
+message that decide on its stream; no other member is read.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 
 _LAST_WORDS: Final = 0.5
-"""Seconds that messages may take that are on their way when the stream is closed, and the goodbye after them."""
+"""Seconds for each step of `aclose`: the unsent messages, the DELETE, the HTTP client."""
 
 _FATAL: Final = frozenset({401, 403, 404, 410})
-"""With these the server says that it is over for the whole connection."""
+"""HTTP statuses that end the whole connection."""
 
 _LATE: Final = 1000
-"""Requests that were answered here, since they may not have arrived: the answers that come all the same are dropped."""
+"""The most requests that were failed here and may have arrived. Their late responses are dropped."""
 
 
 class _Unavailable(Exception):
-    """The server did not open a stream, and may do so later. Nothing is lost by that."""
+    """The server did not open a stream, but may do so later. No message is lost."""
 
 
 class _Reader:
@@ -56,24 +55,25 @@ class _Reader:
     def __init__(self, session: str | None) -> None:
         self.session = session
         self.ready = anyio.Event()
-        """Set when the server has opened the stream, or will only once it knows the session."""
+        """Set when the server has opened the stream, or does not know the session yet."""
         self.scope = anyio.CancelScope()
         self.cursor: str | None = None
+        """The cursor of the last event."""
         self.heard = 0
-        """How many events came."""
+        """The number of events that have arrived."""
         self.is_known = True
         """Whether the server knows the session."""
         self.held: dict[str, list[bytes]] = {}
         """Responses that arrived on the connection's stream before the event that they follow, by its cursor."""
         self.is_closing = False
-        """Whether the session was closed. The stream is left once no request of the session is open: the answers to
-        those that were sent before the agent closed it come on this stream, too."""
+        """Whether the session was closed. The GET ends once no request of the session is in flight, because the
+        responses to earlier requests arrive on this stream."""
 
 
 class HttpStream:
-    """See the module, and `acp_server.peer.stream.Stream`. The first message that is sent has to be `initialize`.
+    """A `Stream` (`acp_server.peer.stream`) over Streamable HTTP. The first message must be `initialize`.
 
-    `problem` says in words why it has ended, if it was not closed here.
+    `problem` is the reason of the end, or None if `aclose` ended it.
     """
 
     def __init__(self, exchanges: Exchanges, limits: ClientLimits, backoff: Backoff) -> None:
@@ -88,16 +88,16 @@ class HttpStream:
         self._connected = anyio.Event()
         self._is_resumable = False
         self._is_repeatable = False
-        """Whether the server takes a message once that is sent twice."""
+        """Whether the server accepts a repeated message once (`Acp-Repeatable`)."""
         self._posts = 0
         self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
         self._readers: dict[str | None, _Reader] = {}
         self._open: dict[Key, Labelled] = {}
-        """Requests of ours that are not answered."""
+        """The program's in-flight requests."""
         self._asked: dict[Key, str | None] = {}
-        """Requests of the agent that are not answered: the sessions on whose streams they came."""
+        """The agent's in-flight requests, with the sessions on whose streams they arrived."""
         self._answered_here: dict[Key, None] = {}
-        """Requests that may not have arrived, and were answered so."""
+        """Requests that may have arrived, and were answered here with an error."""
         self._is_over = self._is_closed = False
         self.problem: str | None = None
 
@@ -108,13 +108,16 @@ class HttpStream:
         return await self._inbox.take()
 
     async def send(self, data: bytes) -> None:
-        """Send each line as a message of its own. Waits only while too much waits to be sent."""
+        """Queue each line as one message. Waits only while more than `unsent` bytes are queued.
+
+        Raises anyio's BrokenResourceError once the stream has ended.
+        """
         for line in data.split(b"\n"):
             if line:
                 await self._send(labelled(line))
 
     async def aclose(self) -> None:
-        """Let what is on its way be sent, end the connection, and say so to the server. Idempotent."""
+        """Send the queued messages, end the connection and DELETE it at the server, within 1.5 s. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -165,14 +168,14 @@ class HttpStream:
             return
         await self._connected.wait()
         if message.session is not None:
-            # A request alone is answered: for anything else a stream that is not read needs no reader.
+            # Only a request has a response, which arrives on the session's stream. So only a request opens one.
             is_request = message.kind == "request"
             reader = self._follow(message.session) if is_request else self._readers.get(message.session)
             if reader is not None:
                 await reader.ready.wait()
         await self._post(message)
         if message.kind == "answer" and (key := message.key) is not None:
-            # Only now: a second response to the same request must not overtake the first one.
+            # Removed after the POST, so that a second response to the same request does not overtake the first.
             self._asked.pop(key, None)
 
     async def _initialize(self, message: Labelled) -> None:
@@ -184,7 +187,7 @@ class HttpStream:
                 response, body = await self._exchanges.ask("POST", headers, message.line, most=most)
                 break
             except (httpx.HTTPError, TooManyCookies) as error:
-                # A line that broke is tried again: it may have begun a connection, of which no trace is left.
+                # `initialize` is repeated even if it may have arrived: a connection that it began stays unused.
                 delay = None if isinstance(error, (*NOT_SENT, TooManyCookies)) else next(delays, None)
                 if delay is None:
                     self._end(f"{self._name} cannot be reached ({because(error)})")
@@ -193,13 +196,13 @@ class HttpStream:
         if response.status_code != HTTPStatus.OK:
             if labelled(body).key == message.key:
                 self._arrived(as_line(body), None)
-            # Without a connection nothing can follow.
+            # Without a connection no other message can be sent.
             self._end(refusal(response, body, self._exchanges.address))
             return
         answer = labelled(body)
         connection = response.headers.get(CONNECTION, "")
         if len(body) > most or answer.kind != "answer" or answer.key != message.key or not is_header_id(connection):
-            self._end(f"{self._name} did not answer as a server of this protocol does")
+            self._end(f"{self._name} did not answer `initialize` as a server of ACP over HTTP does")
             return
         self._is_resumable = is_resumable(body)
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
@@ -209,12 +212,13 @@ class HttpStream:
         self._connected.set()
 
     async def _post(self, message: Labelled) -> None:
-        """POST it until it is taken, refused or lost."""
+        """POST a message until it is accepted, refused or lost."""
         assert self._connection is not None
         self._posts += 1
         headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
-        # A server that does not know the session yet knows no stream for it either.
+        # Without the header the response arrives on the connection's stream. A server that does not know the session
+        # yet has no other stream for it.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
             headers[SESSION] = message.session
         delays = self._backoff.delays()
@@ -237,7 +241,7 @@ class HttpStream:
             self._refused(message, response, body)
 
     def _may_repeat(self, message: Labelled) -> bool:
-        # What was answered or cancelled already is not so twice.
+        # A second response or cancel has no effect.
         return self._is_repeatable or message.is_cancel or message.kind == "answer"
 
     def _refused(self, message: Labelled, response: httpx.Response, body: bytes) -> None:
@@ -257,21 +261,21 @@ class HttpStream:
             self._failed(message, why, {"status": status})
 
     def _failed(self, message: Labelled, why: str, data: Any = None) -> None:
-        """It did not reach the agent: its caller is told, or the connection ends."""
+        """Fail a message that did not reach the agent: answer its requests with an error, or end the connection."""
         if message.is_cancel:
             return
         if message.kind == "answer":
             if message.is_wanted:
-                # The agent would wait for it without end.
+                # The agent would wait for the response forever.
                 self._end(why)
         elif message.kind == "notification":
-            logger.warning("a message did not reach the agent: %s", why)
+            logger.warning("a notification may not have reached the agent: %s", why)
         for id in message.ids if message.kind == "request" else message.ids or [None] * (message.kind == "other"):
             self._arrived(failure(id, why, data), message.session)
 
     def _lost(self, message: Labelled, error: Exception) -> None:
-        """Whether it has arrived is unknown. Its caller is told so, and if it has, it is withdrawn."""
-        self._failed(message, f"the line broke, and the agent may have got it or not ({because(error)})")
+        """Fail a message that may have arrived. A cancel withdraws the request in case it has."""
+        self._failed(message, f"the connection broke, and the message may have reached the agent ({because(error)})")
         if (key := message.key) is not None and not self._is_over:
             self._answered_here[key] = None
             if len(self._answered_here) > _LATE:
@@ -282,7 +286,8 @@ class HttpStream:
     # -- what arrives
 
     def _follow(self, session: str | None) -> _Reader:
-        """The GET of a session, or of the connection: begun, if it was not."""
+        """The reader of a session, or of the connection. Begins its GET if there is none, or if the last one
+        met a session that was unknown and that no request is opening now."""
         reader = self._readers.get(session)
         if reader is None or (not reader.is_known and reader.ready.is_set() and session not in self._taking_up()):
             reader = self._readers[session] = _Reader(session)
@@ -302,33 +307,35 @@ class HttpStream:
                 except (httpx.HTTPError, EventTooLong, TooManyCookies, _Unavailable) as error:
                     why = because(error)
                     if not self._may_resume(reader, error):
-                        self._end(f"the line to {self._name} broke, and what was said on it is lost ({why})")
+                        self._end(f"the connection to {self._name} broke, and messages are lost ({why})")
                         return
                 if self._is_over or why is None:
                     return
                 if reader.heard > heard:
                     delays = self._backoff.delays()
                 if (delay := next(delays, None)) is None:
-                    self._end(f"the line to {self._name} broke too often ({why})")
+                    self._end(f"the connection to {self._name} broke too often ({why})")
                     return
-                logger.info("the line broke and is tried again: %s", why)
+                logger.info("the connection broke; reconnecting: %s", why)
                 await anyio.sleep(delay)
 
     def _may_resume(self, reader: _Reader, error: Exception) -> bool:
-        """Whether nothing is lost by asking again: the server goes on behind a cursor, or has not begun."""
+        """Whether another GET loses no message: the server resumes after a cursor, or has sent nothing yet."""
         if isinstance(error, EventTooLong | TooManyCookies):
             return False
         if isinstance(error, (*NOT_SENT, _Unavailable)) or reader.cursor is not None:
             return True
         if self._is_resumable and not reader.heard:
-            # Something may have been said all the same: from the beginning on.
+            # Messages may have been sent without reaching the client. An empty cursor asks for all of them.
             reader.cursor = ""
             return True
         return False
 
     async def _read(self, reader: _Reader) -> str | None:
-        """One GET to its end: why it is to be asked again, or None if it is over. Raises httpx.HTTPError,
-        EventTooLong."""
+        """Read one GET to its end. Returns why it must be repeated, or None if it must not.
+
+        Raises httpx.HTTPError, EventTooLong, TooManyCookies and _Unavailable.
+        """
         assert self._connection is not None
         headers: dict[str, Any] = {"Accept": _EVENTS, CONNECTION: self._connection}
         if reader.session is not None:
@@ -341,8 +348,8 @@ class HttpStream:
             reader.ready.set()
             parser = EventReader(self._limits.event)
             problem: EventTooLong | None = None
-            # The generators of the library end in order, on trio too, if they are cancelled while they wait. So nothing
-            # leaves the loop but a cancel there.
+            # The generators of httpx close in order, on trio too, only if they are cancelled while they wait. So the
+            # loop is left by a cancel alone, and exceptions are raised after it.
             with anyio.CancelScope() as silence:
                 async for chunk in response.aiter_raw():
                     try:
@@ -372,12 +379,12 @@ class HttpStream:
             return True
         is_new = not reader.heard and reader.cursor is None
         if status == HTTPStatus.NOT_FOUND and reader.session is not None and is_new:
-            # Some servers know a session only once it was loaded; then the stream is asked for again.
+            # Some servers know a session only once it is loaded or resumed. That response begins another GET.
             reader.is_known = False
             reader.ready.set()
             return False
         if status >= 500 or "retry-after" in response.headers:
-            # It may not know yet that the line of the reader before is dead.
+            # For example, the server has not noticed yet that the connection of the last GET is dead.
             raise _Unavailable(f"status {status}")
         if status == HTTPStatus.OK:
             self._end(f"{self._name} answered with something else than a stream of events")
@@ -388,7 +395,7 @@ class HttpStream:
     def _event(self, event: Event, reader: _Reader) -> None:
         if event.id is not None:
             if event.id == reader.cursor:
-                return  # a server that begins with the last one and not behind it
+                return  # Some servers repeat the event of the cursor instead of starting after it.
             reader.cursor = event.id if is_header_id(event.id) else None
         reader.heard += 1
         if event.data and event.kind in (b"", b"message"):
@@ -424,7 +431,7 @@ class HttpStream:
             self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
 
     def _is_held(self, response: Labelled) -> bool:
-        """Whether it follows an event that has not arrived. It is held until then."""
+        """Hold a response that follows an event which has not arrived yet. Returns whether it did."""
         reader = self._readers.get(response.opens) if response.behind is not None else None
         if reader is None or response.behind is None or not reader.is_known:
             return False
@@ -434,7 +441,7 @@ class HttpStream:
         return True
 
     def _follow_as_answered(self, request: Labelled, response: Labelled) -> None:
-        """Begin or leave streams, as the response to a request has opened or closed sessions."""
+        """Begin or end GETs after a response that opens or closes a session."""
         session = request.session
         if not response.failed:
             if session is None or request.method not in ENDS | TAKES_UP:
@@ -459,7 +466,7 @@ class HttpStream:
     # -- its end
 
     def _end(self, problem: str | None) -> None:
-        """Nothing goes on from here: what waits is told, and what runs is cancelled."""
+        """End the stream: wake all waiters and cancel all tasks. `problem` is None if `aclose` ends it."""
         if self._is_over:
             return
         self._is_over = True
@@ -480,7 +487,7 @@ class HttpStream:
         try:
             await self._exchanges.ask("DELETE", {CONNECTION: self._connection})
         except (httpx.HTTPError, TooManyCookies) as error:
-            logger.debug("the server was not told of the end: %s", because(error))
+            logger.debug("DELETE of the connection failed: %s", because(error))
 
     def _spawn(self, work: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         self._tasks.spawn(self._run, work, *args)

@@ -1,4 +1,4 @@
-"""What has arrived of the agent and waits for the program: whole messages, in their order, bounded in bytes."""
+"""`Inbox`: messages of the agent that wait for the program, in order and bounded in bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 import anyio
 
 _PORTION: Final = 1024 * 1024
-"""Bytes that are handed over at once, or one message."""
+"""Bytes after which `take` adds no further message."""
 
 
 class Inbox:
-    """Holds about `most` bytes: who has put something waits for `room` before it reads more. One task takes."""
+    """Holds about `most` bytes: its writers await `room` after `put`, before they read more. One task calls `take`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -24,21 +24,21 @@ class Inbox:
         self._error: Exception | None = None
 
     def put(self, line: bytes) -> None:
-        """Hand over one message. What comes after the end is dropped."""
+        """Add one message, without waiting. A message after `end` is dropped."""
         if not self._is_over:
             self._lines.append(line)
             self._held += len(line) + 1
             self._filled.set()
 
     async def room(self) -> None:
-        """Wait until the program has taken enough."""
+        """Wait until at most `most` bytes are held, or `end` was called."""
         while self._held > self._most and not self._is_over:
             if self._taken.is_set():
                 self._taken = anyio.Event()
             await self._taken.wait()
 
     def end(self, error: Exception | None) -> None:
-        """Nothing more will come: that is the end of the input, or an `error` once all has been taken."""
+        """End the input. `take` returns the held messages first, then EOF, or raises `error`."""
         if not self._is_over:
             self._is_over = True
             self._error = error
@@ -46,7 +46,7 @@ class Inbox:
             self._taken.set()
 
     async def take(self) -> bytes:
-        """What has arrived, as lines; `b""` at the end. Raises the error that it ended with."""
+        """Wait for messages and return them as lines; `b""` at EOF. Raises the error of `end`."""
         while not self._lines and not self._is_over:
             if self._filled.is_set():
                 self._filled = anyio.Event()

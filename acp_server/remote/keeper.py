@@ -1,8 +1,8 @@
-"""`KeptAgent`: an agent in a process, for one client after the other. What it does goes on while none is there.
+"""`KeptAgent`: an agent process for one client after the other. Its work continues while no client is connected.
 
-The agent sees one client that never leaves. Requests get ids of their own, and later clients are answered `initialize`
-as the first one was. What the agent has asked and no client has answered is asked of the next one. What it says of
-sessions meanwhile is what `session/load` brings back.
+The agent sees one client that never leaves. Each request gets a new id. A later client gets the first response to
+`initialize`, and the requests of the agent that no client has answered. Other messages without a client are dropped:
+`session/load` replays the updates of a session.
 """
 
 from __future__ import annotations
@@ -27,13 +27,19 @@ from acp_server.wire.state_machine import CANCEL_METHOD
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _MOST_ASKED: Final = 10_000
+"""The most unanswered requests of the agent that are kept; the oldest is forgotten first."""
 _FIRST: Final = 60.0
+"""Seconds that the first client has at least to connect."""
 _OURS: Final = "keep-"
+"""The prefix of the ids that the agent sees."""
 _GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class KeptAgent(Servable):
-    """`agent`: the stream to its process. `longest`: bytes of one of its lines. Run `run` beside the clients."""
+    """Serves clients from one agent process. Run `run` in a task beside the clients.
+
+    `agent`: the stream of the process. `longest`: the most bytes of one of its lines.
+    """
 
     def __init__(self, agent: Stream, longest: int) -> None:
         self._agent = agent
@@ -41,39 +47,40 @@ class KeptAgent(Servable):
         self._ids = itertools.count()
         self._client: _Client | None = None
         self._greeting: dict[str, Any] | None = None
-        """The answer to the first `initialize`."""
+        """The first successful response to `initialize`."""
         self._under_way: dict[str, tuple[_Client, Any, str]] = {}
-        """Requests to the agent, by our ids: whose they are, their own ids, and their methods."""
+        """In-flight requests to the agent, by the ids that it sees: the client, the client's id, and the method."""
         self._asked: dict[Key, bytes] = {}
-        """What the agent asks and is not answered."""
+        """Unanswered requests of the agent, as lines."""
         self._busy: dict[str, None] = {}
-        """Sessions of version 2 whose turns run: there the response to a prompt does not wait for its turn."""
+        """The sessions of version 2 with a running turn: there the response to a prompt does not wait for its turn."""
         self.has_met: bool = False
-        """Whether a client has come."""
+        """Whether a client has connected."""
         self.is_over: bool = False
+        """Whether the agent has ended."""
         self.changed: anyio.Event = anyio.Event()
-        """Set when a client has come or gone, or a request has begun or ended; then replaced."""
+        """Set when a client has come or left, a request has begun or ended, or the agent has ended; then replaced."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no client, and nothing that the agent does for one."""
+        """Whether there is no client, no in-flight request, and no running turn of version 2."""
         return self._client is None and not self._under_way and not self._busy
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """See `Servable`. A client takes the place of the one before."""
+        """See `Servable`. The new client replaces the one before."""
         return cast("Connection", _Client(self, stream))
 
     def interrupt(self, connection: Connection) -> bool:
-        """See `Servable`. There are no signals here."""
+        """See `Servable`. Signals are not handled here."""
         return False
 
     async def run(self) -> None:
-        """Hand on what the agent says, until it ends."""
+        """Forward the agent's messages to the client until the agent ends."""
         try:
             while data := await self._agent.receive():
                 for line in self._framer.feed(data):
                     if isinstance(line, TooLong):
-                        logger.warning("the agent has written a line that is too long; it is dropped")
+                        logger.warning("dropped a line of the agent that is too long")
                     elif line.strip():
                         await self._from_agent(bytes(line))
         except _GONE as error:
@@ -86,7 +93,7 @@ class KeptAgent(Servable):
     # -- for its clients
 
     async def come(self, client: _Client) -> None:
-        """A client takes the place of the one before, which is gone then."""
+        """Replace the client, and wait until the one before has ended."""
         before, self._client = self._client, client
         self.has_met = True
         self._stir()
@@ -97,13 +104,13 @@ class KeptAgent(Servable):
             client.end()
 
     def leave(self, client: _Client) -> None:
-        """A client is gone. What it has asked goes on."""
+        """Note that a client has left. Its requests continue."""
         if self._client is client:
             self._client = None
         self._stir()
 
     async def take(self, client: _Client, line: bytes) -> None:
-        """What a client says."""
+        """Forward a client's line to the agent, or answer it here: `initialize` of a later client, and invalid JSON."""
         try:
             message: Any = codec.decode(line)
         except codec.DecodeError:
@@ -125,7 +132,7 @@ class KeptAgent(Servable):
         elif method == CANCEL_METHOD and isinstance(params := said.get("params"), dict):
             self._withdraw(client, cast("dict[str, Any]", params))
         elif "method" not in said and self._asked.pop(key_of(id), None) is None:
-            return  # It was answered before, by another client maybe.
+            return  # Another client may have answered the request before.
         self._stir()
         await self._agent.send(codec.encode(said).rstrip(b"\n") + b"\n")
 
@@ -185,7 +192,7 @@ class KeptAgent(Servable):
 
 
 class _Client:
-    """One client, as `serve` has a connection."""
+    """One client, with the methods that `serve` needs of a `Connection`."""
 
     def __init__(self, kept: KeptAgent, stream: Stream) -> None:
         self._kept = kept
@@ -195,7 +202,7 @@ class _Client:
         self.ended: anyio.Event = anyio.Event()
 
     async def run(self) -> None:
-        """Hand on what it says, until it is gone or another one has come."""
+        """Forward the client's lines until it leaves, another client replaces it, or the agent ends."""
         try:
             with self._scope:
                 await self._kept.come(self)
@@ -213,20 +220,19 @@ class _Client:
                 self.ended.set()
 
     async def tell(self, line: bytes) -> None:
-        """Say something to it, if it is there."""
+        """Send a line to the client; if it is gone, end it."""
         try:
             await self._stream.send(line + b"\n")
         except _GONE:
             self.end()
 
     def end(self) -> None:
-        """It gets nothing more."""
+        """End the client's `run`."""
         self._scope.cancel()
 
 
 async def until_idle(kept: KeptAgent, seconds: float, then: Callable[[], object]) -> None:
-    """Call `then` once the agent has had no client and nothing to do for so long, or is over. The first client may
-    take a minute."""
+    """Call `then` once the agent was idle for `seconds` or has ended. The first client has at least a minute."""
     first = max(seconds, _FIRST)
     while not kept.is_over:
         changed = kept.changed

@@ -32,7 +32,7 @@ class Labelled:
     kind: Kind = "other"
     method: str = ""
     session: str | None = None
-    """The session that its parameters name. For the program's answer, the session of the agent's request."""
+    """The session that its parameters name. For the program's answer, the session of the request that it answers."""
     ids: list[Any] = field(default_factory=list[Any])
     cancels: Key | None = None
     """Of `$/cancel_request`: the request that it cancels."""

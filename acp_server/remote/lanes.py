@@ -1,8 +1,8 @@
-"""The order in which messages go out, where each is an exchange of its own: those of one session one after the other,
-those of others beside them, and a cancel at once.
+"""`Lanes`: the order of messages that each go out as one POST. A session's messages go one after the other, sessions go
+in parallel, and a cancel goes at once.
 
-A cancel of what has not been taken yet may come before it. So it is sent once more behind it, where it finds nothing
-left to do otherwise.
+A cancel can overtake the message that it cancels and find nothing to cancel. So it is sent a second time after that
+message; the second copy has no effect if the first one had.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Spawn: TypeAlias = "Callable[..., None]"
 class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[Labelled] = deque()
-        """The first one is on its way."""
+        """The first one is being sent."""
         self.is_running = False
 
 
 class Lanes:
-    """Calls `deliver` for each message, in tasks that `spawn` starts. `most`: the bytes above which others wait."""
+    """Calls `deliver` for each message, in tasks that `spawn` starts. `most`: unsent bytes above which `room` waits."""
 
     def __init__(self, deliver: Callable[[Labelled], Awaitable[None]], spawn: Spawn, most: int) -> None:
         self._deliver = deliver
@@ -36,30 +36,33 @@ class Lanes:
         self._most = most
         self._lanes: dict[str | None, _Lane] = {}
         self._untaken: dict[Key, Labelled] = {}
-        """Requests that the server has not taken yet."""
+        """Requests whose delivery has not ended."""
         self._unsent = 0
         self._sent = anyio.Event()
         self._is_over = False
 
     async def room(self, *, for_cancel: bool = False) -> None:
-        """Wait until one more message may be put. Cancels have as much room again for themselves."""
+        """Wait until another message may be put. Cancels have twice the room: other messages cannot block them."""
         most = 2 * self._most if for_cancel else self._most
         while self._unsent > most and not self._is_over:
             await self._sent.wait()
 
     async def empty(self) -> None:
-        """Wait until every message has been sent."""
+        """Wait until every message was sent, or `end` was called."""
         while self._unsent and not self._is_over:
             await self._sent.wait()
 
     def put(self, message: Labelled) -> None:
-        """Send it behind those of its session."""
+        """Send a message after the earlier ones of its session."""
         if message.kind == "request" and (key := message.key) is not None:
             self._untaken[key] = message
         self._queue(message, self._lanes.setdefault(message.session, _Lane()))
 
     def put_cancel(self, cancel: Labelled) -> None:
-        """Send it at once, and again behind what it cancels, if that is not taken yet."""
+        """Send a cancel at once, and a second time after its target if that is still waiting or being sent.
+
+        Without a target it follows the messages of its session, if it names one.
+        """
         target = self._untaken.get(cancel.cancels) if cancel.cancels is not None else None
         lane = self._lanes.get(cancel.session if target is None else target.session)
         if lane is not None and lane.waiting and (target is not None or cancel.session is not None):
@@ -68,7 +71,7 @@ class Lanes:
         self._spawn(self._send, replace(cancel))
 
     def end(self) -> None:
-        """Nothing more is sent: who waits goes on."""
+        """Release the callers of `room` and `empty`."""
         self._is_over = True
         self._sent.set()
 
@@ -93,7 +96,7 @@ class Lanes:
             await self._deliver(message)
         finally:
             self._unsent -= size
-            # It is remembered until it is answered, and may be large.
+            # The caller keeps a request until it is answered, and its text may be large.
             message.line = b""
             if (key := message.key) is not None and self._untaken.get(key) is message:
                 del self._untaken[key]

@@ -69,8 +69,8 @@ class Reader:
         self.is_over: bool = False
         """Whether the reader gets no more messages."""
         self.cut: anyio.CancelScope = anyio.CancelScope()
-        """The scope of the reader's writes. It is cancelled when another reader replaces it, or the ring is given up or
-        dropped: its client may accept no bytes."""
+        """The scope of the reader's writes. It is cancelled when another reader replaces this one, or the ring is given
+        up or dropped, because the client may accept no bytes."""
         self.changed: anyio.Event = anyio.Event()
         """Set when a message was put or the ring was closed, and when the reader is ended."""
 

@@ -69,7 +69,7 @@ class Router:
     def __init__(self) -> None:
         self._pending: dict[_Key, _Asked] = {}
         self._asked: dict[_Key, Session] = {}
-        """The sessions of the agent's in-flight requests."""
+        """The sessions of in-flight requests to the client."""
 
     def incoming(
         self, message: Posted, header: Session, line: bytes, *, is_numbered: bool = False, last: str | None = None

@@ -236,7 +236,7 @@ class WebSocketConnection(Kept):
         self._ring = Ring(limits, holdings)
         self._socket: Socket | None = None
         self._received = 1
-        """The number of the client's messages that have arrived."""
+        """The number of messages that the client has sent and that have arrived."""
         self._waiting: list[bytes] = [first]
         """Lines that the agent receives before the next frame: `first`, and injected lines."""
         self._reading: anyio.CancelScope | None = None

@@ -1,10 +1,10 @@
 """`WebSocketStream`: the stream to a remote agent over WebSocket, a text frame for each message.
 
-Where the server takes each message once, a WebSocket that drops is replaced by another one of the same connection: what
-was missed is said again, and what has not arrived is sent again (`acp_server.remote.cursors`).
+If the server supports it (`Acp-Repeatable`), a WebSocket that breaks is replaced by another one of the same connection.
+Each side then sends the messages again that the other has not received (`acp_server.remote.cursors`).
 
-The request that asks for it is httpx's, with all that belongs to that: proxies, certificates, cookies. The frames are
-wsproto's. No compression is offered, so a frame takes as many bytes as were bounded.
+httpx sends the upgrade request, with its proxies, certificates and cookies. wsproto reads and writes the frames.
+Compression is not offered, because a small frame could unpack to more than the bound.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _READ: Final = 64 * 1024
 _PINGS: Final = 5
-"""Pings that are sent into silence before the line counts as dead (the draft of durable transports)."""
+"""Unanswered pings after which the WebSocket counts as dead (the draft of durable transports)."""
 _LAST_WORDS: Final = 0.5
-"""Seconds that the goodbye may take."""
+"""Seconds that the close frame, and each step of closing, may take."""
 _NORMAL: Final = 1000
 _PASSING: Final = frozenset({1011, 1012, 1013})
-"""Ends behind which the server may be there again: a failure (or no sign of life), a new start, too much to do."""
+"""Close codes after which the client reconnects: internal error or ping timeout, restart, overload."""
 _BROKEN: Final = 1006
-"""What stands for an end without a goodbye."""
+"""The close code for an end without a close frame."""
 
 
 class LineBroken(Exception):
-    """The WebSocket is of no use any more. `is_end`: whether the server has said goodbye. `is_final`: whether another
-    one would be of no use either."""
+    """The WebSocket has ended. `is_end`: the server closed it with code 1000. `is_final`: the client must not
+    reconnect."""
 
     def __init__(self, why: str, *, is_end: bool = False, is_final: bool = False) -> None:
         self.is_end = is_end
@@ -73,8 +73,8 @@ class _Line:
         self._events: deque[Event] = deque()
         self._tasks = Spawner(self._failed)
         self._sign: Ping | Pong | None = None
-        """A sign of life that is to be sent. Reading goes on meanwhile: the server may take nothing before it has been
-        read from."""
+        """The ping or pong to send next. A task sends it while reading continues, because a server may not read until
+        its own messages are read."""
         self._sending = anyio.CancelScope()
         self._is_signing = False
 
@@ -92,7 +92,7 @@ class _Line:
             raise LineBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
 
     async def next(self) -> list[str]:
-        """The next message, and those that have arrived with it. Raises LineBroken."""
+        """Wait for the next message; also returns the messages that arrived with it. Raises LineBroken."""
         if (error := self._error) is not None:
             self._error = None
             raise error
@@ -102,7 +102,7 @@ class _Line:
                 if (text := await self._handle(self._events.popleft())) is not None:
                     texts.append(text)
         except LineBroken as broken:
-            self._error = broken  # First what came before it.
+            self._error = broken  # The next call raises it: the caller gets the earlier messages first.
         return texts
 
     async def send(self, text: str) -> None:
@@ -115,13 +115,13 @@ class _Line:
             raise LineBroken(because(error)) from None
 
     async def close(self) -> None:
-        """Say goodbye, if there is anything to say it to."""
+        """Send a close frame and wait for the server's, unless the WebSocket is closing already."""
         self._sign = None
         self._sending.cancel()
         await self._tasks.wait_idle()
         if self._frames.state is ConnectionState.OPEN:
             await self._write(CloseConnection(code=_NORMAL))
-            # A socket that is closed with something unread in it takes the goodbye along.
+            # Closing a socket with unread bytes resets it, and the close frame may be lost.
             while not self._is_closed():
                 await self._read()
 
@@ -129,11 +129,11 @@ class _Line:
         return self._frames.state is ConnectionState.CLOSED
 
     def keep(self, stack: AsyncExitStack) -> None:
-        """It lasts: `stack` is what there is to close."""
+        """Keep the WebSocket open; `drop` closes `stack`, which holds its HTTP response."""
         self._stack = stack
 
     async def drop(self) -> None:
-        """Close it, without a word. Who reads it or writes to it is told."""
+        """Close the network connection without a close frame. Pending reads and writes raise LineBroken."""
         self._sign = None
         self._sending.cancel()
         with grace(_LAST_WORDS):
@@ -148,7 +148,7 @@ class _Line:
         try:
             data = await self._network.read(_READ, timeout=pause)
         except Exception as error:
-            # The library under httpx has errors of its own; their names say it.
+            # httpcore raises its own errors here. They are told apart by name, since httpcore is not a dependency.
             if type(error).__name__ != "ReadTimeout":
                 raise LineBroken(because(error)) from None
             self._silent += 1
@@ -166,9 +166,9 @@ class _Line:
         elif isinstance(event, CloseConnection):
             code, reason = int(event.code), one_line(event.reason or "", 200)
             if code == _BROKEN:
-                raise LineBroken("the line broke")
+                raise LineBroken("the connection broke")
             if self._frames.state is ConnectionState.OPEN:
-                # The library's own, about what it could not read.
+                # While it is open, wsproto creates this event itself, for a frame that it cannot read.
                 raise LineBroken(f"the server broke the rules of WebSocket: {reason}", is_final=True)
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
             raise LineBroken(text, is_end=code == _NORMAL, is_final=code not in _PASSING)
@@ -178,7 +178,7 @@ class _Line:
                 why = f"the server has sent a message of more than {self._limits.event} bytes"
                 raise LineBroken(why, is_final=True)
             if isinstance(event, TextMessage):
-                # Others are ignored, as the rules have it.
+                # Binary messages are ignored: the transport has none.
                 self._text.append(event.data)
             if event.message_finished:
                 text, self._text, self._size = "".join(self._text), [], 0
@@ -188,7 +188,7 @@ class _Line:
         return None
 
     def _signal(self, event: Ping | Pong) -> None:
-        # Of several, the last one is enough.
+        # Only the last one is sent: a pong for the last ping answers the earlier ones, too (RFC 6455, 5.5.3).
         self._sign = event
         if not self._is_signing:
             self._is_signing = True
@@ -202,8 +202,8 @@ class _Line:
         self._is_signing = False
 
     def _failed(self, error: BaseException) -> None:
-        # Who reads or writes meets it as well.
-        logger.debug("a sign of life was not sent: %s", because(error))
+        # Not reported here, because the next read or write meets the same error.
+        logger.debug("a ping or pong was not sent: %s", because(error))
 
     async def _write(self, event: Any) -> None:
         async with self._writing:
@@ -215,7 +215,8 @@ class _Line:
 
 
 class _Sent:
-    """What was sent on a connection, to be sent again where it has not arrived. `most`: bytes that are kept of it."""
+    """The messages that were sent on a connection, kept to be repeated. `most`: characters that are kept, but at least
+    one message."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -226,18 +227,21 @@ class _Sent:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of messages that were sent."""
         return self.first - 1 + len(self._texts)
 
     def add(self, text: str) -> None:
-        """One more."""
+        """Keep another message, and drop the oldest above the bound."""
         self._texts.append(text)
         self._size += len(text)
         while self._size > self._most and len(self._texts) > 1:
             self._drop()
 
     def arrived(self, count: int) -> bool:
-        """So many have arrived. False if one behind them is not kept any more."""
+        """Drop the first `count` messages, which have arrived.
+
+        Returns False if the message after them is not kept any more, or fewer than `count` were sent.
+        """
         while self._texts and self.first <= count:
             self._drop()
         return self.first - 1 <= count <= self.count
@@ -251,9 +255,9 @@ class _Sent:
 
 
 class WebSocketStream:
-    """See the module, and `acp_server.peer.stream.Stream`. It connects when the first message is sent.
+    """A `Stream` (`acp_server.peer.stream`) over WebSocket. The first message opens the connection.
 
-    `problem` says in words why it has ended, if it was not closed here.
+    `problem` is the reason of the end, or None if `aclose` ended it.
     """
 
     def __init__(self, exchanges: Exchanges, limits: ClientLimits, backoff: Backoff) -> None:
@@ -262,28 +266,32 @@ class WebSocketStream:
         self._limits = limits
         self._backoff = backoff
         self._line: _Line | None = None
-        """The WebSocket, unless it is known to be broken."""
+        """The present WebSocket, or None before the first and after one has broken."""
         self._opened = anyio.Event()
         self._connecting = anyio.Lock()
         self._scope = anyio.CancelScope()
-        """That of the attempts to connect."""
+        """The scope of the attempts to connect."""
         self._connection = ""
         self._is_repeatable = False
-        """Whether the server knows what has arrived of what was sent."""
+        """Whether the server counts the messages that have arrived (`Acp-Repeatable`)."""
         self._sent = _Sent(limits.unsent)
         self._cursor = ""
+        """The cursor of the last message, or empty."""
         self._has_heard = False
-        """Whether a message has come since the line broke last."""
+        """Whether a message has arrived since the last break. The backoff begins anew then."""
         self._delays = backoff.delays()
         self._why = ""
-        """Why it broke last."""
+        """The reason of the last break."""
         self._old: _Line | None = None
-        """The WebSocket that broke."""
+        """The WebSocket that broke, until it is dropped."""
         self._is_over = False
         self.problem: str | None = None
 
     async def receive(self) -> bytes:
-        """The next message, as a line; `b""` once the server has said goodbye."""
+        """The next messages, as lines; `b""` once the server has closed the WebSocket with code 1000.
+
+        Raises anyio's BrokenResourceError once the stream has ended otherwise.
+        """
         await self._opened.wait()
         while True:
             line = await self._current()
@@ -299,19 +307,19 @@ class WebSocketStream:
             return b"".join(map(self._taken, texts))
 
     def _taken(self, text: str) -> bytes:
-        # A frame is one message, also if its JSON was written over several lines.
+        # A frame is one message, even if its JSON has line breaks between values.
         message, cursor = without_cursor(text.replace("\n", " ").replace("\r", " ").encode())
         self._cursor = cursor or self._cursor
         return message + b"\n"
 
     async def send(self, data: bytes) -> None:
-        """A frame for each line."""
+        """Send a text frame for each line. Raises anyio's BrokenResourceError once the stream has ended."""
         for each in data.split(b"\n"):
             if each:
                 await self._send(each.decode(errors="replace"))
 
     async def aclose(self) -> None:
-        """Say goodbye and close. Idempotent."""
+        """Close the WebSocket and the HTTP client. Idempotent."""
         line = self._line or self._old
         self._end(None)
         try:
@@ -319,7 +327,7 @@ class WebSocketStream:
                 with grace(_LAST_WORDS):
                     await line.close()
         except Exception as error:
-            logger.debug("the server was not told of the end: %s", because(error))
+            logger.debug("the WebSocket was not closed in order: %s", because(error))
         finally:
             if line is not None:
                 await line.drop()
@@ -334,7 +342,7 @@ class WebSocketStream:
             await line.send(text)
         except LineBroken as error:
             self._broken(line, error)
-            # Another WebSocket takes it along.
+            # The next WebSocket repeats the message.
             await self._current()
             if not self._is_repeatable or self._sent.count < number:
                 raise anyio.BrokenResourceError(self.problem or "closed") from None
@@ -342,7 +350,10 @@ class WebSocketStream:
     # -- its WebSockets
 
     async def _current(self) -> _Line:
-        """The WebSocket, by which everything has gone that was sent before. Raises BrokenResourceError."""
+        """The present WebSocket, opened if needed, after all earlier messages were sent on it.
+
+        Raises anyio's BrokenResourceError if the stream has ended.
+        """
         if self._line is None and not self._is_over:
             async with self._connecting:
                 if self._line is None and not self._is_over:
@@ -353,18 +364,18 @@ class WebSocketStream:
         return self._line
 
     def _broken(self, line: _Line, error: LineBroken) -> None:
-        """A WebSocket is of no use any more: the next one is tried, or that is the end."""
+        """Note that a WebSocket broke. End the stream if the client must not reconnect."""
         if self._line is not line or self._is_over:
-            return  # It is known.
+            return  # Noted before.
         if error.is_final or not self._is_repeatable:
             self._end(f"{self._name}: {error}")
             return
-        logger.info("the line broke and is tried again: %s", error)
+        logger.info("the connection broke; reconnecting: %s", error)
         self._why = str(error)
         self._line, self._old = None, line
 
     async def _connect(self) -> None:
-        """Open a WebSocket, and go on where the one before broke."""
+        """Open a WebSocket and resume the connection, with backoff. Ends the stream if that fails."""
         if (old := self._old) is not None:
             self._old = None
             await old.drop()
@@ -381,7 +392,7 @@ class WebSocketStream:
             except (LineBroken, httpx.HTTPError, TooManyCookies) as error:
                 self._why = because(error)
                 is_final = isinstance(error, TooManyCookies) or (isinstance(error, LineBroken) and error.is_final)
-                # A line that broke is tried again: what has begun of it is of no use.
+                # A first attempt is repeated if it may have reached the server. If it cannot have, the stream ends.
                 if is_final or (is_first and isinstance(error, NOT_SENT)):
                     self._end(f"{self._name} cannot be reached ({self._why})")
                 is_first = False
@@ -389,20 +400,20 @@ class WebSocketStream:
     async def _pause(self) -> bool:
         delay = next(self._delays, None)
         if delay is None:
-            often = f"the line to {self._name} broke too often ({self._why})"
+            often = f"the connection to {self._name} broke too often ({self._why})"
             self._end(often if self._connection else f"{self._name} cannot be reached ({self._why})")
             return False
         await anyio.sleep(delay)
         return True
 
     async def _attempt(self) -> None:
-        """One attempt. Raises LineBroken, httpx.HTTPError, TooManyCookies."""
+        """Make one attempt to connect. Raises LineBroken, httpx.HTTPError and TooManyCookies."""
         async with AsyncExitStack() as stack:
             opened = await self._open(stack)
             if opened is None:
                 return
             line, headers = opened
-            # Whatever ends this attempt, the WebSocket ends with it.
+            # Closes the WebSocket if the attempt fails or is cancelled.
             stack.push_async_callback(line.drop)
             if not self._connection or not await self._resume(line):
                 if self._is_over:
@@ -415,7 +426,10 @@ class WebSocketStream:
             self._opened.set()
 
     async def _resume(self, line: _Line) -> bool:
-        """Go on with the connection. False where it never began, or is over."""
+        """Resume the connection. Returns False if that failed.
+
+        The stream has ended then, or the client begins a new connection, because no message can be lost.
+        """
         await line.send(resume(self._connection, self._cursor).decode())
         answer = read_answer((await line.receive()).encode())
         if isinstance(answer, int) and self._sent.arrived(answer):
@@ -424,7 +438,7 @@ class WebSocketStream:
         if isinstance(answer, str) and not self._cursor and self._sent.count <= 1:
             return False
         why = one_line(answer, 200) if isinstance(answer, str) else "it does not know what has arrived"
-        self._end(f"the line to {self._name} broke, and what was said on it is lost ({why})")
+        self._end(f"the connection to {self._name} broke, and messages are lost ({why})")
         return False
 
     async def _send_from(self, line: _Line, number: int) -> None:
@@ -433,7 +447,10 @@ class WebSocketStream:
             number += 1
 
     async def _open(self, stack: AsyncExitStack) -> tuple[_Line, httpx.Headers] | None:
-        """A WebSocket, and what its server says of it; None if there will not be one."""
+        """A WebSocket and the headers of its response; None if it was refused, which ends the stream.
+
+        Raises LineBroken if the server may accept it later.
+        """
         key = base64.b64encode(secrets.token_bytes(16))
         headers = {
             "Connection": "Upgrade",
@@ -451,7 +468,7 @@ class WebSocketStream:
             self._end(why)
             return None
         if response.headers.get("sec-websocket-accept", "").encode() != _accept(key):
-            self._end(f"{self._name} did not answer as a server of WebSocket does")
+            self._end(f"{self._name} did not complete the handshake of WebSocket")
             return None
         return _Line(response, self._limits), response.headers
 

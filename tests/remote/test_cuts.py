@@ -36,7 +36,7 @@ async def test_a_conversation_survives_a_cut_of_its_line(kind: str, version: Any
 )
 async def test_a_client_is_told_where_the_server_does_not_keep_what_it_missed(limits: Any, said: str) -> None:
     async with hosting(**limits) as host:
-        with pytest.raises(ConnectionClosed, match=f"what was said on it is lost .{said}"):
+        with pytest.raises(ConnectionClosed, match=f"messages are lost .{said}"):
             await converse("ws", host, IN_THE_ANSWER)
 
 

@@ -59,11 +59,11 @@ async def test_a_line_that_is_lost_is_said_to_the_editor_and_on_standard_error()
             async with session.prompt("x") as turn:
                 await server.post("session/prompt")
                 await (await server.stream("s1")).cut()
-                with pytest.raises(InternalError, match="broke, and what was said on it is lost"):
+                with pytest.raises(InternalError, match="broke, and messages are lost"):
                     await texts(turn)
             with pytest.raises(AgentExited, match="status 1"):
                 await agent.new_session("/")
-    assert [line for line in said if line.startswith("acp-server: the line to http://127.0.0.1:")]
+    assert [line for line in said if line.startswith("acp-server: the connection to http://127.0.0.1:")]
 
 
 @pytest.mark.anyio

@@ -198,7 +198,7 @@ async def test_no_redirect_is_followed_so_no_other_server_sees_the_token() -> No
 
         server.react = react
         async with connect_http(server.url, token="secret") as agent:
-            with pytest.raises(ConnectionClosed, match=r"sends to http://127\.0\.0\.1:\d+ \(status 307\)"):
+            with pytest.raises(ConnectionClosed, match=r"redirects to http://127\.0\.0\.1:\d+ \(status 307\)"):
                 await agent.initialize()
         assert not other.posts
 

@@ -141,7 +141,7 @@ async def test_token_and_headers_go_with_the_request_and_each_message_is_a_text_
     ("head", "said"),
     [
         (b"HTTP/1.1 401 No\r\nContent-Length: 3\r\n\r\nwhy", "token.*status 401: why"),
-        (b"HTTP/1.1 302 No\r\nLocation: http://other/\r\nContent-Length: 0\r\n\r\n", "sends to http://other"),
+        (b"HTTP/1.1 302 No\r\nLocation: http://other/\r\nContent-Length: 0\r\n\r\n", "redirects to http://other"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "status 200"),
         (b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "not answer as a server"),
         (b"nonsense\r\n\r\n", "cannot be reached"),
@@ -228,7 +228,7 @@ async def test_a_line_that_drops_ends_the_connection_and_withdraws_what_was_aske
         await begun.wait()
         await server.cut()
         await cut.wait()
-        assert "the line broke" in await lost(agent)
+        assert "the connection broke" in await lost(agent)
 
 
 async def test_what_came_before_a_goodbye_is_read_first() -> None:
