@@ -56,7 +56,7 @@ class OpenRequests:
 class Bridge:
     """Connects an `editor` to an `agent`.
 
-    `longest`: the most bytes of the editor's lines. `patience`: seconds that open requests have after the editor's EOF.
+    `longest`: the most bytes of one line of the editor. `patience`: seconds that open requests have after its EOF.
     `unread` returns when the editor does not read any more.
     """
 

@@ -71,10 +71,8 @@ class _Reader:
 
 
 class HttpStream:
-    """A `Stream` (`acp_server.peer.stream`) over Streamable HTTP. The first message must be `initialize`.
-
-    `problem` is the reason of the end, or None if `aclose` ended it.
-    """
+    """A `Stream` (`acp_server.peer.stream`) over Streamable HTTP. The first message must be `initialize`. `problem` is
+    the reason of the end, or None if `aclose` ended it."""
 
     def __init__(self, exchanges: Exchanges, limits: ClientLimits, backoff: Backoff) -> None:
         self._exchanges = exchanges
@@ -108,10 +106,7 @@ class HttpStream:
         return await self._inbox.take()
 
     async def send(self, data: bytes) -> None:
-        """Queue each line as one message. Waits only while more than `unsent` bytes are queued.
-
-        Raises anyio's BrokenResourceError once the stream has ended.
-        """
+        """Queue each line as a message; wait above `unsent` bytes. Raises anyio's BrokenResourceError after the end."""
         for line in data.split(b"\n"):
             if line:
                 await self._send(labelled(line))
@@ -217,8 +212,7 @@ class HttpStream:
         self._posts += 1
         headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
-        # Without the header the response arrives on the connection's stream. A server that does not know the session
-        # yet has no other stream for it.
+        # Without the header the response arrives on the connection's stream, as an unknown session has no stream yet.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
             headers[SESSION] = message.session
         delays = self._backoff.delays()
@@ -332,10 +326,8 @@ class HttpStream:
         return False
 
     async def _read(self, reader: _Reader) -> str | None:
-        """Read one GET to its end. Returns why it must be repeated, or None if it must not.
-
-        Raises httpx.HTTPError, EventTooLong, TooManyCookies and _Unavailable.
-        """
+        """Read one GET to its end. Returns why it must be repeated, or None if it must not. Raises httpx.HTTPError,
+        EventTooLong, TooManyCookies and _Unavailable."""
         assert self._connection is not None
         headers: dict[str, Any] = {"Accept": _EVENTS, CONNECTION: self._connection}
         if reader.session is not None:

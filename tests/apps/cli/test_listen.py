@@ -209,7 +209,7 @@ def test_tls_with_certificates_of_clients_says_who_they_are(tmp_path: Path) -> N
         (["--listen", "[::]:0"], "every program"),
         (["--listen", "example.org:0"], "every program"),
         (["--listen", "0.0.0.0:0", "--tls-cert", str(CERTIFICATES / "server.pem")], "every program"),
-        (["--listen", "0.0.0.0:0", "--token-file", "none"], "the tokens cannot be read"),
+        (["--listen", "0.0.0.0:0", "--token-file", "none"], "cannot read the tokens"),
         (["--listen", "127.0.0.1"], "expected HOST:PORT or unix:PATH"),
         (["--listen", "127.0.0.1:x"], "expected HOST:PORT or unix:PATH"),
         (["--listen", "127.0.0.1:99999"], "expected HOST:PORT or unix:PATH"),

@@ -114,7 +114,7 @@ async def test_a_stream_without_cursors_that_drops_ends_the_connection_and_says_
         assert error.value.reason is not None
 
 
-@pytest.mark.parametrize(("status", "said"), [(404, "no such connection"), (409, "no longer has"), (401, "token")])
+@pytest.mark.parametrize(("status", "said"), [(404, "not know the conn"), (409, "lost messages"), (401, "token")])
 async def test_a_server_that_refuses_to_go_on_ends_the_connection_in_words(status: int, said: str) -> None:
     async with talking() as (server, _, session), session.prompt("x") as turn:
         await server.post("session/prompt")

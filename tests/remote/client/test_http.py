@@ -174,7 +174,7 @@ async def test_cookies_and_headers_go_with_each_request_and_come_back_on_the_nex
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(401, "token"), (403, "let this client in"), (404, "no such connection"), (503, "refused"), (302, "elsewhere")],
+    [(401, "token"), (403, "not admit this client"), (404, "not know the conn"), (503, "refused"), (302, "elsewhere")],
 )
 async def test_a_server_that_refuses_to_begin_ends_the_connection_in_words(status: int, said: str) -> None:
     async with serving() as server:

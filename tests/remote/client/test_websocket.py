@@ -143,7 +143,7 @@ async def test_token_and_headers_go_with_the_request_and_each_message_is_a_text_
         (b"HTTP/1.1 401 No\r\nContent-Length: 3\r\n\r\nwhy", "token.*status 401: why"),
         (b"HTTP/1.1 302 No\r\nLocation: http://other/\r\nContent-Length: 0\r\n\r\n", "redirects to http://other"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "status 200"),
-        (b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "not answer as a server"),
+        (b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "not complete the handshake"),
         (b"nonsense\r\n\r\n", "cannot be reached"),
     ],
 )
