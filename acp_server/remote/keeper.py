@@ -59,7 +59,7 @@ class KeptAgent(Servable):
         self.is_over: bool = False
         """Whether the agent has ended."""
         self.changed: anyio.Event = anyio.Event()
-        """Set when a client has come or left, a request has begun or ended, or the agent has ended; then replaced."""
+        """Set when a client comes or leaves, a request or turn begins or ends, or the agent ends; then replaced."""
 
     @property
     def is_idle(self) -> bool:
