@@ -1,16 +1,16 @@
-"""Tools: what an agent can do for a model, and one call of it from the question for approval to its last status.
+"""Tools: typed functions that a model may call, and each call from its approval to its final status.
 
 How it works:
 
-- A `Tool` (`tool`) is a function of the author's. What it takes is known from its signature (`parameters`) or from a
-  JSON Schema (`json_schema`), both of which check arguments and describe them to a model.
-- `session_tools` finds a tool by the name that a model gave, and begins an `Execution` (`runner`). That is a node below
-  its turn's node, with a task of its own; a plain function runs in a thread.
-- A call goes through these steps: the arguments are read, the user is asked if need be (`permission`), the function
-  runs, and what it returned becomes text and content (`output`).
-- The client sees the call through its `View` alone, which sends what is new at a steady pace and within bounds. What a
-  function may know and say is in its `ToolContext` (`context`), from any thread.
-- What came of a call follows from whether its node was cancelled before the function was through. When it is cancelled,
-  the client is told the end at once. The function cleans up unseen, and `on_cancel` has its last words.
+- A `Tool` (`tool`) wraps a function of the author. Its signature (`parameters`) or a JSON Schema (`json_schema`) checks
+  the arguments and describes them to a model.
+- `session_tools` finds a tool by the name that a model gave, and begins an `Execution` (`runner`): a node below its
+  turn's node, with its own task. A plain function runs in a worker thread.
+- The steps of a call: read the arguments, ask the user if the tool needs approval (`permission`), run the function,
+  and turn its result into text and content (`output`).
+- The client sees the call only through its `View`, which sends changes at a steady pace and within bounds. The function
+  reads and reports through its `ToolContext` (`context`), from any thread.
+- If the node of a call is cancelled before its function ends, the call is cancelled, whatever the function returns or
+  raises. The client gets the final status without waiting for the cleanup; `on_cancel` gives the message.
 - `editor` changes files through the client's editor by the rules of `edits`.
 """

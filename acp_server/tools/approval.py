@@ -1,6 +1,6 @@
-"""What a user is asked before a tool runs (`Approval`), and what a user can say (`UserAction`). Plain data.
+"""The question to the user before a tool runs (`Approval`), and the user's decision (`UserAction`). Plain data.
 
-Users see it as Markdown: blocks that nothing in them can end, and arguments that can be read.
+Clients render the question as Markdown. So arguments stand in code blocks that no argument can close, and are escaped.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ REJECT: Final = "Reject"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What is shown when the user is asked whether a tool may run (ACP, Tool Calls: requesting permission)."""
+    """The question whether a tool may run (ACP, Tool Calls: requesting permission)."""
 
     message: str
-    """What is going to happen and why it has to be approved, in words for the user."""
+    """What the call will do and why it needs approval, for the user."""
     title: str | None = None
-    """The call's title, if it is to be another than the tool's."""
+    """The call's title; None for the tool's."""
     preview: Any = None
-    """What the call would change or produce: text, a `schema.Diff`, a content block, or a sequence of those."""
+    """What the call would change or produce: text, a `schema.Diff`, a content block, or a sequence of them."""
     primary: str = ALLOW
-    """The label of the choice that lets it run, this time. A blank one becomes the default."""
+    """The label of the option that allows this call. A blank label becomes the default."""
     secondary: str = REJECT
-    """The label of the choice that does not, this time. A blank one becomes the default."""
+    """The label of the option that rejects this call. A blank label becomes the default."""
     remember: bool = True
-    """Whether the user may also choose for all further calls of the tool in the session. For a tool that asks each time
-    that is only a no."""
+    """Whether the user may also decide for all further calls of the tool in the session. For a tool that asks each
+    time, only a rejection is offered."""
     explains: bool = True
-    """Whether the message is worth reading, too, where the user is not asked because the call is approved already."""
+    """Whether the message is also shown for a call that is already approved, so that the user is not asked."""
 
     def previews(self) -> Sequence[Any]:
         """The preview as a sequence."""
@@ -53,10 +53,10 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """What a decision for always is about.
+    """The calls that a decision for all further calls covers.
 
-    `key`: what it is kept under; calls with the same key share it. `covers`: which calls these are, in words for the
-    user, who reads them in the label of the choice: "this file".
+    `key`: the key under which the decision is stored; calls with the same key share it. `covers`: these calls in words
+    for the label of the option: "this file".
     """
 
     key: str
@@ -64,19 +64,19 @@ class Always:
 
 
 class Approvals(Protocol):
-    """Where decisions for all further calls of a tool are kept. By default that is the session, until it is closed."""
+    """Stores decisions for all further calls of a tool. By default the session keeps them until it is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
-        """Whether the user allowed such calls for good, or refused them for good; None if neither. `tool` is the key of
-        their `Always`, by default the tool's name."""
+        """True if the user allowed all further calls, False if the user rejected them, None if neither. `tool`: the key
+        of their `Always`, by default the tool's name."""
 
     async def put(self, session: Session, tool: str, allowed: bool) -> None:
-        """The user decided for all further calls."""
+        """Store the decision of the user for all further calls."""
 
 
 def unexplained(title: str, arguments: Any) -> Approval:
-    """The question about a tool whose author says nothing about its calls: what will be run. `arguments`: as JSON has
-    them."""
+    """The question for a tool without a request function: its title and its arguments. `arguments`: as plain JSON
+    values."""
     question = f"May this run: {escape(title)}?"
     shown = _preview(arguments)
     return Approval(f"{question}\n\n{shown}" if shown else question, explains=False)
@@ -84,8 +84,8 @@ def unexplained(title: str, arguments: Any) -> Approval:
 
 @dataclass(frozen=True, slots=True)
 class UserAction:
-    """What the user did. It is true if the tool may run. Both False: the question was dismissed, cancelled, or not
-    answered in time."""
+    """The user's decision. It is true if the tool may run. Both members are False if the question was dismissed,
+    cancelled, or not answered in time."""
 
     primary_confirmed: bool
     """The tool may run."""
@@ -97,8 +97,8 @@ class UserAction:
 
     @classmethod
     def read(cls, value: UserAction | Mapping[str, Any]) -> UserAction:
-        """From a mapping, with its keys written in either case: `primaryConfirmed` or `primary_confirmed`. A missing
-        key is False. Raises UsageError for anything else."""
+        """Read a mapping with keys in either case: `primaryConfirmed` or `primary_confirmed`. A missing key is False.
+        Raises UsageError for any other value."""
         if isinstance(value, UserAction):
             return value
         if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -122,7 +122,7 @@ CONFIRMED: Final = UserAction(True, False)
 DECLINED: Final = UserAction(False, True)
 DISMISSED: Final = UserAction(False, False)
 NOT_ASKED: Final = UserAction(True, False)
-"""For tools that need no approval."""
+"""The action of a tool that needs no approval."""
 
 
 REFUSED: Final = "The user did not allow it, so it was not run."
@@ -136,19 +136,19 @@ _FOR_USERS: Final = {
 
 
 def for_users(words: str) -> str:
-    """What the user is told where the model is told these words: about the user."""
+    """The text for the user in place of this text for the model, which speaks about the user."""
     return _FOR_USERS.get(words, words)
 
 
 def block(text: str) -> str:
-    """The text as a block of code, with a line break behind it."""
+    """The text as a fenced code block, with a final line break. The fence is longer than any run of `~` in the text."""
     fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))
     end = "" if text.endswith("\n") else "\n"
     return f"{fence}\n{text}{end}{fence}\n"
 
 
 def code(text: str) -> str:
-    """The text, on one line, as code inside of a line."""
+    """The text, which has one line, as inline code."""
     if "`" not in text:
         return f"`{text}`"
     ticks = "`" * (1 + max(map(len, re.findall("`+", text))))
@@ -156,15 +156,15 @@ def code(text: str) -> str:
 
 
 _VALUE: Final = 4_000
-"""Characters of one argument."""
+"""Characters that are shown of one argument."""
 
 _ARGUMENTS: Final = 50
-"""How many are shown."""
+"""Arguments that are shown."""
 
 
 def _preview(arguments: Any) -> str:
-    """One argument below the other, as a block of code; empty if there are none. Of a long one the beginning and the
-    end are shown, and how much is left out; the client has all of it (`rawInput`)."""
+    """The arguments as a code block, one below the other; empty without arguments. A long value is shortened to its
+    beginning and its end; the client has the whole value in `rawInput`."""
     if not arguments:
         return ""
     if not isinstance(arguments, dict):
@@ -182,9 +182,9 @@ def _preview(arguments: Any) -> str:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         return escape(_shortened(codec.encode(value).decode().rstrip("\n")), exact=True)
-    # What is left out is not escaped: that takes a microsecond for each character.
+    # Shortened before it is escaped, because escaping takes a microsecond for each character.
     value = escape(value if len(value) <= _VALUE else _shortened(value), exact=True)
-    # Below its name, and further in, so that none of its lines looks like another argument.
+    # Indented below its name, so that no line of it looks like another argument.
     return "\n" + indent(value, "    ", lambda _: True) if "\n" in value else value
 
 

@@ -1,4 +1,4 @@
-"""Checks of values by types of authors, which end at the first wrong item, as those of the protocol's own types do."""
+"""Validators for types of authors. They stop at the first wrong item, like the validators of the protocol's types."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _building: Final = Lock()
 
 
 def check_of(schema: CoreSchema) -> SchemaValidator:
-    """A check that ends at the first wrong item of a collection, for a schema of pydantic's that was made elsewhere."""
-    # A class within it has a validator of its own already, made without that. It is made anew as long as the class says
-    # that it is not complete, which is what pydantic looks at.
+    """A validator for this pydantic schema that stops at the first wrong item of a collection."""
+    # pydantic reuses the validator of a complete class, which does not stop at the first wrong item. So the classes in
+    # the schema are marked incomplete while the validator is built.
     with _building:
         complete = [cls for cls in _classes(schema) if cls.__dict__.get("__pydantic_complete__")]
         try:
@@ -30,7 +30,7 @@ def check_of(schema: CoreSchema) -> SchemaValidator:
 
 
 def _classes(schema: Any) -> Iterable[Any]:
-    """The classes within a schema that may have a validator of their own, without those of the protocol."""
+    """The classes in a schema that may already have a validator, except the protocol's."""
     if isinstance(schema, (list, tuple)):
         return chain.from_iterable(map(_classes, cast("Sequence[Any]", schema)))
     if not isinstance(schema, dict):

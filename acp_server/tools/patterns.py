@@ -1,7 +1,7 @@
-"""How large a regular expression of others becomes when the `regex` library compiles it, judged before it does.
+"""Estimates, before the `regex` library compiles an untrusted pattern, how large the compiled pattern becomes.
 
-Compiling holds the interpreter, and no cancel reaches it. It writes out counted repeats, and what has to match at least
-once is written twice, so that groups in groups double with each of them.
+Compiling holds the interpreter, and no cancel interrupts it. It unrolls counted repeats, and writes a part that has to
+match at least once twice, so that each level of nested groups doubles the size.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _TOKEN: Final = re.compile(
 )
 
 _SYNTAX: Final = re.compile(r"\(\?[A-Za-z0-9]*[xV]")
-"""With these flags, and with a bracket inside of a class, it depends on what stands before what is a group."""
+"""With these flags, or with a bracket inside a class, the tokens no longer tell what is a group."""
 
 _LEAST: Final = re.compile(r"\{\s*(\d+)")
 
 _WRITTEN: Final = 2
-"""How often what is repeated at least once is written besides: once too often, so that the sum errs upwards."""
+"""Additional copies of a part that is repeated at least once: one too many, so that the estimate errs upwards."""
 
 
 def unrolled_length(source: str) -> int:
-    """About how many characters are left when every repeat is written out; more, where only the compiler knows what it
-    repeats."""
+    """About how many characters the pattern has with every repeat unrolled. Where only the compiler knows the extent of
+    a repeat, the result is an upper bound."""
     tokens = list(_TOKEN.finditer(source))
     if _SYNTAX.search(source) or any(token[0] == "[" for token in tokens):
         groups = min(source.count(")"), source.count("+") + source.count("{"))

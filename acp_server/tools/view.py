@@ -1,6 +1,6 @@
-"""Output on its way from a tool's function, in whatever thread, to what the client is shown: a bounded amount of it.
+"""The buffer of a tool's output, from any thread, and the updates that show it to the client (`View`). Both bounded.
 
-A function that says more than the loop can take loses what it said first, as the client is shown the end of long output
+A function that writes faster than the loop reads loses its earliest output: the client only sees the end of long output
 in any case. No caller waits here.
 """
 
@@ -30,7 +30,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class UnshownPieces:
-    """Pieces in order. `most`: how much of them there may be, see `size_of`; the last piece is kept in any case."""
+    """A queue of pieces, for any thread. `most`: its bound by `size_of`. The last piece is kept even if larger."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -40,7 +40,7 @@ class UnshownPieces:
         self._lost = False
 
     def add(self, piece: str | ToolCallContent) -> bool:
-        """Add a piece. True if it is the first one since the last `take`, so that the loop has to be told."""
+        """Add a piece. True if the queue was empty, so that the caller has to notify the loop."""
         size = size_of(piece)
         with self._lock:
             first = not self._pieces
@@ -52,8 +52,8 @@ class UnshownPieces:
         return first
 
     def take(self, most: float = math.inf) -> tuple[list[str | ToolCallContent], bool, bool]:
-        """The first pieces, up to the piece with which they are larger than `most`; whether some before them were lost;
-        and whether there are more, of which the loop has to be told then."""
+        """Take the first pieces, up to and with the piece that exceeds `most`. Also returns whether pieces before them
+        were dropped, and whether pieces remain, so that the caller has to notify the loop again."""
         pieces: list[str | ToolCallContent] = []
         with self._lock:
             lost, self._lost = self._lost, False
@@ -66,15 +66,15 @@ class UnshownPieces:
 
 
 _PIECE = 200
-"""Characters that a piece is taken for, besides its text."""
+"""Characters that a piece counts besides its text."""
 
 
 Piece: TypeAlias = tuple[dict[str, Any], int]
-"""Content in its wire form, and how much it takes, see `size_of`."""
+"""Content in its wire form, and its `size_of`."""
 
 
 def size_of(piece: str | ToolCallContent) -> int:
-    """How much a piece of output takes, in characters."""
+    """The size of a piece of output, in characters."""
     if isinstance(piece, str):
         return len(piece) + _PIECE
     block = getattr(piece, "content", piece)
@@ -87,22 +87,22 @@ PACE: Final = 0.05
 """Seconds between two updates of one call."""
 
 _SLOWER_FROM: Final = 10_000
-"""Characters in an update that halve the pace, since each carries all of them."""
+"""Each such number of characters adds one `PACE` to the pause, because every update repeats all content."""
 
 TITLE: Final = 1_000
-"""Characters of a title, which is one line."""
+"""The most characters of a title, which is one line."""
 
 _PLACE: Final = 200
-"""Characters that a place is taken for."""
+"""Characters that a location counts."""
 
 _LEFT_OUT: Final = "[earlier output is left out]\n"
 
 
 class View:
-    """What the client knows of one tool call: its updates, in their wire form.
+    """Sends the updates of one tool call, in their wire form.
 
-    By hand and not by the types of the schema, since each update repeats all content: a piece is written once, when it
-    comes.
+    It does without the types of the schema, because each update repeats all content: here a piece is encoded once, when
+    it is added.
     """
 
     def __init__(self, turn: Any, id: str) -> None:
@@ -112,28 +112,28 @@ class View:
         self._limits: Limits = turn.session.client.connection.limits
         self._ticker: Watchdog | None = None
         self._is_ticking = False
-        """Whether `_show` will be called."""
+        """Whether the ticker will call `_show`."""
         self._fixed: deque[Piece] = deque()
         self._fixed_size = 0
         self._text: list[str] = []
         self._last = ""
         self._words: Piece | None = None
-        """What the user is asked at this time."""
+        """The open question to the user."""
         self._size = 0
         self._shown_at = 0.0
         self._locations: deque[ToolCallLocation] = deque(maxlen=self._limits.locations)
         self._title = ""
-        # What has changed and was not shown yet: content, locations, title.
+        # The members that changed since the last update: content, locations, title.
         self._news: set[str] = set()
         self.verbatim = False
-        """Whether the output is not Markdown, and is shown as a block of code."""
+        """Whether the output is shown as a code block, because it is not Markdown."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
         self.ended: bool = False
-        """Whether the client was told of its end."""
+        """Whether the final status was sent."""
 
     def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
-        """The call is there, `pending`."""
-        # The status, too, although it is the default: not every client knows that.
+        """Send the `tool_call`, with the status `pending`."""
+        # With the status, although `pending` is the default: not every client knows the default.
         update = {"sessionUpdate": "tool_call", "toolCallId": self._id, "title": title, "name": name, "kind": kind}
         update["status"] = "pending"
         if arguments is not None:
@@ -143,13 +143,13 @@ class View:
         self.status = "pending"
 
     def started(self) -> None:
-        """It runs from now on."""
+        """Show the call as `in_progress` at once, without the question. Does nothing after the end."""
         if not self.ended:
             self.status = "in_progress"
             if self._words is not None:
                 self._words = None
                 self._news.add("content")
-            # The first output waits for no pace.
+            # The first output is sent without a pause.
             self._shown_at = 0.0
             self._change()
 
@@ -161,8 +161,8 @@ class View:
         meta: dict[str, Any] | None = None,
         raw_output: Any = None,
     ) -> None:
-        """It has ended; nothing is shown behind this. `last`: what is said at the end. `meta`: the `_meta` of the
-        update. `raw_output`: as JSON can express it. Only the first time counts. Nothing if it did not begin."""
+        """Send the final status; nothing is sent after it. `last`: text at the end of the output. `meta`: the `_meta`
+        of the update. `raw_output`: a plain JSON value. Does nothing the second time, or if the call did not begin."""
         if self.ended or self.status is None:
             return
         if self._is_ticking:
@@ -179,32 +179,32 @@ class View:
         try:
             self._change(more)
         except Exception:
-            # An update is written whole or not at all, and without this one the call would have no end.
+            # An update is written whole or not at all. Without its content, the call still gets its final status.
             logger.exception("the tool call %s ends without its content, which cannot be written", self._id)
             self._change({} if meta is None else {"_meta": meta})
 
     def entitle_now(self, title: str) -> None:
-        """It has this title as of now. Not shown once it has ended."""
+        """Send a new title at once. Does nothing after the end."""
         if not self.ended:
             self._title = title
             self._news.add("title")
             self._change()
 
     def say(self, text: str) -> None:
-        """More output, of which the end is shown."""
+        """Append output. Only the end of long output is shown."""
         if text and not self.ended:
             self._add(text)
             self._soon("content")
 
     def attach(self, *content: ToolCallContent) -> None:
-        """Content that stands before the output: diffs, terminals, images."""
+        """Add content before the output: diffs, terminals, images."""
         if not self.ended:
             self.keep(content)
             self._soon("content")
 
     def keep(self, content: Sequence[ToolCallContent]) -> None:
-        """Content that the client is shown in another way at this moment, and that later updates repeat. If it is too
-        much, what was there before has to go. What cannot be written is left out."""
+        """Keep content for the next update of the content and all later ones, without sending it now. Past the bound,
+        earlier content is dropped. Content that cannot be encoded is logged and left out."""
         pieces: list[Piece] = []
         for each in content:
             try:
@@ -222,11 +222,11 @@ class View:
             self._fixed_size -= self._fixed.popleft()[1]
 
     def ask(self, title: str | None, words: Piece, previews: Sequence[Piece]) -> None:
-        """The user is going to be asked this, and is shown it before. The words do not outlive the answer."""
+        """Show the question before it is sent. `words` are removed when the call starts or ends; `previews` stay."""
         self._words = words
         if previews:
             known = {place.path for place in self._locations}
-            # For some clients the first place is the path of the diff.
+            # Some clients take the first location as the path of the diff.
             paths = [wire["path"] for wire, _ in previews if wire["type"] == "diff"]
             self._locations.extendleft(ToolCallLocation(path=path) for path in reversed(paths) if path not in known)
         if self._locations:
@@ -235,7 +235,7 @@ class View:
         self.explain(title, previews)
 
     def explain(self, title: str | None, pieces: Sequence[Piece]) -> None:
-        """The user is not asked whether it may run: what would have been asked is shown, before it does anything."""
+        """Show the pieces and the title now, before the function runs."""
         if pieces:
             self._keep(pieces)
             self._news.add("content")
@@ -247,26 +247,26 @@ class View:
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
-        """The places in files that it works at."""
+        """The current locations of the call."""
         return tuple(self._locations)
 
     def locate(self, places: Sequence[ToolCallLocation]) -> None:
-        """It works at these places, and no longer at others."""
+        """Replace the locations."""
         self._locations = deque(places, self._limits.locations)
         self._soon("locations")
 
     def add_place(self, place: ToolCallLocation) -> None:
-        """It works at this place, too."""
+        """Add a location."""
         self._locations.append(place)
         self._soon("locations")
 
     def entitle(self, title: str) -> None:
-        """It is called differently from now on."""
+        """Change the title, with the next update. It is cut to one line."""
         self._title = one_line(title, TITLE)
         self._soon("title")
 
     def _content(self) -> list[dict[str, Any]]:
-        """What is shown as the call's content."""
+        """The content of the next update: diffs, the question, other content, then the output."""
         shown: list[dict[str, Any]] = []
         words = self._words
         for wire, _ in self._fixed:
@@ -336,9 +336,9 @@ class View:
             logger.exception("the output of the tool call %s cannot be written", self._id)
 
     def _change(self, more: Mapping[str, Any] | None = None) -> None:
-        """Tell the client what has changed, which counts as shown from now on, and `more`."""
+        """Send an update with the changed members and `more`."""
         update: dict[str, Any] = {"sessionUpdate": "tool_call_update", "toolCallId": self._id}
-        # With the status that it has: for an update without one, some clients break the message that is being said.
+        # With the current status: at an update without a status, some clients split the agent's message in two.
         if self.status is not None:
             update["status"] = self.status
         news, self._news = self._news, set()
@@ -350,18 +350,18 @@ class View:
             update["locations"] = [place.to_wire() for place in self._locations]
         if more:
             update.update(more)
-        # Of an end the client was told before, so there is nothing that it would miss.
+        # After its turn or session ended, the call already has its final status.
         with suppress(TurnEnded, SessionClosed):
             self._turn.tell(update)
 
 
 def piece_of(content: ToolCallContent) -> Piece:
-    """Content as it is shown. Raises ValueError if it cannot be written."""
+    """Content as a `Piece`. Raises ValueError if it cannot be encoded."""
     return content.to_wire(), size_of(content)
 
 
 def with_words(pieces: Sequence[Piece], words: Piece) -> list[Piece]:
-    """The words behind the diffs that the pieces begin with, and in front of all others."""
+    """The pieces with `words` after the leading diffs."""
     diffs = 0
     while diffs < len(pieces) and pieces[diffs][0]["type"] == "diff":
         diffs += 1
@@ -374,8 +374,8 @@ def text_content(text: str) -> dict[str, Any]:
 
 
 def as_content(piece: Any) -> ToolCallContent:
-    """Content of a tool call from what tools hand over: text, a content block, a `Diff`, a `Terminal`. Raises
-    UsageError for anything else."""
+    """Content of a tool call from text, a content block, a `Diff` or a `Terminal`. Raises UsageError for any other
+    value."""
     if isinstance(piece, str):
         return Content(content=TextContent(text=piece))
     if isinstance(piece, (Content, Diff, Terminal)):
