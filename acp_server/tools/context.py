@@ -1,7 +1,6 @@
-"""`ToolContext`: what a tool's function gets to know of the call that it carries out, and may say meanwhile.
+"""`ToolContext`: the running call as its function sees it, and the means to report progress.
 
-It decides nothing about the call's life: `acp_server.tools.runner` does. All of it may be used from the thread that a
-plain function runs in.
+`acp_server.tools.runner` starts and ends the call. Every member may be used from the worker thread of a plain function.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 OnCancel = Callable[[], "str | None"]
 
 _AT_ONCE: Final = 256 * 1024
-"""Characters of output that are shown in one round of the event loop: a thread can say far more meanwhile."""
+"""Characters of output that the event loop handles in one slice. A thread can write far more between two slices."""
 
 LEFT_OUT: Final = "\n[some output is left out]\n"
 
@@ -41,7 +40,7 @@ LEFT_OUT: Final = "\n[some output is left out]\n"
 class ToolContext:
     """One tool call. A parameter that is annotated with this class gets it."""
 
-    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    # Without a `__dict__`, setting a misspelled attribute raises instead of having no effect.
     __slots__ = (
         *("__weakref__", "_backlog", "_editor", "_node", "_on_cancel", "_threads", "_view", "action", "data"),
         *("executing", "id", "name", "partial", "raw_output", "turn"),
@@ -49,49 +48,49 @@ class ToolContext:
 
     def __init__(self, turn: Turn, id: str, name: str, node: Node, view: View, threads: Threads) -> None:
         self.turn = turn
-        """The turn that it is part of."""
+        """The turn of the call."""
         self.id = id
         """The `toolCallId`, as the client knows the call."""
         self.name = name
         """The tool's name."""
         self.action = NOT_ASKED
-        """What the user said when asked for approval."""
+        """The user's decision about the call."""
         self.executing = False
-        """Whether the function is running; before that, the user is asked."""
+        """Whether the function is running. It is False while the user is asked, and after the function ended."""
         self.data: Any = None
-        """The tool's own place, for what its approval request has found out and its function needs."""
+        """A value of the tool's choice, to pass data from its approval request to its function."""
         self.raw_output: Any = None
-        """What it has come to so far, for programs: anything that JSON can express. The client gets it with the final
-        status, however the call ends, unless the result itself is such a value. May also be set by `on_cancel`."""
+        """The `rawOutput` so far: any value that JSON can express. The client gets it with the final status, however
+        the call ends, unless the result is such a value itself. `on_cancel` may set it."""
         self.partial = ""
-        """What the model is told before the words of `on_cancel`, if the call is cancelled, and the client is shown in
-        another way. May also be set by `on_cancel`."""
+        """The partial result for the model if the call is cancelled; the text of `on_cancel` follows it in brackets. It
+        is not sent to the client, which may have it by `progress`. `on_cancel` may set it."""
         self._node = node
         self._view = view
         self._threads = threads
         self._on_cancel: OnCancel | None = None
         self._editor: Editor | None = None
-        # With it come the models of the schema, which an agent does not need before it has answered `initialize`.
+        # Not at the top: it imports the models of the schema, which would delay the response to `initialize`.
         from acp_server.tools.view import UnshownPieces
 
         self._backlog = UnshownPieces(turn.session.client.connection.limits.content)
 
     @property
     def session(self) -> Session:
-        """The session."""
+        """The session of the call."""
         return self.turn.session
 
     @property
     def client(self) -> Client:
-        """The client: its files, terminals, questions to the user. Requests that wait when the call is cancelled are
-        withdrawn. In a thread: `call.run(call.client.read_text_file, path)`."""
+        """The client: its files, its terminals, questions to the user. A cancel of the call also cancels its in-flight
+        requests. In a thread: `call.run(call.client.read_text_file, path)`."""
         return self.turn.session.client
 
     @property
     def editor(self) -> Editor:
-        """The files as the client's editor has them. Raises CapabilityMissing where it does not let agents read and
-        write them: the model is told so. A tool with `needs_editor` is not run there; `Editor.of(call.session)` is None
-        there."""
+        """The files as the client's editor has them. Raises CapabilityMissing if the client does not let agents read
+        and write files; the model gets that message. A tool with `needs_editor` does not run with such a client, and
+        `Editor.of(call.session)` is None."""
         if self._editor is None:
             from acp_server.tools.editor import Editor
 
@@ -102,18 +101,18 @@ class ToolContext:
 
     @property
     def primary_confirmed(self) -> bool:
-        """Whether the user approved the call, or did not have to be asked."""
+        """Whether the call was approved, by the user or without a question."""
         return self.action.primary_confirmed
 
     @property
     def secondary_confirmed(self) -> bool:
-        """Whether the user declined it, and did not just dismiss the question."""
+        """Whether the user declined the call. It is False if the question was only dismissed."""
         return self.action.secondary_confirmed
 
     def subagent(
         self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
     ) -> Subagent:
-        """`Turn.subagent`, for work that is part of this call, and is cancelled with it. For async tools."""
+        """`Turn.subagent` for work that is part of this call and is cancelled with it. Only for async tools."""
         from acp_server.session.subagents import Subagent
 
         return Subagent(self.turn, self._node, title, task, description, cwd)
@@ -122,27 +121,27 @@ class ToolContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the call is being cancelled, alone or with its turn. True from the moment of the cancel on."""
+        """Whether the call was cancelled, alone or with its turn."""
         return self._node.cause is not None
 
     @property
     def cause(self) -> Cause | None:
-        """Why it is being cancelled."""
+        """The cause of the cancel; None without a cancel."""
         return self._node.cause
 
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
-        """Cancel this call alone from outside of its function, from any thread: a watchdog, a file that went away.
-        False if it has ended, or is being cancelled. Its result is `cancelled`, with the words of `on_cancel`."""
+        """Cancel this call alone, from any thread and from outside its function, for example after a time-out. Returns
+        False if it has ended or was cancelled. Its result is `cancelled`, with the text of `on_cancel`."""
         return self.turn.client.connection.cancel(self._node, cause)
 
     @property
     def on_cancel(self) -> OnCancel | None:
-        """What is called when the call is cancelled while the function runs: it returns what the model and the user are
-        to be told, partial results for example, or None.
+        """A function that is called when the call is cancelled while its function runs. It returns text for the model
+        and the user, for example partial results, or None.
 
-        It is optional. It must be quick and change nothing; it runs in a thread of its own, in which `run` is not
-        possible, and what it raises is logged. What the function itself still returns after a cancel is ignored. Set it
-        inside the function: it is None before and after, and setting it then has no effect.
+        It is optional. It must be quick and change nothing. It runs in a separate thread, in which `run` raises. Its
+        exceptions are logged. The result of the tool's function is ignored after a cancel. Set it inside the tool's
+        function: before and after, it is None and setting it has no effect.
         """
         return self._on_cancel if self.executing else None
 
@@ -161,20 +160,20 @@ class ToolContext:
 
     def progress(self, piece: Any) -> None:
         """Show more output: text, which is appended, a content block, a `schema.Diff`, a `schema.Terminal`. Never
-        waits: of more than can be shown the last is shown (`Limits.output` and `content`). Nothing is shown once the
-        call is cancelled or has ended."""
+        waits: past `Limits.output` and `Limits.content`, the earliest output is dropped. Has no effect once the call is
+        cancelled or has ended."""
         if not isinstance(piece, str):
             from acp_server.tools.view import as_content
 
             piece = as_content(piece)
         if self._backlog.add(piece):
-            # A thread that says much has the loop called once for all of it.
+            # One call of the loop handles all pieces that a thread adds meanwhile.
             self._threads.soon(self._show)
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
-        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. May be set;
-        raises ValueError for anything else, and nothing changes."""
+        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. Setting replaces
+        them; raises ValueError for any other value, and changes nothing then."""
         return self._view.locations
 
     @locations.setter
@@ -182,32 +181,32 @@ class ToolContext:
         from acp_server.schema.tool_call import ToolCallLocation
         from acp_server.schema.words import BUILT
 
-        # Here, where it can be raised, and before anything has changed.
+        # Validated here, where the caller gets the exception, and before a change.
         places = [ToolCallLocation.model_validate(place, context=BUILT) for place in places]
         self._tell(lambda: self._view.locate(places))
 
     def locate(self, path: str, line: int | None = None) -> None:
-        """Add a place: an absolute path, and a line counted from 1. Raises ValueError for anything else."""
+        """Add a location: an absolute path, and a line counted from 1. Raises ValueError for any other value."""
         from acp_server.schema.tool_call import ToolCallLocation
 
         place = ToolCallLocation(path=path, line=line)
         self._tell(lambda: self._view.add_place(place))
 
     def set_title(self, title: str) -> None:
-        """Say anew what the call is doing, in words for the user."""
+        """Change the title of the call, for the user. Raises TypeError for a title that is not text."""
         if not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a title must be text, not {type(title).__name__}")
         self._tell(lambda: self._view.entitle(title))
 
     def verbatim(self) -> None:
-        """The text that it shows is output of a program, or the like, and no Markdown: have it shown as it is."""
+        """Show the text output as a code block. For the output of a program, for example, which is not Markdown."""
         self._view.verbatim = True
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """From a plain function, in its thread: call `function(*args)` in the event loop, and await it there if it is
-        async: its result.
+        """Call `function(*args)` in the event loop, from the thread of a plain function, and return its result. An
+        async function is awaited in the loop.
 
-        Raises what it raises, and RequestCancelled once the call is cancelled; so also in `on_cancel`.
+        Raises the exceptions of `function`, and RequestCancelled once the call is cancelled, also in `on_cancel`.
         """
         return in_loop(function, *args)
 
@@ -218,12 +217,12 @@ class ToolContext:
         if self.is_cancelled:
             self._backlog.take()
         elif self.take(_AT_ONCE):
-            # The rest behind what other tasks have to do.
+            # The rest follows after the other tasks have run.
             self._threads.later(self._show)
 
     def take(self, most: float = math.inf) -> bool:
-        """For the runner: hand over about so many characters of what was said so far, to be shown. True if there is
-        more."""
+        """Move about `most` characters of the buffered output to the view. Called by the runner. Returns whether more
+        is left."""
         pieces, lost, more = self._backlog.take(most)
         if lost:
             self._view.say(LEFT_OUT)
@@ -236,11 +235,11 @@ class ToolContext:
 
 
 def _check_last_words(function: Callable[..., Any]) -> None:
-    """Raise TypeError for an `on_cancel` that cannot be called without arguments, or whose text would have to be
-    awaited: else that is found when a user presses Stop."""
+    """Raise TypeError for an `on_cancel` that needs arguments or is async. Without this check, the mistake would show
+    only when a user cancels."""
     code = getattr(function, "__code__", None)
     if code is None:
-        return  # of some that are not written in Python nothing is known
+        return  # the signature of some functions in C is not known
     needs = code.co_argcount - len(getattr(function, "__defaults__", None) or ()) - inspect.ismethod(function)
     if needs > 0 or inspect.iscoroutinefunction(function):
         what = "returns its text, and is not async" if needs <= 0 else "takes no arguments"

@@ -1,6 +1,6 @@
-"""What a tool takes, as a JSON Schema from elsewhere says it: from a server of tools, or a file.
+"""The arguments of a tool by an external JSON Schema: from an MCP server, for example, or a file.
 
-How long the check may take is the matter of `acp_server.tools.schema_bounds`.
+`acp_server.tools.schema_bounds` bounds the time of a check.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from acp_server.tools.parameters import name_of
 from acp_server.tools.schema_bounds import Bounds, TooMuch, schema_problem
 
 _ARGUMENTS: Final = "arguments"
-"""The one parameter of the function that gets them."""
+"""The parameter of the function that gets all arguments, as a dict."""
 
 _PROBLEMS: Final = 20
-"""How many problems a model is told of at once."""
+"""The most problems in one message to a model."""
 
 _NO_OTHERS: Final[Any] = cast("Any", Registry)()
 
 _SCHEMA_STEPS: Final = 20_000_000
-"""Of the check of a schema itself. That of the largest which a server of tools may have takes a tenth of them."""
+"""The most steps of the check of a schema itself. The largest schema that a server of tools may send takes a tenth."""
 
 _MESSAGE: Final = 300
-"""Characters of one of them, and of its place: they repeat what does not fit, and the names around it."""
+"""The most characters of a problem's message and of its path, which quote the value and the names around it."""
 
 
 class SchemaParameters:
-    """See `acp_server.tools.tool.Arguments`. References in the schema are followed inside of it, and nowhere else.
+    """See `acp_server.tools.tool.Arguments`. References are resolved inside the schema only.
 
-    Raises UsageError for what is not a schema of an object, and for a function without a parameter `arguments`.
+    Raises UsageError for a schema that is invalid or not of an object, and for a function without a parameter
+    `arguments`.
     """
 
     is_slow: Final = True
@@ -47,7 +48,7 @@ class SchemaParameters:
     def __init__(self, function: Callable[..., Any], schema: Mapping[str, Any]) -> None:
         if not callable(function) or _ARGUMENTS not in signature_of(function).parameters:
             raise UsageError(f"{name_of(function)} gets what a schema describes as `{_ARGUMENTS}`, and must take that")
-        # A copy: what was checked is what is told.
+        # A copy, so that the model gets the schema that was checked.
         self._schema = deepcopy(dict(schema))
         if self._schema.setdefault("type", "object") != "object":
             raise UsageError(f"the arguments of a tool are an object, not {self._schema['type']!r}")
@@ -56,7 +57,7 @@ class SchemaParameters:
         kind = validator_for(self._schema, default=Draft202012Validator)
         if (problem := schema_problem(kind, self._schema, _SCHEMA_STEPS)) is not None:
             raise UsageError(f"this is not a JSON Schema: {problem}")
-        # Without this registry it would fetch what a schema refers to from the network.
+        # An empty registry: by default, jsonschema fetches remote references from the network.
         self._bounds = Bounds()
         self._validator: Any = self._bounds.validator(kind, self._schema, registry=_NO_OTHERS)
 
@@ -78,7 +79,7 @@ class SchemaParameters:
         except RecursionError:
             problems = [{"path": "", "message": "too deeply nested"}]
         except (ArithmeticError, ValueError):
-            # An integer of thousands of digits that is to be quoted, for example.
+            # Quoting an integer of thousands of digits raises, for example.
             problems = [{"path": "", "message": "a number in them cannot be checked against the schema"}]
         if problems:
             raise InvalidParams(data={"problems": problems})

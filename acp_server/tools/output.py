@@ -1,6 +1,6 @@
-"""What a tool returned or said in passing, as the client and the model get it: text, content, or a value as JSON.
+"""Turns the result and the pieces of a tool into text, content or a JSON value for the client and the model.
 
-`acp_server.tools.runner` decides what is shown when.
+`acp_server.tools.runner` decides when they are shown.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class Output:
-    """What a function returned, as the client and the model get it. `said`: it is text that was shown by now.
+    """The result of a function, for the client and the model. `said`: the text of the result was already shown.
 
-    Raises UsageError for what JSON cannot express, and for content that cannot be shown.
+    Raises UsageError for a value that JSON cannot express, and for content that cannot be shown.
     """
 
     def __init__(self, value: Any, *, said: bool = False) -> None:
@@ -43,7 +43,7 @@ class Output:
         self.text = ""
         self.content: list[Any] = []
         self.raw_output: Any = None
-        """The value as JSON can express it, where it is neither text nor content."""
+        """The value as plain JSON, if it is neither text nor content."""
         if isinstance(value, str):
             self.message = value
             self.text: str = "" if said else value
@@ -67,7 +67,7 @@ def problems_in(error: InvalidParams) -> str:
 
 
 def _is_content(value: Any) -> bool:
-    """Whether it is meant for the client to look at: a block, a diff, a terminal, or a list of those, and of text."""
+    """Whether the value is content: a block, a diff, a terminal, or a list with at least one of them."""
     from acp_server.schema.base import Record
 
     pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
@@ -75,17 +75,17 @@ def _is_content(value: Any) -> bool:
 
 
 def _text_in(piece: Any) -> str | None:
-    """The text of text content, which a model is told."""
+    """The text of text content, for the model; None for other content."""
     block = getattr(piece, "content", piece)
     return block.text if isinstance(block, TextContent) else None
 
 
 _SHOWN: Final = 50_000
-"""Members of a value that a client is shown: more would hold the event loop for longer than 50 ms."""
+"""The most members of a value that is sent to a client. Encoding more would hold the event loop for over 50 ms."""
 
 
 def is_large(value: Any) -> bool:
-    """Whether there is more in a value than a client is shown."""
+    """Whether a value has more members than are sent to a client."""
     left, containers = _SHOWN, [value]
     while containers:
         each = containers.pop()
@@ -94,19 +94,19 @@ def is_large(value: Any) -> bool:
             if left < 0:
                 return True
             inside = cast("dict[Any, Any]", each).values() if isinstance(each, dict) else cast("list[Any]", each)
-            # Copied first, in one step, for a thread may be filling it.
+            # Copied in one step, because a thread may be adding to it.
             containers += [item for item in list(inside) if isinstance(item, (dict, list, tuple))]
     return False
 
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _FEW: Final = 100
-"""Members of an object that is looked at one by one here."""
+"""The most members of an object that `plain_copy` copies."""
 
 
 def plain_copy(value: Any) -> dict[str, Any] | None:
-    """A copy of an object of a few texts and whole numbers, which the arguments of most calls are. None for anything
-    else."""
+    """A copy of a small object whose keys are ASCII and whose values are texts, integers, bools or None; else None. The
+    arguments of most calls are such an object."""
     if type(value) is not dict or len(cast("dict[Any, Any]", value)) > _FEW:
         return None
     copied = dict(cast("dict[Any, Any]", value))
@@ -117,8 +117,8 @@ def plain_copy(value: Any) -> dict[str, Any] | None:
 
 
 def snapshot(value: Any) -> Any:
-    """The value as JSON can express it at this moment; None if it cannot, or is large. What becomes of `value` later
-    does not change it."""
+    """A copy of the value as plain JSON, which later changes of `value` do not reach. None, with a warning, if it is
+    large or JSON cannot express it."""
     if (copied := plain_copy(value)) is not None:
         return copied
     if is_large(value):
@@ -132,7 +132,8 @@ def snapshot(value: Any) -> Any:
 
 
 def _expressed(value: Any) -> Any:
-    # Not by the codec, to which integers beyond 64 bits are floats, as they are to clients, but not to models.
+    # json and not the codec reads it back: the codec makes floats of integers beyond 64 bits, and models need them
+    # exact.
     plain = json.loads(codec.encode(jsonable(value)))
     try:
         return to_jsonable_python(plain)
@@ -141,7 +142,7 @@ def _expressed(value: Any) -> Any:
 
 
 def _well_formed(plain: Any) -> Any:
-    """The same with no lone surrogates in keys, as names of files may have; they could not be written."""
+    """A copy with lone surrogates in keys escaped, because they cannot be encoded. Names of files may have them."""
     if isinstance(plain, list):
         return [_well_formed(item) for item in cast("list[Any]", plain)]
     if isinstance(plain, dict):
@@ -151,11 +152,12 @@ def _well_formed(plain: Any) -> Any:
 
 
 _PAUSE: Final = 0.01
-"""Seconds for which a generator that never waits may keep the loop, or may run ahead of it in its thread."""
+"""Seconds after which a generator lets the loop run, or waits for the loop if it runs in a thread."""
 
 
 class Pieces:
-    """What the function of one call yields. `is_over`: whether no more of it may begin."""
+    """The pieces that the function of one call yields. `is_over`: returns whether the next piece may no longer
+    begin."""
 
     def __init__(self, context: ToolContext, updates: Updates, is_over: Callable[[], bool]) -> None:
         self._context = context
@@ -163,21 +165,22 @@ class Pieces:
         self._is_over = is_over
         self._said: list[str] = []
         self._apart = False
-        """Whether what was said last is a block of its own."""
+        """Whether the last piece was a block, which a line break has to follow."""
         self._pause_at = 0.0
 
     async def stream(self, generator: AsyncGenerator[Any]) -> Output:
-        """Take all of it, in the loop: its text."""
+        """Show all pieces of an async generator; returns their text."""
         await drain(generator, self._take)
         return Output("".join(self._said), said=True)
 
     async def _take(self, piece: Any) -> None:
         self._show(piece)
-        # In a node that is cancelled it goes no further, whatever it does with the cancel.
+        # A due pause raises in a cancelled node, which stops a generator that swallows the cancel.
         await self._pause()
 
     def walk(self, generator: Generator[Any, Any, Any]) -> Output:
-        """The same in a thread, where a cancel is seen between two pieces; or what it returns, if that is not None."""
+        """Show all pieces of a plain generator, in its thread; a cancel ends it between two pieces. Returns its return
+        value if that is not None, else the text of its pieces."""
         try:
             while not self._is_over():
                 try:
@@ -211,7 +214,7 @@ class Pieces:
         return self._updates.crowded or time.monotonic() > self._pause_at
 
     async def _pause(self) -> None:
-        # A generator that never waits for anything itself would let nothing be written, and no cancel be read.
+        # Without a pause, a generator that never waits would keep the loop from writing, and from reading a cancel.
         if not self._is_due:
             return
         if self._updates.crowded:
@@ -222,7 +225,7 @@ class Pieces:
 
 
 def yields(value: Any) -> bool:
-    """Whether what a function returned is a plain generator, which has not begun yet."""
+    """Whether the value is a plain generator, and not an awaitable that is one."""
     return isinstance(value, Generator) and not inspect.isawaitable(cast("Any", value))
 
 

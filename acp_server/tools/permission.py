@@ -1,9 +1,8 @@
-"""Whether a tool call may run: what the user decided before, the user's setting, or the user, now.
+"""Decides whether a tool call may run: by an earlier decision of the user, the user's setting, or a question.
 
-One call has one `Permission`: the tool's request function says what is asked, then the user answers. The tool's own
-function does not run here. A tool runs only after a clear yes. It does not run if there is no answer, if asking fails,
-if the client chooses an option that was never offered, and if the client cannot ask. The plain values that an author
-gives and gets are in `acp_server.tools.approval`.
+One call has one `Permission`: the tool's request function makes the question, then the user answers. A tool runs only
+after a clear yes. It does not run without an answer, if asking fails, if the client chooses an option that was not
+offered, or if the client cannot ask. `acp_server.tools.approval` has the plain values for authors.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class SessionApprovals:
-    """Kept with the session, in memory, until it is closed."""
+    """Stores decisions with the session, in memory, until the session is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
         """See `Approvals`."""
@@ -61,10 +60,10 @@ class SessionApprovals:
 
 
 class Permission:
-    """Whether one tool call may run, from the question to the answer.
+    """The approval of one tool call, from the question to the answer.
 
-    The user is asked once at most. An answer that has arrived counts more than a decision about another call, also
-    before this call has looked at it. An answer that comes after the question was withdrawn has no effect.
+    The user gets at most one question. An answer that has arrived takes precedence over a decision about another call,
+    even if this call has not read it yet. An answer after the question was withdrawn has no effect.
     """
 
     def __init__(self, tool: Tool[Any], context: ToolContext, view: View, store: Approvals) -> None:
@@ -74,12 +73,12 @@ class Permission:
         self._view = view
         self._store = store
         self.always: bool | None = None
-        """What the answer means for all other calls with the same key; None if it is about this one alone."""
+        """The decision for all other calls with the same key; None if the answer is only for this call."""
         self.cancelled = False
-        """Whether the client said that the turn was cancelled, in place of an answer."""
+        """Whether the client answered that the turn was cancelled."""
         self._scope: Always | None = None
         self._decided: bool | None = None
-        """What the user's decision about another call means for this one, if it came before this one's answer."""
+        """The decision about another call that covers this call, if it came before this call's answer."""
         self._asking = anyio.CancelScope()
         self._withdrawn = False
         self._late: PermissionAnswer | None = None
@@ -87,8 +86,8 @@ class Permission:
     # -- the question
 
     async def prepare(self, arguments: Mapping[str, Any], title: str, raw: Any) -> None:
-        """Make the question. `raw`: the arguments as the model wrote them, as far as JSON can express them. Raises
-        ToolFailed if the request function fails, or what it raises of our errors: then the user cannot be asked."""
+        """Make the question. `raw`: the model's arguments as plain JSON, or None. If the request function fails, raises
+        its ToolFailed, RpcError, CapabilityMissing or ConnectionClosed, and ToolFailed for all other exceptions."""
         tool = self._tool
         try:
             if callable(tool.approval):
@@ -98,14 +97,14 @@ class Permission:
             self._scope = tool.always(arguments, self._context)
             self._word(approval, title, raw)
         except (ToolFailed, RpcError, CapabilityMissing, ConnectionClosed):
-            # The model is told of these as if the tool itself had raised them.
+            # The model gets their text, as if the tool itself had raised them.
             raise
         except Exception as error:
             logger.exception("the approval request of %s failed, so it is not run", tool.name)
             raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
 
     async def _requested(self, ask: Callable[..., Any], arguments: Mapping[str, Any]) -> Approval:
-        """What the tool's request function says is to be asked."""
+        """The question that the tool's request function returns."""
         tool = self._tool
         passed = dict(arguments)
         if tool.asks_with_context is not None:
@@ -124,7 +123,7 @@ class Permission:
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
         self._title = None if approval.title is None else one_line(approval.title, TITLE)
-        # A question that cannot be written fails here, where the model can be told, and not when it is to be sent.
+        # Encoded here and not when it is sent, so that the call fails with a message for the model.
         given = () if approval.preview is None else approval.previews()
         previews = list(map(piece_of, map(as_content, given)))
         # Diffs first: some clients show only the first content as one. The sort is stable.
@@ -148,24 +147,24 @@ class Permission:
 
     @property
     def key(self) -> str | None:
-        """Which calls a decision for always would be about; None if there cannot be any."""
+        """The key of a decision for all further calls; None if the user cannot make one."""
         return None if self._scope is None else self._scope.key
 
     # -- the answer
 
     def decide_for_all(self, allowed: bool) -> None:
-        """The user has decided about another call for this one as well: withdraw the question, or do not put
-        it."""
+        """Apply a decision about another call that covers this call: withdraw the question, or do not send it. Only the
+        first decision counts."""
         if self._decided is None and not self._withdrawn:
             self._decided = allowed
             self._asking.cancel()
 
     async def decide(self) -> tuple[UserAction, str]:
-        """What the user says, and what the model is told if the answer is not yes. Raises ConnectionClosed."""
+        """The user's decision, and the message for the model if it is not a yes. Raises ConnectionClosed."""
         tool, context = self._tool, self._context
         known = await self._known()
         if self._decided is not None:
-            # The user has decided about another call while the store was read.
+            # A decision about another call came while the store was read.
             known = self._decided
         if known is False:
             return DECLINED, NEVER
@@ -173,7 +172,7 @@ class Permission:
         if known or (is_open and self._session.config(AUTO_APPROVE, None) is True):
             self._view.explain(self._title, self._told if self._explains else self._previews)
             return CONFIRMED, ""
-        # Some clients show a call as it was told of, and only buttons for the question.
+        # Some clients show only buttons for the question, so the call itself shows its text.
         self._view.ask(self._title, self._message, self._previews)
         self._call["locations"] = [*map(ToolCallLocation.to_wire, self._view.locations)]
         answer = None
@@ -194,7 +193,7 @@ class Permission:
         return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
 
     async def _ask(self) -> PermissionAnswer | None:
-        """What the user answers; None if the question was withdrawn before that."""
+        """The user's answer; None if the question was withdrawn first."""
         with self._asking:
             return await self._session.client.ask_permission(self._call, self._options, on_late=self._keep_late)
         # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
@@ -208,7 +207,7 @@ class Permission:
         self._late = answer
 
     async def _known(self) -> bool | None:
-        """What the user has decided before for all calls with this key."""
+        """The earlier decision for all calls with this key; None without one, or if the store fails."""
         if self._scope is None:
             return None
         try:
@@ -229,13 +228,13 @@ class Permission:
 
 
 _COVERS: Final = 200
-"""Characters of the words for what a decision covers."""
+"""The most characters of `Always.covers` in a label."""
 
 
 @lru_cache(maxsize=64)
 def _options(primary: str, secondary: str, covers: str | None, asks_each_time: bool) -> tuple[dict[str, Any], ...]:
-    """The choices, in their wire form. `covers`: what a choice for always covers; None if there is none."""
-    # The user could not know what an option without words means.
+    """The options, in their wire form. `covers`: see `Always`; None without an option for all further calls."""
+    # A blank label would not tell the user what the option does.
     allow = primary if primary.strip() else ALLOW
     reject = secondary if secondary.strip() else REJECT
     options = [("allow_once", allow), ("reject_once", reject)]

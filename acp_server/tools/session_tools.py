@@ -1,7 +1,6 @@
-"""The tools of one session, the agent's and those that were added to it, and the tool calls of its turns (`Calls`).
+"""The tools of one session, from its agent and added to the session, and the tool calls of its turns (`Calls`).
 
-What a model is offered comes from here, and what it calls is looked up here. How one call goes is the matter of
-`acp_server.tools.runner`.
+It lists the tools for a model, and finds a tool by its name. `acp_server.tools.runner` runs a call.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
     from acp_server.tools.tool import Toolbox
 
 _LONGEST_NAME: Final = 200
-"""Characters that are shown of a name that no tool has."""
+"""Characters that are shown of an unknown tool's name."""
 
 _MOST_IDS: Final = 10_000
-"""Ids of tool calls that a session remembers, so that none is used for two of them."""
+"""Ids of tool calls that a session remembers, so that two calls do not share an id."""
 
 
 class Calls(dict[str, "Execution"]):
-    """The tool calls of a turn that run, in the order in which they began. Each is here by its `toolCallId`, and by the
-    id that its caller gave it, which may be the same. No id means two calls that run."""
+    """The running tool calls of a turn, in the order of their start. A call has two keys, which may be equal: its
+    `toolCallId` and the id from its caller. No two running calls share a key."""
 
     def add(self, execution: Execution) -> None:
-        """Enter a call that begins."""
+        """Add a call that begins."""
         self[execution.id] = self[execution.given] = execution
 
     def remove(self, execution: Execution) -> None:
-        """Take out a call that has ended."""
+        """Remove a call that has ended."""
         self.pop(execution.id, None)
         self.pop(execution.given, None)
 
@@ -54,17 +53,17 @@ class Calls(dict[str, "Execution"]):
         return execution if execution is not None and execution.id == id else None
 
     def each(self) -> list[Execution]:
-        """The calls that run at this moment."""
+        """The running calls, each once."""
         return list({id(each): each for each in self.values()}.values())
 
     def finish(self) -> None:
-        """The turn is about to be answered: tell the client of an end for every call that has none."""
+        """Send a final status for every running call, before the response to the prompt."""
         for execution in self.each():
             execution.finish()
 
 
 class SessionTools:
-    """See `acp_server.session.definition.ToolHost`. Iterating gives the tools that can run in the session."""
+    """See `acp_server.session.definition.ToolHost`. Iterating yields the tools that can run in the session."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents
@@ -72,7 +71,7 @@ class SessionTools:
         self._threads = Threads.current()
         self._own: dict[str, Tool[Any]] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
-        """Ids that calls have had, the most recently used at the end."""
+        """Ids of earlier calls, the most recently used at the end."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Tool[Any]:
         """See `ToolHost.add`."""
@@ -95,7 +94,7 @@ class SessionTools:
 
     def _tell_options(self) -> None:
         session = self._session
-        # While the session is opened, the answer tells the client. A plain function may add a tool from its thread.
+        # While the session is opened, the response has the options. A plain function may add a tool from its thread.
         if session.call is None:
             self._threads.soon(lambda: session.client.connection.background(self._send_options))
 
@@ -113,7 +112,7 @@ class SessionTools:
         return name in self._own or name in self._agents
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        """The tools that can run, the agent's own first."""
+        """The tools that can run, the agent's first."""
         return (tool for tool in (*self._agents, *self._own.values()) if tool.runs_in(self._session))
 
     def describe(self) -> list[dict[str, Any]]:
@@ -124,7 +123,7 @@ class SessionTools:
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
         """See `Turn.run_tool`."""
-        # Not at the top: it brings in the types of the protocol, which a session's start does not wait for.
+        # Not at the top: they import the types of the protocol, which would delay the start of a session.
         from acp_server.tools.permission import SessionApprovals
         from acp_server.tools.runner import Execution
 
@@ -140,7 +139,7 @@ class SessionTools:
         if id is not None and id in live.tool_calls:
             raise UsageError(f"a tool call with the id {id!r} is running")
         if live.node.cause is not None:
-            # Nothing begins in a turn that is over.
+            # No call begins in a cancelled turn.
             result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)
             live.tool_ended(result)
             await anyio.lowlevel.checkpoint()
@@ -174,8 +173,8 @@ class SessionTools:
         return execution is not None and (execution.cancel(Cause.USER) or execution.node.cause is not None)
 
     def tool_call_id(self, id: str | None) -> str:
-        """The `toolCallId`: the caller's `id`, unless an earlier call had it. Models count their calls from 0 again,
-        and what the client was shown of the earlier one has its final status."""
+        """The `toolCallId`: the caller's `id`, or a new id if an earlier call had it or it is None. Models number the
+        calls of each turn from 0, and for the client the earlier call with that id has ended."""
         if id is None:
             return _new_id()
         if id in self._used:
@@ -196,7 +195,7 @@ class SessionTools:
         from acp_server.tools.output import snapshot
 
         known = ", ".join(tool.name for tool in self) or "none"
-        # The model has made it up.
+        # The name comes from the model, and may have any length and characters.
         name = one_line(name, _LONGEST_NAME, exact=True)
         words = f"There is no tool named {name!r}. There are: {known}."
         view = self.view(turn, id)
