@@ -1,6 +1,6 @@
-"""One session as the runtime has it, as each session is: its turns, where it is in its life, and its end.
+"""The runtime's side of a session: the order of its turns, its state, and its close. Every session is a LiveSession.
 
-What authors have of it is in `acp_server.session.session`.
+The authors' side is in `acp_server.session.session`.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 
 _NAME: Final = 60
 _NAMES: Final = 5
-"""Characters of the name of a server, and servers, that are named to the user."""
+"""The most characters of a server's name, and the most servers, in a notice to the user."""
 _REMEMBERED: Final = 4
-"""Cancelled turns of which the prompts are remembered where no history is kept."""
+"""The most cancelled turns that a session without history keeps."""
 
 
 class LiveSession(Session):
-    """A session, with what only the runtime does with it."""
+    """A session with the methods of the runtime."""
 
     __slots__ = ("cancelled", "parent", "siblings")
 
     parent: LiveTurn | None
-    """Of a child session: the turn that it belongs to. A child is never stored, so it stays in its first state."""
+    """The parent turn of a child session; None for others. A child is never stored, so it stays in its first state."""
     siblings: dict[str, LiveSession]
-    """The open sessions of its connection, by id."""
+    """The open sessions of the connection, by id."""
     cancelled: Sequence[TurnRecord]
-    """Of an agent that keeps no history: the turns right before that were cancelled."""
+    """For an agent without history: the last turns, as far as they were cancelled in a row; at most `_REMEMBERED`."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class LiveSession(Session):
 
     @property
     def running(self) -> LiveTurn | None:
-        """The turn that runs, which is the first one; None while there is no turn."""
+        """The turn that runs, which is the first one; None if there is no turn."""
         return self.turns[0] if self.turns else None
 
     def begin(self, turn: LiveTurn) -> None:
-        """The turn is about to run: from here on it is part of the history."""
+        """Add a turn, which is about to run, to the history."""
         record = self.record
         record.updated_at = time()
         if record.unused:
@@ -82,11 +82,11 @@ class LiveSession(Session):
             return
         record.turns.append(turn.record)
         if self._journal is not None and self.state.saves:
-            # It does not wait for that: what is kept of it so far is for the case that the program dies.
+            # The turn does not wait for the journal, which only serves if the program dies.
             self.client.connection.background(self._journal.begin, record, turn.record)
 
     def leave(self, turn: LiveTurn) -> None:
-        """The turn is really through, which may be long after its answer."""
+        """Remove a turn whose handler has ended, perhaps long after its prompt was answered."""
         self.turns.remove(turn)
         if self._are_servers_unused:
             self._say_unused_servers()
@@ -99,7 +99,8 @@ class LiveSession(Session):
                 event.set()
 
     def _say_unused_servers(self) -> None:
-        """A turn has ended without a look at the MCP servers that the client named: they have no effect."""
+        """Report that the agent ignores the client's MCP servers: a warning once, and a notice if the client shows
+        them."""
         self._are_servers_unused = False
         names = ", ".join(one_line(str(getattr(server, "name", "?")), _NAME) for server in self._mcp_servers[:_NAMES])
         if not self._definition.said_unused_servers:
@@ -117,17 +118,17 @@ class LiveSession(Session):
             try:
                 self.updates.send(notice.to_wire())
             except (SessionClosed, ConnectionClosed):
-                pass  # there is no client left to tell
+                pass  # the client is gone
 
     def overstays(self) -> None:
-        """The prompt of the turn that runs is answered, and its handler goes on: what waits for it looks anew."""
+        """Wake all waiting tasks, because the prompt of the running turn is answered and its handler goes on."""
         waiting, self._awaited = self._awaited, {}
         for event in waiting.values():
             event.set()
 
     async def wait_place(self, turn: LiveTurn) -> None:
-        """Wait for the turns before this one: as long as they run, and for a cancelled turn no longer than
-        `Limits.grace`, since it may never end. Raises InvalidRequest then."""
+        """Wait for the turns before this one. A cancelled turn may never end, so the wait for it is at most
+        `Limits.grace` seconds, and raises InvalidRequest then."""
         while (first := self.turns[0]) is not turn:
             if first.cause is None:
                 await self._comes(turn)
@@ -139,7 +140,7 @@ class LiveSession(Session):
                 raise InvalidRequest(told, data={"sessionId": self.id})
 
     async def wait_first(self, turn: LiveTurn | None) -> None:
-        """Wait until all turns before this one have left; for None, until all have."""
+        """Wait until all turns before this one have left; with None, until all turns have."""
         while self.running is not turn:
             await self._comes(turn)
 
@@ -149,7 +150,7 @@ class LiveSession(Session):
     # -- its life
 
     def move(self, event: SessionEvent) -> bool:
-        """The one way to change the state. False if nothing comes of this event in the present state."""
+        """Change the state; nothing else does. False if the event has no effect in the present state."""
         state = self.state.after.get(event)
         if state is None:
             return False
@@ -158,59 +159,58 @@ class LiveSession(Session):
 
     @property
     def definition(self) -> AgentDefinition:
-        """What its agent is."""
+        """The definition of the session's agent."""
         return self._definition
 
     @property
     def tells_children(self) -> bool:
-        """Whether the client is told of child sessions; else each is a tool call to it."""
+        """Whether child sessions are shown to the client as such; else each is shown as a tool call."""
         return self._definition.has("subagents") and self.client.capabilities.subagents is not None
 
     def is_child_of(self, parent: LiveTurn) -> None:
-        """It is a child, which works with what its parent has."""
+        """Make this a child session, which shares the settings and data of the parent's session."""
         above = parent.session
         self.parent = parent
         self.siblings = cast("LiveSession", above).siblings
         self._share(above)
 
     def end_children(self, turn: LiveTurn) -> None:
-        """A turn is about to end: what is nested in it ends before."""
+        """Cancel and end the turns of this turn's child sessions, before the turn itself ends."""
         for session in [each for each in self.siblings.values() if each.parent is turn]:
             for its in list(session.turns):
                 its.node.cancel(Cause.FINISHED)
                 its.end()
 
     def check_not_ending(self) -> None:
-        """Raises InvalidRequest while a request is under way that ends the session, or opens it anew; InvalidParams for
-        a child."""
+        """Raise InvalidRequest while a request is in flight that ends the session or opens it again, and InvalidParams
+        for a child."""
         if self.parent is not None:
             check_not_child(self.id, self.siblings)
         if self.state is SessionState.ENDING:
             raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
 
-    # -- what is kept
+    # -- its record
 
     @property
     def unsaved(self) -> bool:
-        """Whether the last save has failed, or is not through."""
+        """Whether the last save has failed or has not finished."""
         return self._saved < self._saves
 
     answering: ClassVar[Callable[..., AbstractContextManager[None]]] = Session._answering
-    """Within the block a request is about the session."""
+    """`with session.answering(call)`: `call` is the session's `call` within the block."""
 
     def offered(self) -> dict[str, Any]:
-        """The modes and config options, as the answer to a request that opens it anew has them, in its wire form."""
+        """The modes and config options in the wire form of a response to `session/load` or `session/resume`."""
         return self._offered()
 
     saving: ClassVar[Callable[..., Awaitable[None] | None]] = Session._saving
-    """What is left to be awaited of `save`: None, if the store keeps it without waiting."""
+    """Begin to save. Returns an awaitable if the store is asynchronous, else None."""
     change: ClassVar[Callable[..., Awaitable[None]]] = Session._change
-    """Choose something by a function, which returns how to undo it, and save the session; if that fails, undo it.
-    Raises like both, and SessionClosed."""
+    """Call a function that makes a change and returns its undo, then save the session; undo if the save fails. Raises
+    the exceptions of both, and SessionClosed."""
 
     def tell_title(self) -> None:
-        """Tell the client what the session is called, before it is told that the session is there. No answer says
-        that."""
+        """Send the title before the response to the request that opens the session, because no response has it."""
         if self.record.title is not None:
             info = {"title": self.record.title, "updatedAt": iso(self.record.updated_at)}
             self.updates.replay().send({"sessionUpdate": "session_info_update", **info})
@@ -218,8 +218,8 @@ class LiveSession(Session):
     # -- its end
 
     async def close(self) -> None:
-        """Let go of what the session holds. Its turns must be through or cancelled by then. Idempotent. Never
-        raises."""
+        """Call the closers and stop the updates. The turns must have finished or be cancelled before. Idempotent.
+        Never raises: exceptions of closers are logged."""
         closers = self._closers
         if closers is not None and self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:

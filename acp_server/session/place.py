@@ -1,7 +1,7 @@
-"""One name for each working directory, so that sessions of one folder are found however a client spells it.
+"""One name for each working directory, so that sessions of one folder are found under each spelling of its path.
 
-Where the folder exists that is the real path. Else it is the path without what does not change where it leads. A path
-is looked at when a session is opened in it, or when it is first asked about, and not at each list of sessions.
+The name of an existing folder is its real path, and that of a missing folder is the normalized path. A path is resolved
+when a session is opened in it or when it is first looked up, and not for each list of sessions.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final
 from anyio import to_thread
 
 _MOST: Final = 1_000
-"""Paths that are remembered."""
+"""The most paths in the cache."""
 
 _known: OrderedDict[str, str] = OrderedDict()
 
 
 async def place_of(cwd: str, *, anew: bool = False) -> str:
-    """The name of the directory. `anew`: look at it, whatever is remembered."""
+    """The name of the directory. `anew`: resolve the path even if it is in the cache."""
     if anew or cwd not in _known:
-        # It may be on a disk that hangs.
+        # A worker thread, because the path may be on a disk that hangs.
         _known[cwd] = await to_thread.run_sync(_place, cwd, abandon_on_cancel=True)
         while len(_known) > _MOST:
             _known.popitem(last=False)
@@ -35,5 +35,5 @@ def _place(cwd: str) -> str:
     except (OSError, ValueError):
         pass
     plain = os.path.normpath(cwd)
-    # Two slashes at the beginning stay, for POSIX lets a system give them a meaning; none that is served here does.
+    # `normpath` keeps two leading slashes, which POSIX lets a system interpret; no supported system does.
     return f"/{plain.lstrip('/')}" if plain.startswith("//") else plain

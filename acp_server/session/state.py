@@ -1,6 +1,6 @@
-"""The states of sessions and of turns, and the moves between them, as data; what is said of a session that is not open.
+"""The states of sessions and turns, and the moves between them, as tables; the errors for sessions that are not open.
 
-Nothing moves here: `Session.move` and `Turn.move` do, and nothing else changes a state.
+Only `LiveSession.move` and `LiveTurn.move` change a state.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from acp_server.peer.call import NAME
 
 
 def not_found(session_id: str) -> ResourceNotFound:
-    """What a request is answered with that names a session which is not open (ACP, Session Setup)."""
+    """The error for a request that names a session which is not open (ACP, Session Setup)."""
     return ResourceNotFound("Session not found", data={"sessionId": session_id[:NAME]})
 
 
 CHILD_KEY: Final = "sub_"
-"""What the name of a child session in its parent begins with."""
+"""The prefix of a child session's name, which is the last part of its id."""
 
 
 def check_not_child(session_id: object, sessions: Container[str]) -> None:
-    """Raises InvalidParams for the id of a child of these open sessions, also if the child has ended: a client may
-    cancel a child, and answer what it asks, and nothing else (ACP, Subagents)."""
+    """Raise InvalidParams for the id of a child of these open sessions, also if the child has ended. A client may only
+    cancel a child, and answer its requests (ACP, Subagents)."""
     above = session_id if isinstance(session_id, str) else ""
     while above:
         above, _, name = above.rpartition(".")
@@ -35,37 +35,37 @@ def check_not_child(session_id: object, sessions: Container[str]) -> None:
 
 
 class SessionEvent(Enum):
-    """What happens to a session, as far as it changes its state."""
+    """The events that change the state of a session."""
 
     SUCCEEDED = "succeeded"
-    """The request that opens the session has done its work. From here on a cancel of that request is late."""
+    """The request that opens the session has done its work. A later cancel of that request has no effect."""
     ANSWERED = "answered"
-    """The client has been told that the session is there."""
+    """The request that opens the session was answered."""
     END_REQUESTED = "end_requested"
-    """A request has arrived that ends the session or opens it anew."""
+    """A request arrived that ends the session or opens it again."""
     END_FAILED = "end_failed"
-    """The last of those requests is through, and the session is still there."""
+    """The last of those requests has finished, and the session still exists."""
     CLOSED = "closed"
-    """The session lets go of what it holds."""
+    """The session releases its resources."""
 
 
 class SessionState(Enum):
-    """Where a session is in its life on one connection, where it can go from there, and what it refuses."""
+    """The states of a session on one connection, with the moves from each."""
 
     after: dict[SessionEvent, SessionState]
-    """Where each event leads. Nothing comes of an event that is not named."""
+    """The next state for each event. Other events have no effect."""
     saves: bool
-    """Whether the store keeps it. In the other states saving does nothing."""
+    """Whether `save` writes to the store in this state. If not, it has no effect."""
 
     OPENING = "opening"
-    """The client does not know the session: what is said is kept back, and nothing is stored."""
+    """The client does not know the session: updates are held, and nothing is stored."""
     SUCCEEDED = "succeeded"
     """The session is being stored; the client does not know it yet."""
     OPEN = "open"
     ENDING = "ending"
-    """Requests that end it, or open it anew, have arrived: prompts and choices are refused until they are through."""
+    """Requests that end the session or open it again are in flight. Prompts and choices are refused meanwhile."""
     CLOSED = "closed"
-    """Nothing of it is stored any more, and what is said raises SessionClosed."""
+    """The session is no longer saved, and sending an update raises SessionClosed."""
 
 
 _S, _E = SessionState, SessionEvent
@@ -82,20 +82,20 @@ for _session_state, _saves, _after in (
 
 
 UNEXPLAINED: Final = "Internal error: the agent's log says why"
-"""What a client is told of an exception, of which the text may hold secrets."""
+"""The message to a client about an exception, whose own text may contain secrets."""
 
 
 class TurnState(Enum):
-    """Where a turn is in its life, and where it can go from there."""
+    """The states of a turn, with the moves from each."""
 
     successors: tuple[TurnState, ...]
     word: str
-    """Its value; a plain attribute, for that of an enum takes ten times as long to look up."""
+    """The value as a plain attribute, because the look-up of an enum's `value` takes ten times as long."""
 
     CREATED = "created"
     IN_PROGRESS = "in_progress"
     REQUIRES_ACTION = "requires_action"
-    """The user has been asked something, and has not answered."""
+    """A question to the user is open."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELED = "canceled"

@@ -1,9 +1,9 @@
-"""One prompt turn (ACP, Prompt Turn): what is known of it, its tool calls, and its life. What it says is in
+"""One prompt turn (ACP, Prompt Turn): its properties, its tool calls and its states. Its updates are in
 `acp_server.session.updates`.
 
-What is not for authors is in `LiveTurn`, so that no help and no completion offers it to them. Every move from state to
-state goes through one function; which there are says `acp_server.session.state`. Which turn runs when, and which answer
-its prompt gets, is decided in `acp_server.session.prompting`.
+Methods of the runtime are in `LiveTurn`, so that help and completion do not offer them to authors. `LiveTurn.move`
+alone changes the state, and `acp_server.session.state` has the table of states. `acp_server.session.prompting` decides
+when a turn runs and how its prompt is answered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONGEST_KEY: Final = 64
 _LONGEST_VALUE: Final = 512
 
 OwnStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal"]
-"""Why a turn ends of its own accord."""
+"""The stop reasons that a prompt handler can set."""
 
 
 R = TypeVar("R")
@@ -50,19 +50,19 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class OfTool(Protocol[R_co]):
-    """A tool whose function returns this, as type checkers see an `acp_server.Tool`."""
+    """A tool whose function returns `R_co`: the type of an `acp_server.Tool` for type checkers."""
 
     @property
     def function(self) -> Callable[..., R_co]:
-        """The function."""
+        """The function that the tool calls."""
         ...
 
 
 class Turn(TurnUpdates):
-    """What a prompt handler works with: the user's message, the ways to answer, `client`, and `session`, which outlives
-    the turn."""
+    """The argument of a prompt handler: the user's message, the methods to answer it, `client`, and `session`, which
+    outlives the turn."""
 
-    # Without a `__dict__`, an attribute that there is not is an error, and not one of the author's that has no effect.
+    # Without a `__dict__`, setting a misspelt attribute raises AttributeError instead of having no effect.
     __slots__ = (
         *("__weakref__", "_blocks", "_cause_at_end", "_host", "_params", "_questions", "_request", "_results"),
         *("_stop_reason", "session", "state", "tool_calls"),
@@ -83,45 +83,45 @@ class Turn(TurnUpdates):
         self.node: Node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
         self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
-        """What is kept of it."""
+        """The stored part of the turn."""
         self._updates = self._speech = session.updates
         self._pause_at = time.monotonic() + PACE
         self._begun = {}
         self._entries = ()
         self._said = self._shown_steps = None
         self._cause_at_end: Cause | None = None
-        """Its request can still be cancelled when it has ended."""
+        """The cause when the turn ended. A later cancel of its request does not change it."""
         self._stop_reason: OwnStopReason = "end_turn"
         self.state = TurnState.CREATED
         self.tool_calls: Any = None
-        """Those that have not ended, for the agent's `ToolHost`; None before the first one."""
+        """The running tool calls, kept by the agent's `ToolHost`; None before the first call."""
         self._results: list[ToolResult] | None = None
         self._questions = 0
 
     @property
     def id(self) -> str:
-        """New for every turn."""
+        """The id of the turn, new for every turn."""
         return self.record.id
 
     @property
     def created_at(self) -> float:
-        """When its prompt arrived, in seconds since the epoch."""
+        """When the prompt arrived, in seconds since the epoch."""
         return self.record.created_at
 
     @property
     def ended_at(self) -> float | None:
-        """When it ended, in seconds since the epoch."""
+        """When the turn ended, in seconds since the epoch; None until then."""
         return self.record.ended_at
 
     @property
     def last_error(self) -> TurnError | None:
-        """Why it failed, as the client was told; None if it did not."""
+        """The error with which the turn failed, as in the client's response; None if it did not fail."""
         return self.record.last_error
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
-        """The user's message as content blocks (ACP, Content). What a client says again of turns right before that the
-        user has cancelled is not in it; `params` has all of it."""
+        """The user's message as content blocks (ACP, Content). Some clients repeat the messages of cancelled turns
+        right before this one; those blocks are left out here, and `params` has them."""
         if self._request is None:
             from acp_server.schema.content import PromptRequest
 
@@ -130,24 +130,24 @@ class Turn(TurnUpdates):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of its prompt as they came, with members that the protocol does not have."""
+        """The parameters of the prompt as received, with members that are not in the protocol."""
         return self._params
 
     @property
     def answer(self) -> Answer:
-        """What is added to the answer to its prompt, also if it is cancelled: `turn.answer.meta[...]`. On version 2 it
-        is added to the state `idle`, which tells the end of a turn there."""
+        """Additions to the response to the prompt, also after a cancel: `turn.answer.meta[...]`. In version 2 they go
+        into the state `idle`, which marks the end of a turn there."""
         return self._host.answer
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The request's `_meta`; empty if it has none or a malformed one."""
+        """The `_meta` of the prompt; empty if it is missing or malformed."""
         meta = self._params.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
 
     @property
     def text(self) -> str:
-        """The text blocks of the user's message, one below the other."""
+        """The text blocks of the user's message, joined by newlines."""
         blocks = self._blocks
         if len(blocks) == 1 and blocks[0]["type"] == "text":
             return blocks[0]["text"]
@@ -155,7 +155,7 @@ class Turn(TurnUpdates):
 
     @property
     def client(self) -> Client:
-        """The client: its files, terminals, permission."""
+        """The calls to the client: files, terminals, permission, elicitation."""
         return self.session.client
 
     @property
@@ -165,30 +165,30 @@ class Turn(TurnUpdates):
 
     @property
     def cause(self) -> Cause | None:
-        """Why it is being cancelled, or was when it ended."""
+        """Why the turn is being cancelled, or was cancelled when it ended; None if it was not."""
         return self.node.cause if self.record.ended_at is None else self._cause_at_end
 
     # -- what is known about it
 
     def context(self, *, cancelled: bool = False, tools: bool = False) -> list[Message]:
-        """What a model should see: what was said in the turns that count (`SessionRecord.context`), and this message.
-        `cancelled`: those that the user cancelled count, too, with what their cancelled tools had found.
+        """The messages for a model: the earlier turns of `SessionRecord.context`, then this prompt. `cancelled`:
+        include turns that the user cancelled, with the partial results of their cancelled tools.
 
-        Each is a pair of a `role`, `user` or `assistant`, and its `content`, content blocks in their wire form.
-        `tools`: with the tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
-        (`acp_server.store.history`); `acp_server.integrations.messages` turns them into those of models' APIs.
+        A message is a pair of `role`, `user` or `assistant`, and `content`, content blocks in their wire form. `tools`:
+        include tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
+        (`acp_server.store.history`). `acp_server.integrations.messages` converts them for the APIs of models.
         """
         turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
         said = [messages_with_tools(turn.contents) if tools else turn.messages() for turn in turns]
         return [message for messages in said for message in messages] + [Message("user", self.record.prompt)]
 
     def keep(self, key: str, value: Any, *, version: int = 1) -> None:
-        """Keep what a framework needs to go on from this turn: bytes, or anything that JSON can express. It is stored
-        with the turn. If the turn fails or is cancelled, it is dropped.
+        """Store a framework's state with the turn, for the next turns: bytes, or a value that JSON can express. It is
+        dropped if the turn fails or is cancelled.
 
-        `key`: the framework's name. `version`: of what is kept; `TurnRecord.kept(key, version)` of the turns in
-        `session.record.context()` gives what they kept in that version. Keeping under a key replaces what was kept
-        there in this turn. Raises EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
+        `key`: the framework's name; a second value replaces the first one of this turn. `version`: of the value's
+        format. `TurnRecord.kept(key, version)` of the turns in `session.record.context()` returns the value. Raises
+        EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
         """
         if self.record.ended_at is not None:
             raise too_late()
@@ -196,7 +196,7 @@ class Turn(TurnUpdates):
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens that it has cost so far, as far as you have said; the client is told with the answer."""
+        """The sum of `add_usage` in this turn, or None. The response to the prompt has it."""
         return self.record.usage
 
     def add_usage(
@@ -212,13 +212,12 @@ class Turn(TurnUpdates):
         cost: float | None = None,
         currency: str = "USD",
     ) -> None:
-        """Count what one call of a model has cost. Input and output are all tokens, with those that were thought or
-        cached. `total_tokens`: if it is more than the sum.
+        """Add the tokens of one call of a model. Input and output include thought and cached tokens. `total_tokens`:
+        if it is more than their sum.
 
-        `context_size`: how many tokens the model's context has room for. With it the client is told at once how full
-        the context is, which is the input and output of this call (ACP, Session Usage). `cost`: of this call, in
-        `currency`; the client is told the sum of the session. Raises UsageError for anything but numbers from 0 on, and
-        for a second currency.
+        `context_size`: the size of the model's context in tokens. With it an update is sent at once (ACP, Session
+        Usage), with the input and output of this call as the used part. `cost`: of this call, in `currency`; that
+        update has the sum of the session. Raises UsageError for negative numbers, other types, and a second currency.
         """
         sums = input_tokens + output_tokens
         counted = Usage(
@@ -247,8 +246,8 @@ class Turn(TurnUpdates):
 
     @property
     def stop_reason(self) -> OwnStopReason:
-        """Why it ends, unless it is cancelled or fails (ACP, Stop Reasons). Set it if that is not `end_turn`; raises
-        UsageError for anything else than those."""
+        """The stop reason of a turn that is not cancelled and does not fail (ACP, Stop Reasons); `end_turn` at first.
+        Setting a value that is not an `OwnStopReason` raises UsageError."""
         return self._stop_reason
 
     @stop_reason.setter
@@ -260,9 +259,9 @@ class Turn(TurnUpdates):
 
     @property
     def meta_data(self) -> Mapping[str, str]:
-        """Notes of yours about it, which are kept with it: at most 16, keys of 1 to 64 characters, values of 1 to 512.
+        """The author's notes, stored with the turn: at most 16, keys of 1 to 64 characters, values of 1 to 512.
 
-        To change them set all of them. Raises UsageError for others.
+        The mapping is read-only: assign a new one to change it. Raises UsageError for other values.
         """
         return MappingProxyType(self.record.meta_data or {})
 
@@ -279,20 +278,22 @@ class Turn(TurnUpdates):
                 )
         self.record.meta_data = dict(notes)
 
-    # -- what it has done for it
+    # -- its subagents and tools
 
     def subagent(
         self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
     ) -> Subagent:
         """`async with turn.subagent("Reviewer", task="Look at the diff") as child:` gives a part of the work to a child
-        session (ACP, Subagents). `child` is its `Turn`: what is said, run and asked there belongs to the child, which
-        may have children of its own. It works with the tools and settings of its parent, and keeps no other history.
+        session (ACP, Subagents). `child` is its `Turn`. Updates, tool calls and questions there belong to the
+        child, which may have children. It has the tools and settings of its parent, and no history besides.
 
-        `title`: what the user is shown. `task`: what it is to do, `child.text`. `description`: what it is for. `cwd`:
-        where it works, if not where its parent does. When the client cancels it, the block ends quietly, as that of a
-        cancel scope does, and `child.is_cancelled` is true; the turn goes on. What the block raises goes on, too, and
-        the client is told that the child has failed. A client without child sessions, as is each unless
-        `Agent(unstable={"subagents"})`, is shown a tool call with what the child says. In a tool: `call.subagent`.
+        `title`: shown to the user. `task`: the child's prompt, `child.text`. `description`: its purpose. `cwd`: its
+        working directory, the parent's by default. In a tool: `call.subagent`.
+
+        When the client cancels the child, the block ends without an exception, like a cancel scope. Then
+        `child.is_cancelled` is true, and the turn goes on. An exception of the block propagates, and the client sees
+        that the child has failed. Without `Agent(unstable={"subagents"})`, and for clients without child sessions, the
+        client sees a tool call with the messages of the child.
 
         Raises UsageError for anything but text, and InvalidParams for a `cwd` that is not absolute; the block raises
         TurnEnded and ConnectionClosed.
@@ -314,11 +315,11 @@ class Turn(TurnUpdates):
     async def call(self, tool: str, /, **arguments: Any) -> Any: ...
 
     async def call(self, tool: Any, /, **arguments: Any) -> Any:
-        """Run a tool, one of `Agent.tool` or its name, and wait for it: what its function returned.
+        """Run a tool of `Agent.tool`, given itself or by name, and return the result of its function.
 
-        Raises ToolFailed, with what the function raised as its cause; ToolRejected, if the user did not approve it; and
-        ToolCancelled, if it was cancelled alone: their `result` has the ToolResult. A prompt handler need not catch the
-        last two. Several tools run in parallel if several tasks call them.
+        Raises ToolFailed, whose cause is the function's exception; ToolRejected if the user did not approve the call;
+        ToolCancelled if this call alone was cancelled. Their `result` is the ToolResult. A prompt handler need not
+        catch the last two. Several tools run in parallel if several tasks call them.
         """
         result = await self.run_tool(tool, arguments)
         if result.status == "completed":
@@ -330,34 +331,35 @@ class Turn(TurnUpdates):
     async def run_tool(
         self, tool: Any, arguments: Mapping[str, Any] | None = None, *, id: str | None = None
     ) -> ToolResult:
-        """Run a tool, by its name as a rule, with the arguments that a model gave it: what to tell the model.
+        """Run a tool, usually by name, with the arguments of a model, and return the result for the model.
 
-        The client sees it as a tool call, from `pending` to a final status, and is asked for approval if the tool needs
-        it. `id`: the model's name for the call; it becomes the `toolCallId`, unless an earlier call of the session
-        had it. Arguments that do not fit and unknown tools are failures like any other. It begins once the client has
+        The client sees a tool call, from `pending` to a final status, and a permission request if the tool needs
+        approval. `id`: the model's id of the call. It becomes the `toolCallId`, unless an earlier call of the session
+        had it. Unknown tools and arguments that do not fit give a failed result. The call begins once the client has
         caught up with reading. Raises UsageError, also while a call of that id runs, and TurnEnded after the turn.
         """
         if self.record.ended_at is not None:
             await self._refuse()
-        # What is shown of a call when it begins and when it ends is said without waiting.
+        # The updates of a call's begin and end are sent without waiting, so the wait for the client is here.
         if self._updates.writer.size > FLOOD:
             await self.room()
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
     @property
     def tool_results(self) -> Sequence[ToolResult]:
-        """What came of the tool calls that have ended, in that order, also of those that ended because the turn was
-        cancelled: for the `finally` of a handler that never got them. They are kept with the turn
+        """The results of the ended tool calls, in the order of their ends. Calls that a cancel of the turn ended are
+        included, so that a handler's `finally` can read them. They are stored with the turn
         (`TurnRecord.tool_results`)."""
         return tuple(self._results or ())
 
     def cancel_tool(self, id: str) -> bool:
-        """Cancel one tool call of this turn, which goes on, from any thread. False if none of that id is running."""
+        """Cancel one tool call; the turn goes on. Callable from any thread. False if no call with this id runs."""
         return self.session.tools.cancel(self, id)
 
 
 class LiveTurn(Turn):
-    """A turn as the runtime has it, as each turn is: its state, its end and its answer, and what becomes part of it."""
+    """The runtime's side of a turn; every turn is a LiveTurn. It has the state, the end, the response to the prompt,
+    and additions to the record."""
 
     __slots__ = ()
 
@@ -366,11 +368,11 @@ class LiveTurn(Turn):
 
     @property
     def speaks(self) -> Speech:
-        """Its way to the client."""
+        """The path of the turn's updates to the client."""
         return self._speech
 
     def move(self, state: TurnState) -> bool:
-        """The one way to change the state. False if the turn cannot go there (any more)."""
+        """Change the state; nothing else does. False if the table has no such move from the present state."""
         if state not in self.state.successors:
             return False
         self.state = state
@@ -384,7 +386,7 @@ class LiveTurn(Turn):
                 self.tool_calls.finish()
             if self.node.children:
                 cast("LiveSession", self.session).end_children(self)
-            # From here on nothing is said: what comes behind the prompt's answer confuses clients.
+            # The turn sends nothing after this: updates after the response to the prompt confuse clients.
             self.record.ended_at = time.time()
             if self.node.cause is not None:
                 self._cause_at_end = self.node.cause
@@ -392,8 +394,8 @@ class LiveTurn(Turn):
         return True
 
     def end(self, error: BaseException | None = None) -> None:
-        """It is over, or its answer is out: decide how it ended. `error` is what the handler raised. The first time
-        counts."""
+        """Decide how the turn ended, when its handler has ended or its prompt is answered. `error`: the exception of
+        the handler. The first call counts."""
         cause = self.node.cause
         if cause is None and error is None:
             if self.move(TurnState.COMPLETED):
@@ -409,13 +411,13 @@ class LiveTurn(Turn):
             self.record.last_error = TurnError(told.code, told.message)
 
     def give_up(self) -> None:
-        """Answer its prompt now, without waiting any longer for a handler that was cancelled and does not end. No
-        effect once that has happened."""
+        """Answer the prompt now, without a further wait for a cancelled handler that does not end. No effect once the
+        prompt is answered."""
         self._host.overdue()
 
     def result(self) -> dict[str, Any]:
-        """The result of its prompt, if it has ended and did not fail (ACP, Prompt Turn). Its tokens are in `_meta`,
-        where clients looked before they had a place of their own."""
+        """The result of the prompt, for a turn that ended without failure (ACP, Prompt Turn). `_meta` has the tokens
+        too, because clients read them there before the member `usage` existed."""
         answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
         if (usage := self.record.usage) is not None:
             tokens = usage.to_wire()
@@ -425,13 +427,13 @@ class LiveTurn(Turn):
         return answer
 
     def break_line(self) -> None:
-        """End the line of what was said last: some clients show what comes next in the same one."""
+        """End the line of the last text, because some clients show the next text in the same line."""
         if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
             with suppress(SessionClosed):
                 self._speech.text("agent_message_chunk", "\n")
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """One more message of the user's is part of it from now on. False if it has ended, or is being cancelled."""
+        """Add a message of the user to the running turn (steering). False if it has ended or is being cancelled."""
         if self.record.ended_at is not None or self.node.cause is not None:
             return False
         for block in content:
@@ -439,7 +441,7 @@ class LiveTurn(Turn):
         return True
 
     def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """What carries out tool calls says that this came of one of them. No effect once the turn has ended."""
+        """Record the result of a tool call; the agent's tools call this. No effect once the turn has ended."""
         if self.record.ended_at is None:
             if self._results is None:
                 self._results = []
@@ -447,13 +449,13 @@ class LiveTurn(Turn):
             self.record.add_result(result, tool_call_id)
 
     def question_asked(self, _tool_call_id: str | None) -> None:
-        """The user is asked something on its behalf, perhaps about a tool call."""
+        """Count a question to the user, perhaps about a tool call. REQUIRES_ACTION then, except in a cancel."""
         self._questions += 1
         if self.node.cause is None:
             self.move(TurnState.REQUIRES_ACTION)
 
     def question_over(self, _tool_call_id: str | None) -> None:
-        """A question was answered, or withdrawn."""
+        """Count off an answered or withdrawn question. IN_PROGRESS after the last, except during a cancel."""
         self._questions -= 1
         if not self._questions and self.node.cause is None:
             self.move(TurnState.IN_PROGRESS)

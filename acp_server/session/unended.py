@@ -1,8 +1,8 @@
-"""What a turn has shown, and what its author cannot have meant: tool calls and steps of a plan that do not end, updates
-of calls that do not begin, and nothing at all.
+"""Warnings about likely mistakes in the updates of a turn: tool calls and steps of a plan without an end, updates of
+tool calls without a beginning, and turns that show nothing.
 
-A client shows what does not end as running for ever. Calls of `turn.call` and steps of `turn.step` begin and end by
-themselves. The log says so, and nothing is ended: what became of it is known to the handler alone.
+A client shows an unended call as running for ever. Calls of `turn.call` and steps of `turn.step` begin and end by
+themselves. The runtime only logs a warning and ends nothing, because the handler alone knows the outcome.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 ENDED: Final = frozenset(("completed", "failed"))
-"""What a tool call is at its end."""
+"""The final statuses of a tool call."""
 MOST: Final = 1_000
-"""Tool calls of one turn that are remembered."""
+"""The most tool calls that are tracked, for each of a turn and a session."""
 _NAMED: Final = 3
 
 
 def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None:
-    """A turn has ended by itself: log that these calls have not, and which steps of its plan."""
+    """Warn that a turn completed while these calls, or steps of its plan, had not ended."""
     if calls := list(calls):
         instead = "end each by turn.update(ToolCallProgress(tool_call_id=..., status='completed'))"
         logger.warning("the turn has ended, and not its tool calls %s: %s", _named(calls), instead)
@@ -34,13 +34,13 @@ def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None
 
 
 def say_unbegun(id: str) -> None:
-    """A turn shows an update of this call, and no client can know what it is an update of."""
+    """Warn about an update of a tool call that no earlier update began, so that no client can place it."""
     instead = "begin it by turn.update(ToolCall(tool_call_id=..., title=...))"
     logger.warning("an update of a tool call that was not begun, %s: %s", _named([id]), instead)
 
 
 def say_silent() -> None:
-    """A turn has ended by itself, and the user sees nothing of it."""
+    """Warn that a turn completed without any update for the user."""
     logger.warning("a turn has ended, and nothing was shown to the user: yield text, or await turn.say(...)")
 
 

@@ -1,9 +1,9 @@
-"""What is said in a session, in the order in which it is said: the `session/update` notifications (ACP, Prompt Turn).
+"""The `session/update` notifications of a session, in order (ACP, Prompt Turn).
 
-`TurnUpdates` is what one turn says, until it has ended: text, plans, notices, compactions and all other updates. It is
-kept in the turn's record as well. `Updates` writes an update, and decides nothing about what may be said when. Text
-chunks, of which there are many, are written around a prefix that is encoded once; that is twenty times cheaper than
-building and dumping a model for each.
+`TurnUpdates` sends the updates of one turn until it has ended (text, plans, notices, compactions and others), and adds
+them to the turn's record. `Updates` writes an update; except for `open` and `close` it does not decide which may be
+sent. Text chunks are frequent, so they are written after a prefix that is encoded once. That is twenty times cheaper
+than building and dumping a model for each.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "us
 _NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"} | (
     dict.fromkeys(("subagent_update", "session_message", "session_message_chunk"), "subagents")
 )
-"""Kinds of update that only some clients understand, and what those announce under `clientCapabilities.session`, or
-beside it."""
+"""Kinds of update that only some clients understand, with the capability that a client announces for each, in
+`clientCapabilities.session` or in `clientCapabilities`."""
 
 
 FLOOD: Final = 2 * HIGH_WATER
-"""Bytes on their way to the client above which handlers wait before they add to them."""
+"""Bytes in the buffer to the client above which handlers wait before they send more."""
 
 
 class Speech(Protocol):
-    """What is said in one turn, on its way to the client: see `Updates`, which has it."""
+    """The path of one turn's updates to the client. `Updates` implements it."""
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """See `Updates.text`."""
@@ -58,10 +58,10 @@ class Speech(Protocol):
 
 
 class Updates:
-    """The way from one session to its client.
+    """The path of one session's updates to its client.
 
-    Until `open` is called, what is said is kept back: a client must know a session before it hears of it. From `close`
-    on it hears no more; saying something raises SessionClosed.
+    Updates before `open` are held, because a client must know a session before it gets updates of it. After `close`,
+    sending raises SessionClosed.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Updates:
         self._connection = connection
         self._profile = profile
         self.writer: Final = connection.writer
-        """What queues the bytes of all that is said on the connection."""
+        """The writer of the connection, which buffers the bytes of all its messages."""
         self._session_id = session_id
         self._opening: Final = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
@@ -83,38 +83,39 @@ class Updates:
         self._held: list[bytes] = []
         self._put: Callable[[bytes], object] = self._held.append
         self.calls: set[str] | None = set()
-        """The tool calls that were begun, up to `MOST`; None where there may be more of them than were said here."""
+        """The ids of the tool calls that were shown, at most `MOST`. None if the session may have others, from stored
+        turns."""
         self.spoken = False
-        """Whether a turn has told something of the session itself, or the log that one has shown nothing."""
+        """Whether an update of the session was sent during a turn, or a silent turn was logged already."""
 
     def open(self) -> None:
-        """Let out what was kept back, and everything from now on."""
+        """Send the held updates, and later ones without holding them."""
         for frame in self._held:
             self.writer.put(frame)
         self._held.clear()
         self._put = self.writer.put
 
     def close(self) -> None:
-        """Let out nothing any more."""
+        """Drop held updates. Sending raises SessionClosed after this."""
         self._held.clear()
         self._put = self._refuse
 
     def child(self, session_id: str) -> Updates:
-        """The same for a child session that is said again."""
+        """The open path of a child session, for its replay."""
         child = Updates(self._connection, self._profile, session_id)
         child.open()
         return child
 
     def replay(self) -> Updates:
-        """A way around what is kept back: what is said again for a load reaches the client before the answer."""
+        """A path past the held updates: a replay reaches the client before the response to `session/load`."""
         return self.child(self._session_id)
 
     def of(self, turn: TurnRecord) -> Speech:
-        """The way for what is said in one turn."""
+        """The path of the updates of one turn."""
         return self
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
-        """Say a piece of text: its JSON. Never waits."""
+        """Send a text chunk without waiting. Returns the text in JSON."""
         prefix = self._prefixes.get(kind)
         if prefix is None:
             prefix = self._prefixes[kind] = self._prefix(kind)
@@ -123,8 +124,8 @@ class Updates:
         return fragment
 
     def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
-        """Say any update, in its wire form: its JSON. Never waits. An update that this client does not understand is
-        left out. `meta`: the `_meta` of the notification, beside the update."""
+        """Send any update, in its wire form, without waiting. Returns its JSON. An update that this client does not
+        understand is not sent. `meta`: the `_meta` of the notification, beside the update."""
         json = codec.encode(update)[:-1]
         need = _NEEDS.get(update.get("sessionUpdate", ""))
         if need is None or self._has(need):
@@ -136,22 +137,22 @@ class Updates:
         return any(getattr(part, need, None) is not None for part in (announced.session, announced))
 
     def state(self, state: str, **more: Any) -> None:
-        """What the session does at present, which version 2 tells. On version 1 that is told of children alone, by
-        their parents."""
+        """Send the state of the session, in version 2. No effect in version 1, which has states of child sessions
+        alone; their parents send those."""
 
     @property
     def crowded(self) -> bool:
-        """Whether the client is behind with reading, so that a handler that says much should wait for `room`."""
+        """Whether the buffer is above the high-water mark, so that a handler that sends much should wait for `room`."""
         return self.writer.size > HIGH_WATER
 
     @property
     def flooded(self) -> bool:
-        """Whether so much is on its way that a handler must wait for `room` before it says more. A handler that was
-        cancelled does not wait behind what it says: it may have last words. But it may not go on."""
+        """Whether the buffer is above `FLOOD`, so that a handler must wait for `room` before it sends more. The wait is
+        before the update, so that a cancelled handler can send a last one, but no flood of them."""
         return self.writer.size > FLOOD
 
     async def room(self) -> None:
-        """Wait until the client has caught up. Raises ConnectionClosed."""
+        """Wait until the client has read enough of the buffer. Raises ConnectionClosed."""
         await self._connection.send_room()
 
     def _refuse(self, _frame: bytes) -> None:
@@ -162,53 +163,53 @@ class Updates:
 
 
 def beside(meta: dict[str, Any]) -> bytes:
-    """The `_meta` of a notification, as it stands behind its update."""
+    """The JSON of a notification's `_meta`, to be written after the update."""
     return b',"_meta":%b' % codec.encode(meta)[:-1]
 
 
 PACE: Final = 0.02
-"""Seconds for which a handler may talk before the rest of the program gets a chance to run."""
+"""Seconds for which a handler may send updates before other tasks get a chance to run."""
 
 
 class TurnUpdates:
-    """The part of a turn that tells the client what happens in it."""
+    """The part of a turn that sends its updates."""
 
     __slots__ = ("_begun", "_entries", "_pause_at", "_said", "_shown_steps", "_speech", "_updates", "node", "record")
 
-    # The turn sets these: a turn that says nothing has no way through this class.
+    # `Turn` sets these, so that a turn without updates calls nothing of this class.
     node: Node
     record: TurnRecord
     _updates: Updates
     _speech: Speech
     _pause_at: float
     _begun: dict[str, None]
-    """The tool calls that were shown and have not ended."""
+    """The ids of the tool calls that were shown and have not ended."""
     _shown_steps: Steps | None
     _entries: Sequence[dict[str, Any]]
-    """The plan that was shown last."""
+    """The entries of the last plan."""
     _said: str | None
-    """What was said or thought last, as text; "" behind other updates, and None before the first one."""
+    """The last text chunk; "" after another update, None before the first update."""
 
     async def say(self, text: str) -> None:
-        """Show a piece of the agent's message. Waits if the client is behind with reading.
+        """Send a chunk of the agent's message (ACP, Prompt Turn). Waits while the client reads too slowly.
 
-        Raises TurnEnded once the turn is answered, and ConnectionClosed.
+        Raises TurnEnded once the prompt is answered, and ConnectionClosed.
         """
         await self._chunk("agent_message_chunk", text)
 
     async def think(self, text: str) -> None:
-        """Show a piece of the agent's reasoning; otherwise like `say`."""
+        """Send a chunk of the agent's reasoning; otherwise like `say`."""
         await self._chunk("agent_thought_chunk", text)
 
     async def plan(self, entries: Sequence[PlanEntry | str]) -> None:
-        """Show the plan, all of it; it replaces the one before (ACP, Agent Plan). A text is a step that has not begun.
-        `step` works on one of them."""
+        """Show the whole plan; it replaces the plan before (ACP, Agent Plan). A string is a step that has not begun.
+        `step` works on one step."""
         await self._steps.show(entries)
 
     def step(self, content: str, *, priority: Priority | None = None) -> Step:
-        """`async with turn.step("Read the git log"):` shows the step as worked on within the block (ACP, Agent Plan).
-        It is the step of the plan with this text, or a new one. It is completed with the block, unless that raises:
-        then its text says that it was refused (`ToolRejected`), cancelled, or has failed."""
+        """`async with turn.step("Read the git log"):` shows the step as in progress within the block (ACP, Agent Plan).
+        It is the step of the plan with this text, or a new step. It is completed when the block ends. If the block
+        raises, the text of the step gets a note that it was refused (`ToolRejected`), cancelled, or has failed."""
         return Step(self._steps, content, priority)
 
     @property
@@ -218,14 +219,14 @@ class TurnUpdates:
         return self._shown_steps
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
-        """Tell the user something that is not part of the conversation, in plain text: `severity` is `info`, `warning`
-        or `error`. Clients need not show it, and many on version 1 cannot. Otherwise like `say`."""
+        """Show the user a plain text that is not part of the conversation. `severity`: `info`, `warning` or `error`.
+        Clients need not show notices, and many clients of version 1 cannot. Otherwise like `say`."""
         from acp_server.schema.updates import Notice
 
         await self.update(Notice(severity=severity, title=title, description=description))
 
     def compaction(self) -> Compaction:
-        """`async with turn.compaction() as compaction:` around the work that shortens the agent's context."""
+        """`async with turn.compaction() as compaction:` around the work that shortens the context of the agent."""
         return Compaction(self)
 
     async def show(self, piece: Any) -> None:
@@ -250,10 +251,10 @@ class TurnUpdates:
             await self.update(chunk_of(piece))
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """Say any session update of `acp_server.schema`; otherwise like `say`.
+        """Send any session update of `acp_server.schema`; otherwise like `say`.
 
-        An update that only some clients understand (a notice, a compaction) is not sent to the others. `meta`: the
-        `_meta` of the notification beside the update, where some clients look; that of the update is `update.meta`.
+        An update that only some clients understand (a notice, a compaction) is not sent to other clients. `meta`: the
+        `_meta` of the notification, which some clients read; `update.meta` is the `_meta` of the update.
         """
         if self.record.ended_at is not None or self._updates.flooded:
             await self._hold_back()
@@ -263,7 +264,7 @@ class TurnUpdates:
             await self._pause(now)
 
     def put(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """`update` without waiting, for callbacks. Much said this way fills the memory if the client is behind.
+        """`update` without waiting, for callbacks. Many of these fill the memory while the client reads too slowly.
 
         Raises TurnEnded.
         """
@@ -276,7 +277,7 @@ class TurnUpdates:
         if self.record.ended_at is not None:
             raise too_late()
         self._said = ""
-        # Without a call, of which each update would cost one.
+        # Inline, because a function here would cost each update a call.
         if (id := update.get("toolCallId")) is not None:
             if (calls := self._updates.calls) is not None and id not in calls and len(calls) < MOST:
                 calls.add(id)
@@ -298,7 +299,7 @@ class TurnUpdates:
         if not text or text.__class__ is not str:
             text_of(text)
         if not text:
-            # Nothing to show, but a handler that says nothing over and over must not starve the others.
+            # An empty text is not sent, but a handler that loops over empty texts must not starve other tasks.
             await anyio.lowlevel.checkpoint()
             return
         fragment = self._speech.text(kind, text)
@@ -309,7 +310,7 @@ class TurnUpdates:
             await self._pause(now)
 
     async def _pause(self, now: float) -> None:
-        # A handler that never waits for anything itself would let nothing be written, and no cancel be read.
+        # Without a checkpoint here, a handler that never waits would block the writer and the reader of cancels.
         self._pause_at = now + PACE
         if self._updates.crowded:
             await self._updates.room()
@@ -317,36 +318,36 @@ class TurnUpdates:
             await anyio.lowlevel.checkpoint()
 
     async def room(self) -> None:
-        """Wait while so much is on its way that nothing more may begin that is shown to the client. Raises TurnEnded
+        """Wait while the buffer is above `FLOOD`, before the beginning of anything that sends updates. Raises TurnEnded
         and ConnectionClosed."""
-        # Of several that wait the first may fill the room again.
+        # Of several waiting tasks the first may fill the buffer again.
         while self._updates.writer.size > FLOOD:
             await self._hold_back()
 
     async def _hold_back(self) -> None:
-        """Nothing is said now: wait until the client has caught up, or raise TurnEnded."""
+        """Wait until the client has caught up. Raises TurnEnded if the turn has ended, before or during the wait."""
         if self.record.ended_at is None:
             await self._updates.room()
         if self.record.ended_at is not None:
             await self._refuse()
 
     async def _refuse(self) -> NoReturn:
-        # For the same reason: it may be that the handler catches this and goes on talking.
+        # A checkpoint, because the handler may catch this exception in a loop and starve other tasks.
         await anyio.lowlevel.cancel_shielded_checkpoint()
         raise too_late()
 
 
 class Compaction(Block):
-    """One of a turn's. It is `in_progress` in its `async with` block, and is told to have ended when that is left:
-    `completed`; `cancelled` with the turn; `failed` if the block raises."""
+    """One compaction of the context in a turn. Its status is `in_progress` in the `async with` block. At the end of the
+    block it is `completed`, or, if the block raises, `cancelled` during a cancel of the turn and `failed` otherwise."""
 
     def __init__(self, turn: TurnUpdates) -> None:
         self._turn = turn
         self.id: Final = f"compaction_{os.urandom(12).hex()}"
-        """New for each."""
+        """The id of the compaction, new for each."""
 
     async def summarize(self, text: str) -> None:
-        """Show a piece of the summary, which stays of what is shortened. Raises TurnEnded and ConnectionClosed."""
+        """Send a chunk of the summary that replaces the shortened context. Raises TurnEnded and ConnectionClosed."""
         from acp_server.schema.content import TextContent
         from acp_server.schema.updates import CompactionSummaryChunk
 
@@ -364,7 +365,7 @@ class Compaction(Block):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # A turn that has ended without it tells nothing any more.
+        # A turn that ended before the block sends no more updates.
         with suppress(TurnEnded, SessionClosed):
             self._tell("completed" if error is None else "cancelled" if self._turn.node.cause is not None else "failed")
 
@@ -375,5 +376,5 @@ class Compaction(Block):
 
 
 def too_late() -> TurnEnded:
-    """What is raised from the end of a turn on."""
+    """The exception for updates after the end of a turn."""
     return TurnEnded("the turn is already answered; what is said now would reach the client too late")
