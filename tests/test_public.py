@@ -58,6 +58,7 @@ INSIDE = {
     "RemoteAgent": "Subagents",
     "Session": "LiveTurn Updates",
     "Turn": "Node",
+    "TurnRecord": "Transcript",
     "Unfinished": "WebSocketExchange",
 }
 """Types of attributes of these classes that the runtime alone uses, and no page names. The list does not grow."""
