@@ -163,9 +163,10 @@ class HttpStream:
             return
         await self._connected.wait()
         if message.session is not None:
-            # Only a request has a response, which arrives on the session's stream. So only a request opens one.
-            is_request = message.kind == "request"
-            reader = self._follow(message.session) if is_request else self._readers.get(message.session)
+            # The response to a request comes on the session's stream, and so does a request of the agent that follows a
+            # late response: terminal/release. After a notification nothing has to come.
+            opens = message.kind in ("request", "answer")
+            reader = self._follow(message.session) if opens else self._readers.get(message.session)
             if reader is not None:
                 await reader.ready.wait()
         await self._post(message)

@@ -341,6 +341,24 @@ async def test_the_stream_of_a_session_that_is_loaded_while_it_is_closed_stays()
         assert sum(get.session == "s1" for get in server.gets) == 1
 
 
+async def test_a_late_response_of_a_closed_session_opens_its_stream_for_what_the_agent_asks_then() -> None:
+    async with serving() as server:
+        stream = stream_to(server.url, websocket=False)()
+        await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
+        assert b'"protocolVersion"' in await stream.receive()
+        await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"session/close","params":{"sessionId":"s1"}}\n')
+        events = await server.stream("s1")
+        await events.say({"jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": {"sessionId": "s1"}})
+        assert b'"terminal/create"' in await stream.receive()
+        await events.say(answer(1))
+        assert b'"result"' in await stream.receive()
+        await stream.send(b'{"jsonrpc":"2.0","id":7,"result":{"terminalId":"t"}}\n')
+        again = await server.stream("s1", 2)
+        await again.say({"jsonrpc": "2.0", "id": 8, "method": "terminal/release", "params": {"sessionId": "s1"}})
+        assert b'"terminal/release"' in await stream.receive()
+        await stream.aclose()
+
+
 async def test_what_needs_no_response_opens_no_stream_of_its_session() -> None:
     async with serving() as server, connect_http(server.url) as agent:
         await agent.initialize()
