@@ -1,4 +1,4 @@
-"""Runs a server in an event loop of its own until a signal ends it, and the process within a deadline after that.
+"""Runs a server in its own event loop until a signal. After the signal, the process ends within a deadline.
 
 A program with one client on standard input and output has `acp_server.agent.serve.run` instead.
 """

@@ -147,7 +147,7 @@ class CommandInfo:
     Attributes:
         name: without the slash.
         description: one sentence.
-        hint: the arguments, empty if there are none.
+        hint: the arguments; empty for a command without arguments.
         examples: lines that a user could type.
         more: more about its arguments.
     """
@@ -208,7 +208,7 @@ COMMANDS = (
 
 
 def find_command(texts: Sequence[str]) -> Command | None:
-    """The last message that is a command; None if there is none. The content of a file may be in the messages after it.
+    """The last message that is a command; None without a command. Messages after it may have the content of a file.
     Raises like `parse_command`."""
     slashed = [index for index, text in enumerate(texts) if text.lstrip().startswith("/")]
     known = [index for index in slashed if _name(texts[index]) in {command.name for command in COMMANDS}]

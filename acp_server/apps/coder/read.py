@@ -187,7 +187,7 @@ class Passage(NamedTuple):
     Attributes:
         path: the file, absolute.
         first: the number of the first line of `text`, counted from 1.
-        last: the number of the last one; `first - 1` if there are none.
+        last: the number of the last one; `first - 1` for an empty passage.
         text: the lines, joined by newlines, without the last newline.
         left_out: None, or a sentence that tells which of the requested lines are not in `text`.
     """

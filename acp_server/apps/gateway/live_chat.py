@@ -157,7 +157,7 @@ class LiveChat:
             self._take(item)
 
     async def step(self) -> bool:
-        """Process the first held item; False if there is none, or the chat waits for tool outputs."""
+        """Process the first held item; False if no item is held, or the chat waits for tool outputs."""
         async with self._lock:
             return await self._step()
 

@@ -71,7 +71,7 @@ class Rows:
     # -- ids
 
     def highest_id(self) -> int:
-        """The highest id that a row has, or had before it was purged; 0 if there is none."""
+        """The highest id of a row, purged rows included; 0 in a new store."""
         return max(self._highest(table) for table in ("purged", "conversations", "chats", "messages"))
 
     def _highest(self, table: str, where: str = "TRUE", *values: str) -> int:

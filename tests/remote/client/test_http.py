@@ -1,5 +1,7 @@
 """What a client sends over HTTP, in which order, and on which streams it listens."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -8,14 +10,25 @@ import pytest
 from acp_server.client import Handlers, allow_once
 from acp_server.errors import ConnectionClosed, InternalError, RpcError, UsageError
 from acp_server.remote import ClientLimits, connect_http
-from acp_server.remote.client import stream_to
+from acp_server.remote.client import RemoteStream, stream_to
 
-from . import PATIENCE, Request, serving
+from . import PATIENCE, Events, Request, Server, serving
 from .talking import answer, chunk, opened, over
 
 pytestmark = pytest.mark.anyio
 
 CLOSING = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
+
+
+@asynccontextmanager
+async def asked_raw(server: Server, method: str) -> AsyncGenerator[tuple[RemoteStream, Events]]:
+    """A stream of single messages whose request about the session `s1` is not answered, and that session's events."""
+    stream = stream_to(server.url, websocket=False)()
+    await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
+    assert b'"protocolVersion"' in await stream.receive()
+    await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"%s","params":{"sessionId":"s1"}}\n' % method.encode())
+    yield stream, await server.stream("s1")
+    await stream.aclose()
 
 
 async def test_a_turn_goes_out_as_posts_and_comes_in_on_the_stream_of_its_session() -> None:
@@ -71,12 +84,7 @@ async def test_an_answer_goes_to_the_session_whose_stream_has_asked() -> None:
 
 
 async def test_a_second_response_to_one_request_does_not_overtake_the_first() -> None:
-    async with serving() as server:
-        stream = stream_to(server.url, websocket=False)()
-        await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
-        assert b'"protocolVersion"' in await stream.receive()
-        await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"_begin","params":{"sessionId":"s1"}}\n')
-        events = await server.stream("s1")
+    async with serving() as server, asked_raw(server, "_begin") as (stream, events):
         await events.say({"jsonrpc": "2.0", "id": 7, "method": "_ask", "params": {"sessionId": "s1"}})
         assert b'"_ask"' in await stream.receive()
 
@@ -90,7 +98,6 @@ async def test_a_second_response_to_one_request_does_not_overtake_the_first() ->
         assert [each.message["result"] for each in server.posts if each.message.get("id") == 7] == ["no"]
         await said[0].answer(202)
         await server.until(lambda: server.posts[-1].message.get("result") == "yes")
-        await stream.aclose()
 
 
 @pytest.mark.parametrize("method", ["session/cancel", "$/cancel_request"])
@@ -342,12 +349,7 @@ async def test_the_stream_of_a_session_that_is_loaded_while_it_is_closed_stays()
 
 
 async def test_a_late_response_of_a_closed_session_opens_its_stream_for_what_the_agent_asks_then() -> None:
-    async with serving() as server:
-        stream = stream_to(server.url, websocket=False)()
-        await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
-        assert b'"protocolVersion"' in await stream.receive()
-        await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"session/close","params":{"sessionId":"s1"}}\n')
-        events = await server.stream("s1")
+    async with serving() as server, asked_raw(server, "session/close") as (stream, events):
         await events.say({"jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": {"sessionId": "s1"}})
         assert b'"terminal/create"' in await stream.receive()
         await events.say(answer(1))
@@ -356,7 +358,6 @@ async def test_a_late_response_of_a_closed_session_opens_its_stream_for_what_the
         again = await server.stream("s1", 2)
         await again.say({"jsonrpc": "2.0", "id": 8, "method": "terminal/release", "params": {"sessionId": "s1"}})
         assert b'"terminal/release"' in await stream.receive()
-        await stream.aclose()
 
 
 async def test_what_needs_no_response_opens_no_stream_of_its_session() -> None:

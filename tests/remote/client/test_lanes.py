@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 from acp_server.remote.labels import Labelled, labelled
 from acp_server.remote.lanes import Lanes
@@ -20,58 +21,50 @@ def message(method: str, id: int | None = None, **params: Any) -> Labelled:
     return labelled(codec.encode(value if id is None else value | {"id": id}))
 
 
-async def test_a_cancel_waits_for_its_own_room_and_is_then_sent() -> None:
-    delivered: list[str] = []
-    gate = anyio.Event()
+class World:
+    """Lanes whose large messages are delivered once the gate opens. `delivered`: the methods, in order."""
 
-    async def deliver(each: Labelled) -> None:
-        if each.method == "_large":
-            await gate.wait()
-        delivered.append(each.method)
-
-    async with anyio.create_task_group() as tasks:
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.delivered: list[str] = []
+        self.gate = anyio.Event()
 
         def spawn(work: Callable[..., Any], *args: Any) -> None:
             tasks.start_soon(work, *args)
 
-        lanes = Lanes(deliver, spawn, MOST)
-        lanes.put(message("_taken", 1))
-        await anyio.wait_all_tasks_blocked()
-        assert delivered == ["_taken"]
-        lanes.put(message("_large", text="x" * 3 * MOST))
+        self.lanes = Lanes(self._deliver, spawn, MOST)
 
-        async def cancel() -> None:
-            await lanes.room(for_cancel=True)
-            lanes.put_cancel(message("$/cancel_request", requestId=1))
+    async def _deliver(self, each: Labelled) -> None:
+        if each.method == "_large":
+            await self.gate.wait()
+        self.delivered.append(each.method)
 
-        tasks.start_soon(cancel)
+    async def cancel(self) -> None:
+        await self.lanes.room(for_cancel=True)
+        self.lanes.put_cancel(message("$/cancel_request", requestId=1))
+
+
+async def test_a_cancel_waits_for_its_own_room_and_is_then_sent() -> None:
+    async with anyio.create_task_group() as tasks:
+        world = World(tasks)
+        world.lanes.put(message("_taken", 1))
         await anyio.wait_all_tasks_blocked()
-        assert delivered == ["_taken"]
-        gate.set()
-    assert delivered == ["_taken", "_large", "$/cancel_request"]
+        assert world.delivered == ["_taken"]
+        world.lanes.put(message("_large", text="x" * 3 * MOST))
+        tasks.start_soon(world.cancel)
+        await anyio.wait_all_tasks_blocked()
+        assert world.delivered == ["_taken"]
+        world.gate.set()
+    assert world.delivered == ["_taken", "_large", "$/cancel_request"]
 
 
 async def test_a_cancel_overtakes_messages_that_leave_no_room_for_others() -> None:
-    delivered: list[str] = []
-    gate = anyio.Event()
-
-    async def deliver(each: Labelled) -> None:
-        if each.method == "_large":
-            await gate.wait()
-        delivered.append(each.method)
-
     async with anyio.create_task_group() as tasks:
-
-        def spawn(work: Callable[..., Any], *args: Any) -> None:
-            tasks.start_soon(work, *args)
-
-        lanes = Lanes(deliver, spawn, MOST)
-        lanes.put(message("_large", text="x" * MOST))
+        world = World(tasks)
+        world.lanes.put(message("_large", text="x" * MOST))
         with anyio.move_on_after(0) as full:
-            await lanes.room()
+            await world.lanes.room()
         assert full.cancelled_caught
-        await lanes.room(for_cancel=True)
-        lanes.put_cancel(message("$/cancel_request", requestId=1))
+        await world.cancel()
         await anyio.wait_all_tasks_blocked()
-        assert delivered == ["$/cancel_request"]
-        gate.set()
+        assert world.delivered == ["$/cancel_request"]
+        world.gate.set()

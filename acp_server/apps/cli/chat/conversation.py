@@ -231,7 +231,7 @@ class Conversation:
             self.leave(Exit.CANCELLED)
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stop the turn. Leave if it is already being stopped, or if there is none.
+        """Ctrl-C: stop the turn. Leave if no turn runs, or if the turn is already being stopped.
 
         At the prompt Ctrl-C takes back the prompts that were not read yet, or drops the draft, or leaves.
         """

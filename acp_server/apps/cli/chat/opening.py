@@ -141,7 +141,7 @@ def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
 async def logged_in(
     agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
 ) -> None:
-    """Let the user choose a method, and log in by it. Raises `error` if there is none."""
+    """Let the user choose a method, and log in by it. Raises `error` without a choice."""
     methods = ways_to_log_in(agent)
     chosen = await choose([method.name for method in methods]) if methods else None
     if chosen is None:
