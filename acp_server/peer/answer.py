@@ -20,9 +20,9 @@ META: Final = "_meta"
 class Answer(MutableMapping[str, Any]):
     """Members to add to the result of one request, also to the result of a cancelled request. Errors get none.
 
-    `answer.meta[...]` is the stable place for extensions; `answer["usage"]` adds a member of a draft. Raises UsageError
-    for a member of the protocol, such as `stopReason`, which the runtime sets, and EncodeError for a value that JSON
-    cannot express.
+    `answer.meta[...]` is the stable place for extensions. `answer["usage"]` adds a member of a draft: an agent may set
+    an unstable member itself, and a value of the runtime takes precedence. Raises UsageError for a stable member of the
+    protocol, such as `stopReason`, which the runtime sets, and EncodeError for a value that JSON cannot express.
     """
 
     __slots__ = ("_members", "_method")
@@ -62,10 +62,12 @@ class Answer(MutableMapping[str, Any]):
     def _own(self) -> set[str]:
         from acp_server.schema import METHODS
         from acp_server.schema.base import to_wire_name
+        from acp_server.schema.features import unstable_members
 
         method = METHODS.get(self._method)
         kinds = () if method is None else getattr(method.result_type, "__args__", (method.result_type,))
-        return {to_wire_name(name) for kind in kinds for name in getattr(kind, "model_fields", ())} - {META}
+        names = {(kind, to_wire_name(name)) for kind in kinds for name in getattr(kind, "model_fields", ())}
+        return {name for kind, name in names if f"{kind.__name__}.{name}" not in unstable_members()} - {META}
 
     def added_to(self, result: Any) -> Any:
         """A result with these members. Those that it has itself stand; `_meta` is joined, key by key."""

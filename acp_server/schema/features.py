@@ -7,6 +7,7 @@ its state here changes. The table has only names and imports nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -191,6 +192,12 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
     }
 )
 """The features of published schemas that this library does not have. `Feature.does` also tells what replaces them."""
+
+
+@cache
+def unstable_members() -> frozenset[str]:
+    """The members of all unstable features, as `Type.member`."""
+    return frozenset(member for each in FEATURES.values() if each.state == "unstable" for member in each.members)
 
 
 def is_stable(name: str) -> bool:

@@ -146,6 +146,27 @@ def test_a_member_of_the_protocol_is_not_the_author_s_to_add() -> None:
     assert not answer
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("unstable", [(), ("end_turn_usage",)])
+async def test_an_agent_says_the_tokens_of_a_turn_itself_unless_the_runtime_does(counted: bool, unstable: Any) -> None:
+    agent = Agent("own", unstable=unstable)
+    tokens = {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        turn.answer["usage"] = tokens
+        with pytest.raises(UsageError, match="'stopReason' of the answer to session/prompt is set by the runtime"):
+            turn.answer["stopReason"] = "refusal"
+        if counted:
+            turn.add_usage(input_tokens=10, output_tokens=20)
+
+    async with v1.editing(agent) as editor:
+        answer = await editor.ask(await editor.open(), "x")
+    assert answer["stopReason"] == "end_turn"
+    assert answer["usage"]["totalTokens"] == (30 if counted and unstable else 3)
+
+
 def test_what_the_runtime_says_stands_and_a_result_without_additions_is_untouched() -> None:
     answer = Answer("_own")
     result = {"a": 1}
