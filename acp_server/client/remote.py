@@ -50,6 +50,7 @@ from acp_server.schema import (
     Implementation,
     InitializeRequest,
     InitializeResponse,
+    InitialSessionConfigOption,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -60,6 +61,8 @@ from acp_server.schema import (
     NewSessionResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
+    SessionOptionsRequest,
+    SessionOptionsResponse,
     SessionStatusRequest,
     SessionStatusResponse,
     SetSessionTitleRequest,
@@ -244,13 +247,18 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         system_prompt: SystemPrompt | None = None,
+        config: Mapping[str, str | bool] | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session in the folder `cwd` (ACP, Session Setup). `system_prompt`: your instructions, if the agent
-        announces system prompts; loading, resuming and forking take it too."""
+        """Open a session in the folder `cwd` (ACP, Session Setup). Loading, resuming and forking take these, too:
+
+        - `system_prompt`: your instructions, if the agent announces system prompts;
+        - `config`: the values of config options to begin with, by their ids, if the agent announces `options`
+          (unstable). The agent ignores a value that it does not offer; `RemoteSession.config_options` has the outcome.
+        """
         folder = absolute(cwd)
-        setup = self._setup("session/new", mcp_servers, additional_directories, system_prompt)
+        setup = self._setup("session/new", mcp_servers, additional_directories, system_prompt, config)
         request = NewSessionRequest(cwd=folder, **setup, meta=meta)
         with self._router.expecting():
             response: NewSessionResponse = await self.link.call("session/new", request, on_late=self._close_unwanted)
@@ -267,11 +275,12 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         system_prompt: SystemPrompt | None = None,
+        config: Mapping[str, str | bool] | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Open a stored session with its history, which `on_update` gets before this returns (ACP, Session Setup)."""
-        setup = self._setup("session/load", mcp_servers, additional_directories, system_prompt)
+        setup = self._setup("session/load", mcp_servers, additional_directories, system_prompt, config)
         request = LoadSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/load", request, on_update)
 
@@ -283,11 +292,12 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         system_prompt: SystemPrompt | None = None,
+        config: Mapping[str, str | bool] | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Open a stored session without its history (ACP, Session Setup)."""
-        setup = self._setup("session/resume", mcp_servers, additional_directories, system_prompt)
+        setup = self._setup("session/resume", mcp_servers, additional_directories, system_prompt, config)
         request = ResumeSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/resume", request, on_update)
 
@@ -299,12 +309,13 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer] = (),
         additional_directories: Sequence[str | os.PathLike[str]] = (),
         system_prompt: SystemPrompt | None = None,
+        config: Mapping[str, str | bool] | None = None,
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
         """Open a session that begins with a copy of another one's conversation; the other session is unchanged
         (unstable: session fork)."""
-        setup = self._setup("session/fork", mcp_servers, additional_directories, system_prompt)
+        setup = self._setup("session/fork", mcp_servers, additional_directories, system_prompt, config)
         self.link.need("session/fork", METHODS["session/fork"].capability)
         request = ForkSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self.open_session("session/fork", request.to_wire(), on_update=on_update)
@@ -388,6 +399,22 @@ class RemoteAgent:
         )
         return response.status
 
+    async def session_options(
+        self,
+        cwd: str | os.PathLike[str],
+        session_id: str | None = None,
+        *,
+        additional_directories: Sequence[str | os.PathLike[str]] = (),
+    ) -> SessionOptionsResponse:
+        """The modes and config options of a session before it is opened: of a new one in the folder `cwd`, or of a
+        stored one (unstable: session options)."""
+        request = SessionOptionsRequest(
+            cwd=absolute(cwd),
+            additional_directories=[absolute(directory) for directory in additional_directories],
+            session_id=session_id,
+        )
+        return await self.link.call("session/options", request)
+
     async def close_session(self, session_id: str, *, meta: dict[str, Any] | None = None) -> CloseSessionResponse:
         """Make the agent cancel the session's work and release its resources (ACP, Session Setup)."""
         if (session := self.sessions.get(session_id)) is not None:
@@ -470,6 +497,7 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer],
         directories: Sequence[str | os.PathLike[str]],
         system_prompt: SystemPrompt | None,
+        config: Mapping[str, str | bool] | None,
     ) -> dict[str, Any]:
         fields: dict[str, Any] = {"mcp_servers": list(mcp_servers)}
         needed = [MEMBER_CAPABILITIES["McpServer"].get(server.type or "stdio") for server in mcp_servers]
@@ -481,6 +509,14 @@ class RemoteAgent:
         if system_prompt is not None:
             fields["system_prompt"] = system_prompt
             needed.append(_SYSTEM_PROMPT[system_prompt.mode == "override"])
+        if config:
+            fields["config_options"] = [
+                InitialSessionConfigOption(
+                    config_id=id, type="boolean" if isinstance(value, bool) else None, value=value
+                )
+                for id, value in config.items()
+            ]
+            needed.append(METHODS["session/options"].capability)
         for capability in needed:
             self.link.need(method, capability)
         return fields

@@ -60,10 +60,10 @@ def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str |
 _NAMES = {
     "base": "NULL Record Unknown first_problem",
     "config_options": (
-        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
-        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionMode "
-        "SessionModeState SetSessionConfigOptionRequest SetSessionConfigOptionResponse SetSessionModeRequest "
-        "SetSessionModeResponse UnknownSessionConfigOption"
+        "InitialSessionConfigOption SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory "
+        "SessionConfigSelect SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
+        "SessionMode SessionModeState SetSessionConfigOptionRequest SetSessionConfigOptionResponse "
+        "SetSessionModeRequest SetSessionModeResponse UnknownSessionConfigOption"
     ),
     "content": (
         "Annotations AudioContent BlobResourceContents CancelNotification CancelRequestNotification "
@@ -89,7 +89,7 @@ _NAMES = {
         "NoticeCapabilities PromptCapabilities SessionAdditionalDirectoriesCapabilities "
         "SessionArchiveCapabilities SessionCapabilities SessionCloseCapabilities "
         "SessionConfigOptionsCapabilities SessionDeleteCapabilities SessionForkCapabilities "
-        "SessionListCapabilities SessionResumeCapabilities SessionStatusCapabilities "
+        "SessionListCapabilities SessionOptionsCapabilities SessionResumeCapabilities SessionStatusCapabilities "
         "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
         "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities SubagentCapabilities UnknownAuthMethod"
     ),
@@ -97,13 +97,13 @@ _NAMES = {
     "methods": "MEMBER_CAPABILITIES METHODS Method is_announced",
     "reading": "explain from_wire place_of problem",
     "session": (
-        "ArchiveSessionRequest ArchiveSessionResponse CloseSessionRequest CloseSessionResponse "
-        "DeleteSessionRequest DeleteSessionResponse EnvVariable ForkSessionRequest ForkSessionResponse "
-        "HttpHeader ListSessionsRequest ListSessionsResponse LoadSessionRequest LoadSessionResponse McpServer "
-        "McpServerHttp McpServerSse McpServerStdio NewSessionRequest NewSessionResponse ResumeSessionRequest "
-        "ResumeSessionResponse SessionArchiveFilter SessionInfo SessionStatus SessionStatusRequest "
-        "SessionStatusResponse SetSessionTitleRequest SetSessionTitleResponse SystemPrompt SystemPromptMode "
-        "UnarchiveSessionRequest UnarchiveSessionResponse UnknownMcpServer"
+        "ArchiveSessionRequest ArchiveSessionResponse CloseSessionRequest CloseSessionResponse DeleteSessionRequest "
+        "DeleteSessionResponse EnvVariable ForkSessionRequest ForkSessionResponse HttpHeader ListSessionsRequest "
+        "ListSessionsResponse LoadSessionRequest LoadSessionResponse McpServer McpServerHttp McpServerSse "
+        "McpServerStdio NewSessionRequest NewSessionResponse ResumeSessionRequest ResumeSessionResponse "
+        "SessionArchiveFilter SessionInfo SessionOptionsRequest SessionOptionsResponse SessionStatus "
+        "SessionStatusRequest SessionStatusResponse SetSessionTitleRequest SetSessionTitleResponse SystemPrompt "
+        "SystemPromptMode UnarchiveSessionRequest UnarchiveSessionResponse UnknownMcpServer"
     ),
     "client_methods": (
         "CreateTerminalRequest CreateTerminalResponse KillTerminalRequest KillTerminalResponse "

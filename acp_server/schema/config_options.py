@@ -246,6 +246,20 @@ class SetSessionConfigOptionRequest(Model):
         return written
 
 
+class InitialSessionConfigOption(Model):
+    """A config option's value at the start of a session. Only for agents with `options`.
+
+    An agent ignores an option that it does not offer, and a value that the option does not have.
+    """
+
+    config_id: SessionConfigId
+    """The option."""
+    type: str | None = None
+    """`boolean` for a boolean value; absent or any other text for the id of a value."""
+    value: Annotated[Bool | SessionConfigValueId, Expect("a string or a boolean")]
+    """Its value."""
+
+
 class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 

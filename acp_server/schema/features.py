@@ -11,7 +11,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-Unstable: TypeAlias = Literal["fork", "title", "archive", "status", "end_turn_usage", "subagents"]
+Unstable: TypeAlias = Literal["fork", "title", "archive", "status", "options", "end_turn_usage", "subagents"]
 """The features that an agent may name in `Agent(unstable=...)`."""
 
 
@@ -104,6 +104,21 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             methods=("session/status",),
             types=("SessionStatusRequest", "SessionStatusResponse", "SessionStatusCapabilities", "SessionStatus"),
             members=(f"{_CAPABILITY}.status",),
+        ),
+        # No published schema has it yet; it is written from the protocol's pages.
+        "options": Feature(
+            "unstable",
+            "schema 1.17.0",
+            "the settings of a session before it is opened, and the config options that it begins with",
+            methods=("session/options",),
+            types=(
+                *("InitialSessionConfigOption", "SessionOptionsCapabilities", "SessionOptionsRequest"),
+                *("SessionOptionsResponse", "InitialSessionConfigValue", "InitialSessionConfigBoolean"),
+            ),
+            members=(
+                f"{_CAPABILITY}.options",
+                *(f"{verb}SessionRequest.configOptions" for verb in ("New", "Load", "Resume", "Fork")),
+            ),
         ),
         "end_turn_usage": Feature(
             "unstable",

@@ -97,6 +97,11 @@ class SessionArchiveCapabilities(Model):
     archived."""
 
 
+class SessionOptionsCapabilities(Model):
+    """The agent answers `session/options`, and takes `configOptions` when a session is created, loaded, resumed or
+    forked."""
+
+
 class SessionStatusCapabilities(Model):
     """The agent answers `session/status`."""
 
@@ -127,6 +132,8 @@ class SessionCapabilities(Model):
     """`session/archive`, `session/unarchive` and lists of archived sessions."""
     status: Lenient[SessionStatusCapabilities | None] = None
     """`session/status`."""
+    options: Lenient[SessionOptionsCapabilities | None] = None
+    """`session/options`, and the values of config options that a session begins with."""
 
 
 class LogoutCapabilities(Model):

@@ -69,6 +69,7 @@ class Method(NamedTuple):
 
 
 _ARCHIVE = "agentCapabilities.sessionCapabilities.archive"
+_OPTIONS = "agentCapabilities.sessionCapabilities.options"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
@@ -90,6 +91,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Method.request("session/archive", "agent", "ArchiveSession", _ARCHIVE),
             Method.request("session/unarchive", "agent", "UnarchiveSession", _ARCHIVE),
             Method.request("session/status", "agent", "SessionStatus", "agentCapabilities.sessionCapabilities.status"),
+            Method.request("session/options", "agent", "SessionOptions", _OPTIONS),
             Method.request("session/set_mode", "agent", "SetSessionMode"),
             Method.request("session/set_config_option", "agent", "SetSessionConfigOption"),
             Method.request("session/prompt", "agent", "Prompt"),

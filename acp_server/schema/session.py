@@ -23,7 +23,7 @@ from acp_server.schema.base import (
     UnknownTag,
     no_items,
 )
-from acp_server.schema.config_options import SessionConfigOption, SessionModeState
+from acp_server.schema.config_options import InitialSessionConfigOption, SessionConfigOption, SessionModeState
 from acp_server.schema.content import ContentBlock
 from acp_server.schema.types import Bool, FilePath, SessionId, Tagged
 from acp_server.schema.words import OpenEnum
@@ -133,6 +133,8 @@ class NewSessionRequest(Sparse, Model):
     """The MCP servers to connect to."""
     system_prompt: SystemPrompt | None = None
     """The client's instructions; None for only the agent's own. Only for agents with `systemPrompt`."""
+    config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
+    """Values of config options to begin with. Only for agents with `options`."""
 
 
 class NewSessionResponse(_Opened):
@@ -154,6 +156,8 @@ class _TakenUp(Sparse, Model):
     system_prompt: SystemPrompt | None = None
     """The client's instructions, which may have changed; None leaves them to the agent. Only for agents with
     `systemPrompt`."""
+    config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
+    """Values of config options to begin with, instead of the stored ones. Only for agents with `options`."""
 
 
 class LoadSessionRequest(_TakenUp):
@@ -235,6 +239,21 @@ class ListSessionsResponse(Model):
     """The sessions of this page."""
     next_cursor: Lenient[str | None] = None
     """Where the next page begins; None on the last page. Opaque to clients."""
+
+
+class SessionOptionsRequest(Sparse, Model):
+    """Parameters of `session/options`, which opens nothing. Only for agents with `options`."""
+
+    cwd: FilePath
+    """The working directory of the session to come, an absolute path."""
+    additional_directories: NullIsDefault[Items[FilePath]] = no_items()
+    """All its other roots, absolute paths."""
+    session_id: SessionId | None = None
+    """A stored session, whose own values are asked for; None for a new session."""
+
+
+class SessionOptionsResponse(_Opened):
+    """Result of `session/options`: the settings that the session would begin with."""
 
 
 class CloseSessionRequest(Model):

@@ -1,16 +1,20 @@
-"""How the client sets modes and config options: `session/set_mode` and `session/set_config_option`.
+"""How the client sets modes and config options: `session/set_mode`, `session/set_config_option`, and the values that a
+session begins with.
 
 A choice that cannot be saved is not made. What there is to choose from is in `acp_server.session.settings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from acp_server.errors import SessionClosed
+from anyio.lowlevel import checkpoint
+
+from acp_server.errors import InvalidParams, SessionClosed
 from acp_server.schema.reading import problem, read
 from acp_server.session.settings import AUTO_APPROVE, choices
 from acp_server.session.state import not_found
@@ -19,6 +23,7 @@ from acp_server.tasks.grace import grace
 if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.schema.base import Model
+    from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.live_session import LiveSession
 
@@ -33,10 +38,10 @@ async def _tell(session: LiveSession, changed: str | None, before: dict[str, Any
 
 
 class Choosing:
-    """What the client chooses in the sessions of one connection."""
+    """The changes that clients of version 1 make to the settings of their sessions."""
 
     def __init__(self, definition: AgentDefinition, find: Callable[[str], LiveSession]) -> None:
-        self._definition = definition
+        self._chooser = Chooser(definition)
         self._find = find
 
     async def set_mode(self, call: Call) -> Model:
@@ -50,10 +55,10 @@ class Choosing:
         if not any(mode.id == request.mode_id for mode in settings.shown_modes()):
             raise problem("modeId", "is not one of this session's modes")
         if settings.modes:
-            await self.choose_mode(session, request.mode_id, call)
+            await self._chooser.choose_mode(session, request.mode_id, call)
         else:
             is_on = request.mode_id == AUTO_APPROVE
-            await self._choose_value(session, AUTO_APPROVE, is_on, call, settings.choose)
+            await self._chooser.choose_value(session, AUTO_APPROVE, is_on, call, settings.choose)
         await _tell(session, None, before)
         return SetSessionModeResponse()
 
@@ -65,14 +70,57 @@ class Choosing:
         session = self._find(request.session_id)
         settings = session.settings
         before = settings.state()
-        if settings.modes and settings.modes_as_option and request.config_id == settings.mode_option:
-            if not (isinstance(request.value, str) and settings.has_mode(request.value)):
-                raise problem("value", "is not one of this option's values")
-            await self.choose_mode(session, request.value, call)
-        else:
-            await self.choose_option(session, request.config_id, request.value, call)
+        await self._chooser.choose(session, request.config_id, request.value, call)
         await _tell(session, request.config_id, before)
         return SetSessionConfigOptionResponse(config_options=settings.shown())
+
+    async def set_model(self, call: Call) -> dict[str, Any]:
+        """`session/set_model`, which the protocol had until June 2026: sets the option of the category `model`."""
+        params = call.params
+        session_id, model_id = params.get("sessionId"), params.get("modelId")
+        if not isinstance(session_id, str) or not isinstance(model_id, str):
+            raise problem("sessionId" if not isinstance(session_id, str) else "modelId", "is not a string")
+        session = self._find(session_id)
+        settings = session.settings
+        option = next((option for option in settings.offered() if option.category == "model"), None)
+        if option is None:
+            raise problem("modelId", "this session has no choice of models")
+        before = settings.state()
+        if model_id not in choices(option):
+            raise problem("modelId", "is not one of this session's models")
+        await self._chooser.choose(session, option.id, model_id, call)
+        if settings.state() != before:
+            await session.update(settings.as_update())
+        return {}
+
+
+class Chooser:
+    """Applies the client's choices to sessions, and calls the author's handlers for them."""
+
+    def __init__(self, definition: AgentDefinition) -> None:
+        self._definition = definition
+
+    async def begin_with(self, session: LiveSession, values: Sequence[InitialSessionConfigOption], call: Call) -> None:
+        """Choose the values that a session begins with. A value that cannot be chosen is ignored, and so is every value
+        of an option but the last."""
+        wanted = {each.config_id: each.value for each in values}
+        if not self._definition.takes_unlisted:
+            # A client can name thousands of options that do not exist.
+            offered = {session.settings.mode_option, *(option.id for option in session.settings.options)}
+            wanted = {config_id: value for config_id, value in wanted.items() if config_id in offered}
+        for config_id, value in wanted.items():
+            with suppress(InvalidParams):
+                await self.choose(session, config_id, value, call)
+            await checkpoint()
+
+    async def choose(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
+        """Change an option, which may stand for the mode. Raises as `choose_mode` and `choose_option`."""
+        if not session.is_mode_option(config_id):
+            await self.choose_option(session, config_id, value, call)
+            return
+        if not isinstance(value, str) or not session.settings.has_mode(value):
+            raise problem("value", "is not one of this option's values")
+        await self.choose_mode(session, value, call)
 
     async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
         """Enter a mode that the session has. Raises as `_choose`."""
@@ -92,9 +140,9 @@ class Choosing:
             raise problem("configId", "is not one of this session's options")
         else:
             raise problem("value", "is not one of this option's values")
-        await self._choose_value(session, config_id, value, call, choose)
+        await self.choose_value(session, config_id, value, call, choose)
 
-    async def _choose_value(
+    async def choose_value(
         self,
         session: LiveSession,
         config_id: str,
@@ -102,6 +150,7 @@ class Choosing:
         call: Call,
         choose: Callable[[str, str | bool], Callable[[], None]],
     ) -> None:
+        """Change an option by `choose`, without a look at what the session offers. Raises as `_choose`."""
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         now = partial(session.config, config_id, None)
         await self._choose(session, call, value, now, partial(choose, config_id), tell)

@@ -67,6 +67,7 @@ _OF_FEATURES: Final = {
     "title": ("set_title",),
     "archive": ("archive", "unarchive"),
     "status": ("status",),
+    "options": ("options",),
 }
 
 

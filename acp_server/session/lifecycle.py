@@ -23,6 +23,7 @@ from acp_server.peer.peer import Peer
 from acp_server.schema.reading import problem, read
 from acp_server.session import setup
 from acp_server.session.catalogue import Catalogue
+from acp_server.session.choosing import Chooser
 from acp_server.session.definition import AgentDefinition, Origin
 from acp_server.session.forking import turns_until
 from acp_server.session.live_session import LiveSession, log_unsaved
@@ -30,6 +31,7 @@ from acp_server.session.negotiation import ClientProfile, Login
 from acp_server.session.place import place_of
 from acp_server.session.replay import replay
 from acp_server.session.sayable import wire_of
+from acp_server.session.settings import settings_of
 from acp_server.session.setup import PlainSetup, Room, is_ready, load_for_prompts, plain_setup
 from acp_server.session.state import SessionEvent, not_found
 from acp_server.store.records import SessionRecord
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         NewSessionRequest,
         ResumeSessionRequest,
     )
+    from acp_server.session.settings import Settings
     from acp_server.session.updates import Updates
 
     Known: TypeAlias = LoadSessionRequest | ResumeSessionRequest
@@ -72,6 +75,7 @@ class Lifecycle:
         self.sessions = sessions
         """Those that are open, by id."""
         self.login: Final = Login(definition)
+        self._chooser = Chooser(definition)
         self.catalogue: Final = Catalogue(definition, sessions, self.login, self._lock)
         # Two loads at once would leave two sessions of one id. So requests that concern one id wait for each other. A
         # lock lives as long as a task holds it or waits for it.
@@ -113,6 +117,31 @@ class Lifecycle:
             before.begin_with(source, turns)
         session = await self.open(call, request, before)
         return session.opening()
+
+    async def options(self, call: Call) -> dict[str, Any]:
+        """`session/options`: the settings that a session would begin with, except what its handlers would add. Nothing
+        is opened or changed."""
+        from acp_server.schema.session import SessionOptionsRequest
+
+        request = read(SessionOptionsRequest, call.params)
+        cwd, _ = setup.check_directories(request.cwd, request.additional_directories, call.connection.limits)
+        self.login.check()
+        session = None if request.session_id is None else self.sessions.get(request.session_id)
+        if session is not None:
+            return self._shown(session.settings)
+        record = SessionRecord("", cwd)
+        if request.session_id is not None:
+            stored = await loaded(self._definition.store, request.session_id, await place_of(cwd))
+            if stored is None:
+                raise not_found(request.session_id)
+            record = stored
+        return self._shown(settings_of(record, self._profile, self._definition))
+
+    def _shown(self, settings: Settings) -> dict[str, Any]:
+        """The result of `session/options` on the wire."""
+        from acp_server.schema.session import SessionOptionsResponse
+
+        return SessionOptionsResponse(**settings.state()).to_wire()
 
     def _read_fork(self, call: Call) -> ForkSessionRequest:
         from acp_server.schema.session import ForkSessionRequest
@@ -254,6 +283,8 @@ class Lifecycle:
                 await session.set_commands(self._definition.commands())
             for handler in self._definition.open_session:
                 await handler(session)
+            if call is not None and self._definition.has("options"):
+                await self._chooser.begin_with(session, request.config_options, call)
             self._say_uncalled(session)
             yield session
             if call is not None and call.is_cancelled:

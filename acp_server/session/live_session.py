@@ -189,6 +189,15 @@ class LiveSession(Session):
         if self.state is SessionState.ENDING:
             raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
 
+    MODE_IS_OPTION: ClassVar[bool] = False
+    """Whether an option always stands for the mode; in version 1 the author may leave it out."""
+
+    def is_mode_option(self, config_id: str) -> bool:
+        """Whether the client was shown this option for the mode."""
+        settings = self.settings
+        is_shown = bool(settings.modes) and (settings.modes_as_option or self.MODE_IS_OPTION)
+        return is_shown and config_id == settings.mode_option
+
     # -- its record
 
     @property

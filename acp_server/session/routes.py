@@ -113,6 +113,8 @@ class AgentSide:
             requests["session/set_config_option"] = Route(
                 lambda call: self._choosing.set_config_option(call), direct=True
             )
+            # Clients from before June 2026 set a model so, although no answer has told them of models in that form.
+            requests["session/set_model"] = Route(lambda call: self._choosing.set_model(call), direct=True)
         if definition.authenticate:
             requests["authenticate"] = Route(lambda call: self.lifecycle.login.authenticate(call), direct=True)
         if definition.logout is not None:

@@ -22,7 +22,7 @@ from acp_server.safe_text import meant
 from acp_server.session.client import Client
 from acp_server.session.negotiation import ClientProfile
 from acp_server.session.sayable import is_command, several, wire_of
-from acp_server.session.settings import Option, Settings
+from acp_server.session.settings import Option, Settings, settings_of
 from acp_server.session.state import SessionState
 from acp_server.session.updates import Updates
 from acp_server.store.records import SessionRecord, iso
@@ -111,14 +111,7 @@ class Session:
         self.turns: list[LiveTurn] = []
         """Turns that have not finished, in order: the first one runs or cleans up, the others wait."""
         self.client = self._CLIENT(self, connection, profile)
-        self.settings = Settings(
-            record,
-            profile,
-            definition.modes,
-            definition.config_options,
-            auto_approve=definition.auto_approve,
-            modes_as_option=definition.modes_as_option,
-        )
+        self.settings = settings_of(record, profile, definition)
         self.approvals: dict[str, bool] = {}
         """The user's decision for all calls of a tool in this session, by the tool's `approval_key`."""
         self.tools = definition.tools(self)

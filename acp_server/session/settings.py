@@ -14,6 +14,7 @@ from acp_server.errors import UsageError
 if TYPE_CHECKING:
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect, SessionMode
     from acp_server.schema.updates import SessionUpdate
+    from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.store.records import SessionRecord
 
@@ -213,18 +214,35 @@ class Settings:
     def in_step(self, changed: str | None) -> list[SessionUpdate]:
         """What tells the client that the other form of what has changed has changed, too. `changed`: the id of an
         option; None for the mode."""
-        from acp_server.schema.updates import ConfigOptionUpdate, CurrentModeUpdate
+        from acp_server.schema.updates import CurrentModeUpdate
 
         if changed is None:
-            options = self.shown()
-            return [ConfigOptionUpdate(config_options=options)] if options else []
+            return [self.as_update()] if self.shown() else []
         of_mode = changed == (self.mode_option if self.modes else AUTO_APPROVE)
         current = self.shown_mode
         return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
 
+    def as_update(self) -> SessionUpdate:
+        """The update that has all options."""
+        from acp_server.schema.updates import ConfigOptionUpdate
+
+        return ConfigOptionUpdate(config_options=self.shown())
+
     def _value(self, option: Option) -> str | bool:
         value = self._record.config.get(option.id)
         return value if value is not None and value in choices(option) else option.current_value
+
+
+def settings_of(record: SessionRecord, profile: ClientProfile, definition: AgentDefinition) -> Settings:
+    """The settings of a session as the agent declares them, with the values that the session's record has."""
+    return Settings(
+        record,
+        profile,
+        definition.modes,
+        definition.config_options,
+        auto_approve=definition.auto_approve,
+        modes_as_option=definition.modes_as_option,
+    )
 
 
 def _auto_approve() -> SessionConfigBoolean:

@@ -19,9 +19,10 @@ from acp_server.schema.reading import absolute, problem
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
+    from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.schema.session import McpServer, SystemPrompt
 
-_NAMED = ("cwd", "additionalDirectories", "mcpServers", "systemPrompt")
+_NAMED = ("cwd", "additionalDirectories", "mcpServers", "systemPrompt", "configOptions")
 
 
 class Room:
@@ -101,6 +102,7 @@ class PlainSetup(NamedTuple):
     additional_directories: list[str]
     mcp_servers: list[McpServer]
     system_prompt: SystemPrompt | None = None
+    config_options: Sequence[InitialSessionConfigOption] = ()
 
     def named(self) -> dict[str, Any]:
         """As the parameters of `session/new`."""
@@ -114,7 +116,7 @@ def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
     cwd, servers, extra = params.get("cwd"), params.get("mcpServers"), params.get("additionalDirectories", [])
     if type(cwd) is not str or type(servers) is not list or servers or type(extra) is not list:
         return None
-    if params.get("systemPrompt") is not None:
+    if params.get("systemPrompt") is not None or params.get("configOptions") is not None:
         return None
     extra = cast("list[Any]", extra)
     return PlainSetup(cwd, extra, []) if all(type(path) is str for path in extra) else None

@@ -1,12 +1,13 @@
 """Forks, titles, archives and system prompts, as programs that use agents ask for them."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import pytest
 
 from acp_server import Agent, Turn
 from acp_server.errors import CapabilityMissing
-from acp_server.schema import SystemPrompt, TextContent
+from acp_server.schema import SessionConfigBoolean, SessionConfigOption, SessionConfigSelect, SystemPrompt, TextContent
 from acp_server.testing import talk
 
 pytestmark = pytest.mark.anyio
@@ -65,9 +66,39 @@ async def test_what_an_agent_does_not_announce_is_not_asked_of_it(version: Liter
             lambda: client.session_status(session.id),
             lambda: client.list_sessions(archived="include"),
             lambda: client.new_session("/project", system_prompt=ORDER),
+            lambda: client.new_session("/project", config={"model": "large"}),
+            lambda: client.session_options("/project"),
         ):
             with pytest.raises(CapabilityMissing):
                 await ask()
+
+
+@VERSIONS
+async def test_settings_are_asked_for_and_chosen_before_a_session_is_opened(version: Literal[1, 2]) -> None:
+    flexible = Agent("flexible", unstable={"options"})
+    flexible.config_options(
+        SessionConfigSelect.of("model", ["small", "large"]),
+        SessionConfigBoolean(id="loud", name="Loud", current_value=False),
+    )
+
+    @flexible.prompt
+    async def prompt(turn: Turn) -> str:
+        return f"{turn.session.config('model', '')} {turn.session.config('loud', '')}"
+
+    def values(options: Sequence[SessionConfigOption]) -> list[Any]:
+        return [getattr(option, "current_value", None) for option in options]
+
+    async with talk(flexible, version=version) as session:
+        client = session.agent
+        offered = await client.session_options("/project")
+        # A client of version 1 that does not announce switches gets a choice of two in place of one.
+        off, on = (False, True) if version == 2 else ("off", "on")
+        assert values(offered.config_options or []) == ["small", off]
+        chosen = await client.new_session("/project", config={"model": "large", "loud": on, "other": "x"})
+        assert values(chosen.config_options) == ["large", on]
+        assert await chosen.ask("a") == "large True"
+        own = await client.session_options("/project", chosen.id)
+        assert values(own.config_options or []) == ["large", on]
 
 
 @VERSIONS

@@ -73,7 +73,7 @@ OFFERED: dict[type, set[str]] = {
             "load_session",
         ),
         *("logout", "new_session", "notify", "open_session", "process", "request", "resume_session", "start"),
-        *("archive_session", "fork_session", "session_status", "set_title", "unarchive_session"),
+        *("archive_session", "fork_session", "session_options", "session_status", "set_title", "unarchive_session"),
     },
     RemoteSession: {
         *("ask", "cancel", "cancel_terminal", "cancel_tool_call", "close", "delete", "on_update", "prompt", "response"),

@@ -15,6 +15,7 @@ from tests.schema.fragments import (
     FORM_REQUEST,
     GROUP,
     HTTP,
+    INITIAL,
     LINK,
     LOCATION,
     MCP_SESSION,
@@ -223,6 +224,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "SessionTitleCapabilities": _WITH_META,
     "SessionArchiveCapabilities": _WITH_META,
     "SessionStatusCapabilities": _WITH_META,
+    "SessionOptionsCapabilities": _WITH_META,
     "AgentAuthCapabilities": [AGENT_CAPABILITIES["auth"], ABSENT],
     "LogoutCapabilities": _WITH_META,
     "AgentCapabilities": [AGENT_CAPABILITIES, ABSENT],
@@ -278,6 +280,7 @@ EXAMPLES: dict[str, list[Any]] = {
         {**SESSION, "configId": "model", "value": "large", "_meta": META},
         {**SESSION, "configId": "web", "type": "boolean", "value": True},
     ],
+    "InitialSessionConfigOption": INITIAL,
     "SetSessionConfigOptionResponse": [{"configOptions": [SELECT, SWITCH], "_meta": META}],
     # sessions
     "NewSessionRequest": [MCP_SESSION, {"cwd": "/w", "mcpServers": []}],
@@ -298,6 +301,11 @@ EXAMPLES: dict[str, list[Any]] = {
     "UnarchiveSessionResponse": _WITH_META,
     "SessionStatusRequest": [{**SESSION, "_meta": META}],
     "SessionStatusResponse": [{"status": "open", "_meta": META}, {"status": "saved"}],
+    "SessionOptionsRequest": [
+        {**SESSION, "cwd": "/w", "additionalDirectories": ["/lib"], "_meta": META},
+        {"cwd": "/w"},
+    ],
+    "SessionOptionsResponse": [SESSION_STATE, ABSENT],
     "SessionInfo": [
         {
             **SESSION,

@@ -95,6 +95,7 @@ AGENT_CAPABILITIES: dict[str, Any] = {
         "close": {},
         "systemPrompt": {"mode": {"override": {"_meta": META}, "_meta": META}, "_meta": META},
         "fork": {"_meta": META},
+        "options": {"_meta": META},
         "title": {},
         "archive": {},
         "status": {},
@@ -119,11 +120,16 @@ CLIENT_CAPABILITIES: dict[str, Any] = {
 }
 PROGRAM = {"name": "example", "title": "Example", "version": "1.2", "_meta": META}
 SYSTEM_PROMPT = {"mode": "append", "content": [TEXT], "_meta": META}
+INITIAL = [
+    {"configId": "model", "value": "large", "_meta": META},
+    {"configId": "web", "type": "boolean", "value": True},
+]
 MCP_SESSION = {
     "cwd": "/w",
     "additionalDirectories": ["/lib"],
     "mcpServers": [STDIO, HTTP, SSE],
     "systemPrompt": SYSTEM_PROMPT,
+    "configOptions": INITIAL,
     "_meta": META,
 }
 USAGE = {

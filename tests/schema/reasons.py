@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from acp_server.schema.features import FEATURES, PUBLISHED
+
 TAG = "the tag is part of the class here, and of the union around it there; the unions are compared whole"
 MEMBER = "has the fields here that stand beside the union there; the union is compared whole"
 RAW = "what an unknown member holds is not looked into"
@@ -149,6 +151,13 @@ THEIRS_ALONE: Mapping[int, Mapping[str, str]] = {
 
 ALONE: Mapping[int, Mapping[str, str]] = {1: ALONE_V1, 2: ALONE_V2}
 TOLERATED: Mapping[int, Mapping[tuple[str, str], str]] = {1: TOLERATED_V1, 2: TOLERATED_V2}
+
+
+_AHEAD = [feature for feature in FEATURES.values() if feature.release != PUBLISHED.name]
+AHEAD_METHODS = {method for feature in _AHEAD for method in feature.methods}
+"""Methods that the published schema does not have yet."""
+AHEAD_TYPES = {name for feature in _AHEAD if feature.methods for name in feature.types}
+"""Types of those methods."""
 
 
 def covers(entry: tuple[str, str], found: tuple[str, str]) -> bool:

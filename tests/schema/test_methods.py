@@ -15,6 +15,7 @@ GATES = {
     "session/archive": {"sessionCapabilities": {"archive": {}}},
     "session/unarchive": {"sessionCapabilities": {"archive": {}}},
     "session/status": {"sessionCapabilities": {"status": {}}},
+    "session/options": {"sessionCapabilities": {"options": {}}},
     "logout": {"auth": {"logout": {}}},
     "fs/read_text_file": {"fs": {"readTextFile": True}},
     "fs/write_text_file": {"fs": {"writeTextFile": True}},

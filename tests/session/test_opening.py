@@ -61,7 +61,7 @@ def test_a_first_session_is_opened_without_pydantic_which_is_loaded_before_the_f
 )
 def test_a_plain_setup_is_what_the_schema_reads(params: dict[str, Any]) -> None:
     plain, read = plain_setup(params), NewSessionRequest.from_wire(params)
-    assert plain == (read.cwd, read.additional_directories, read.mcp_servers, read.system_prompt)
+    assert plain == (read.cwd, read.additional_directories, read.mcp_servers, read.system_prompt, ())
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,7 @@ def test_a_plain_setup_is_what_the_schema_reads(params: dict[str, Any]) -> None:
         {"cwd": "/p", "mcpServers": [{"name": "a", "command": "/a", "args": [], "env": []}]},
         {"cwd": "/p", "mcpServers": [], "additionalDirectories": None},
         {"cwd": "/p", "mcpServers": [], "systemPrompt": {"mode": "append", "content": []}},
+        {"cwd": "/p", "mcpServers": [], "configOptions": []},
         {"cwd": "/p", "mcpServers": [], "additionalDirectories": ["/q", 1]},
     ],
 )

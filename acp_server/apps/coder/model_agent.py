@@ -75,7 +75,7 @@ def model_agent(
         mcp_trusted=mcp_trusted,
         approvals=panel.ModeApprovals(),
         system_prompt="override",
-        unstable={"fork", "title", "archive", "status", "end_turn_usage"},
+        unstable={"fork", "title", "archive", "status", "options", "end_turn_usage"},
     )
     add_tools(agent, frozenset(reads.difference(pass_env)))
     offer_models(agent, list(found))

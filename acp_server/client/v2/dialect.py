@@ -25,6 +25,7 @@ from acp_server.schema import (
     PromptResponse,
     ResumeSessionResponse,
     SessionConfigSelect,
+    SessionOptionsRequest,
     SetSessionConfigOptionRequest,
     SetSessionModeRequest,
     from_wire,
@@ -76,7 +77,13 @@ class Version2:
             wire["replayFrom"] = {"type": "start"}
         elif method == "session/set_config_option":
             wire.setdefault("type", "id")
-        plain = await self._opened(await self.request(name, wire, timeout, on_late), wire.get("sessionId"))
+        for value in wire.get("configOptions", ()):
+            value.setdefault("type", "id")
+        result = await self.request(name, wire, timeout, on_late)
+        if isinstance(params, SessionOptionsRequest):
+            # No session has these commands yet.
+            result.pop("availableCommands", None)
+        plain = await self._opened(result, wire.get("sessionId"))
         if isinstance(params, SetSessionConfigOptionRequest) and params.session_id in self._sessions:
             # The mode may have changed with it.
             self._sessions[params.session_id].changed(read_result(ResumeSessionResponse, method, plain))

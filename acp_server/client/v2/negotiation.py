@@ -61,7 +61,7 @@ async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> 
     return _as_v1(said)
 
 
-_SAME: Final = ("systemPrompt", "fork", "title", "archive", "status")
+_SAME: Final = ("systemPrompt", "fork", "title", "archive", "status", "options")
 """Session capabilities with the same form in both versions."""
 
 

@@ -46,10 +46,9 @@ _NAMES = {
         "LoginAuthResponse LogoutAuthRequest LogoutAuthResponse McpCapabilities McpHttpCapabilities "
         "McpStdioCapabilities PromptAudioCapabilities PromptCapabilities PromptEmbeddedContextCapabilities "
         "PromptImageCapabilities SessionAdditionalDirectoriesCapabilities SessionArchiveCapabilities "
-        "SessionCapabilities SessionDeleteCapabilities SessionForkCapabilities SessionStatusCapabilities "
-        "SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
-        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities TerminalAuthCapabilities "
-        "UnknownAuthMethod"
+        "SessionCapabilities SessionDeleteCapabilities SessionForkCapabilities SessionOptionsCapabilities "
+        "SessionStatusCapabilities SessionSystemPromptCapabilities SessionSystemPromptModeCapabilities "
+        "SessionSystemPromptOverrideCapabilities SessionTitleCapabilities TerminalAuthCapabilities UnknownAuthMethod"
     ),
     "methods": "MEMBER_CAPABILITIES METHODS Method",
     "questions": (
@@ -66,18 +65,18 @@ _NAMES = {
     ),
     "record": "SessionRecord TerminalRecord",
     "session": (
-        "ArchiveSessionRequest ArchiveSessionResponse AvailableCommand AvailableCommandInput "
-        "CloseSessionRequest CloseSessionResponse Command DeleteSessionRequest DeleteSessionResponse "
-        "EnvVariable ForkSessionRequest ForkSessionResponse HttpHeader ListSessionsRequest "
-        "ListSessionsResponse McpServer McpServerHttp McpServerStdio NewSessionRequest NewSessionResponse "
-        "ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse SessionArchiveFilter "
-        "SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory SessionConfigSelect "
-        "SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions SessionInfo "
-        "SessionStatusRequest SetSessionConfigBoolean SetSessionConfigOptionRequest "
-        "SetSessionConfigOptionResponse SetSessionConfigValue SetSessionTitleRequest SetSessionTitleResponse "
-        "SystemPrompt SystemPromptMode TextCommandInput UnarchiveSessionRequest UnarchiveSessionResponse "
-        "UnknownCommand UnknownCommandInput UnknownMcpServer UnknownReplayFrom UnknownSessionConfigOption "
-        "UnknownSessionConfigValue"
+        "ArchiveSessionRequest ArchiveSessionResponse AvailableCommand AvailableCommandInput CloseSessionRequest "
+        "CloseSessionResponse Command DeleteSessionRequest DeleteSessionResponse EnvVariable ForkSessionRequest "
+        "ForkSessionResponse HttpHeader InitialSessionConfigBoolean InitialSessionConfigOption "
+        "InitialSessionConfigValue ListSessionsRequest ListSessionsResponse McpServer McpServerHttp McpServerStdio "
+        "NewSessionRequest NewSessionResponse ReplayFrom ReplayFromStart ResumeSessionRequest ResumeSessionResponse "
+        "SessionArchiveFilter SessionConfigBoolean SessionConfigOption SessionConfigOptionCategory "
+        "SessionConfigSelect SessionConfigSelectGroup SessionConfigSelectOption SessionConfigSelectOptions "
+        "SessionInfo SessionOptionsRequest SessionOptionsResponse SessionStatusRequest SetSessionConfigBoolean "
+        "SetSessionConfigOptionRequest SetSessionConfigOptionResponse SetSessionConfigValue SetSessionTitleRequest "
+        "SetSessionTitleResponse SystemPrompt SystemPromptMode TextCommandInput UnarchiveSessionRequest "
+        "UnarchiveSessionResponse UnknownCommand UnknownCommandInput UnknownInitialSessionConfigOption "
+        "UnknownMcpServer UnknownReplayFrom UnknownSessionConfigOption UnknownSessionConfigValue"
     ),
     "tool_call": (
         "CancelTerminalRequest CancelTerminalResponse CancelToolCallRequest CancelToolCallResponse Content Diff "

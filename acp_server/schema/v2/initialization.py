@@ -29,6 +29,7 @@ from acp_server.schema.initialization import (
     SessionArchiveCapabilities,
     SessionDeleteCapabilities,
     SessionForkCapabilities,
+    SessionOptionsCapabilities,
     SessionStatusCapabilities,
     SessionSystemPromptCapabilities,
     SessionTitleCapabilities,
@@ -105,6 +106,8 @@ class SessionCapabilities(Model):
     """`session/archive`, `session/unarchive` and lists of archived sessions."""
     status: Lenient[SessionStatusCapabilities | None] = None
     """`session/status`."""
+    options: Lenient[SessionOptionsCapabilities | None] = None
+    """`session/options`, and the values of config options that a session begins with."""
 
 
 class AgentAuthCapabilities(Model):

@@ -44,6 +44,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             Method.request("session/archive", "agent", "ArchiveSession", f"{SESSION}.archive"),
             Method.request("session/unarchive", "agent", "UnarchiveSession", f"{SESSION}.archive"),
             Method.request("session/status", "agent", "SessionStatus", f"{SESSION}.status"),
+            Method.request("session/options", "agent", "SessionOptions", f"{SESSION}.options"),
             Method.request("session/set_config_option", "agent", "SetSessionConfigOption", SESSION),
             Method.request("session/prompt", "agent", "Prompt", SESSION),
             Method("session/cancel", "agent", "CancelSessionNotification", None, SESSION),

@@ -247,6 +247,48 @@ SetSessionConfigOptionRequest = TypeAliasType(
 """Parameters of `session/set_config_option`, distinguished by `type`."""
 
 
+class _InitialOption(Model):
+    """The members of every initial value."""
+
+    config_id: SessionConfigId
+    """The option."""
+
+
+class InitialSessionConfigValue(_InitialOption):
+    """Begin with one of the values of an option."""
+
+    type: Sent[Literal["id"]] = "id"
+    value: SessionConfigValueId
+    """Its value."""
+
+
+class InitialSessionConfigBoolean(_InitialOption):
+    """Begin with an option on or off."""
+
+    type: Sent[Literal["boolean"]] = "boolean"
+    value: Bool
+    """Whether it is on."""
+
+
+class UnknownInitialSessionConfigOption(Unknown):
+    """A kind of value that this version does not have. An agent that does not know it refuses the request."""
+
+    type: UnknownTag
+    config_id: SessionConfigId
+    """The option."""
+
+
+InitialSessionConfigOption = TypeAliasType(
+    "InitialSessionConfigOption",
+    Annotated[
+        InitialSessionConfigValue | InitialSessionConfigBoolean | UnknownInitialSessionConfigOption,
+        Tagged("type", extensible=True),
+    ],
+)
+"""A config option's value at the start of a session, distinguished by `type`. Only for agents with
+`session.options`."""
+
+
 class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
@@ -275,6 +317,8 @@ class _Setup(Sparse, Model):
     system_prompt: SystemPrompt | None = None
     """The client's instructions; None for only the agent's own, or for those set before. Only for agents with
     `session.systemPrompt`."""
+    config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
+    """Values of config options to begin with. Only for agents with `session.options`."""
 
 
 class _Ready(Sparse, Model):
@@ -284,6 +328,26 @@ class _Ready(Sparse, Model):
     """Its config options."""
     available_commands: LenientItems[Items[AvailableCommand]] = no_items()
     """Its commands."""
+
+
+class SessionOptionsRequest(Sparse, Model):
+    """Parameters of `session/options`, which opens nothing. Only for agents with `session.options`."""
+
+    cwd: AbsolutePath
+    """The working directory of the session to come."""
+    additional_directories: NullIsDefault[Items[AbsolutePath]] = no_items()
+    """All its other roots."""
+    session_id: SessionId | None = None
+    """A stored session, whose own values are asked for; None for a new session."""
+
+
+class SessionOptionsResponse(Model):
+    """Result of `session/options`: the settings that the session would begin with."""
+
+    config_options: LenientItems[Items[SessionConfigOption]]
+    """Its config options."""
+    available_commands: LenientItems[Items[AvailableCommand]]
+    """Its commands, as far as they are known."""
 
 
 class NewSessionRequest(_Setup):

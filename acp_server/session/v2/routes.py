@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.peer.call import Notice, Route, Routes
 from acp_server.schema.reading import problem, read
-from acp_server.session.choosing import Choosing
+from acp_server.session.choosing import Chooser
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
 from acp_server.session.v2 import forms
 from acp_server.session.v2.negotiation import Negotiation
@@ -45,7 +45,7 @@ class Methods:
         self._definition = definition
         self._find = find
         self.lifecycle: Lifecycle = Lifecycle(definition, profile, sessions)
-        self._choosing = Choosing(definition, find)
+        self._chooser = Chooser(definition)
         self._prompting = Prompting(definition, sessions)
 
     def routes(self, cancel: Notice) -> Routes:
@@ -89,14 +89,8 @@ class Methods:
         if isinstance(request, UnknownSessionConfigValue):
             raise problem("type", "is not a kind of value that this agent knows")
         session = self._find(request.session_id)
-        settings = session.settings
-        if settings.mode is not None and request.config_id == settings.mode_option:
-            if not isinstance(request.value, str) or not settings.has_mode(request.value):
-                raise problem("value", "is not one of this session's modes")
-            await self._choosing.choose_mode(session, request.value, call)
-        else:
-            await self._choosing.choose_option(session, request.config_id, request.value, call)
-        return {"configOptions": forms.offered(settings)}
+        await self._chooser.choose(session, request.config_id, request.value, call)
+        return {"configOptions": forms.offered(session.settings)}
 
     def _cancel_tool_call(self, call: Call) -> None:
         """`tool_call/cancel`, in the reader, so that it is never queued behind what it is to cancel."""

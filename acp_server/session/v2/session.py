@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
+    from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.schema.session import ForkSessionRequest, McpServer, ResumeSessionRequest, SystemPrompt
     from acp_server.schema.updates import SessionUpdate
     from acp_server.schema.v2.session import ForkSessionRequest as ForkSessionRequestV2
+    from acp_server.schema.v2.session import InitialSessionConfigOption as InitialSessionConfigOptionV2
     from acp_server.schema.v2.session import McpServer as McpServerV2
     from acp_server.schema.v2.session import NewSessionRequest as NewSessionRequestV2
     from acp_server.schema.v2.session import SystemPrompt as SystemPromptV2
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
+    from acp_server.session.settings import Settings
     from acp_server.session.turn import LiveTurn
     from acp_server.session.v2.prompting import Turn
     from acp_server.session.v2.terminal import Terminal
@@ -100,6 +103,7 @@ class Session(LiveSession):
 
     __slots__ = ("node", "terminals")
 
+    MODE_IS_OPTION: ClassVar[bool] = True
     _UPDATES: ClassVar = Updates
     _CLIENT: ClassVar = Client
     updates: Updates  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -188,6 +192,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
             additional_directories=asked.additional_directories,
             mcp_servers=_servers(asked.mcp_servers),
             system_prompt=_system_prompt(asked.system_prompt),
+            config_options=_initial(asked.config_options),
         )
 
     def _read_fork(self, call: Call) -> ForkSessionRequest:
@@ -196,6 +201,11 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 
         asked = read(ForkSessionRequestV2, call.params)
         return ForkSessionRequest(session_id=asked.session_id, **_setup(asked)._asdict())
+
+    def _shown(self, settings: Settings) -> dict[str, Any]:
+        commands = self._definition.commands() if self._definition.commands is not None else ()
+        shown = forms.commands({"availableCommands": [command.to_wire() for command in commands]})
+        return {"configOptions": forms.offered(settings), **shown}
 
     async def resume(self, call: Call) -> dict[str, Any]:
         """`session/resume`: all that was said is said again before the answer, if that is asked for; and in any case
@@ -211,7 +221,21 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 def _setup(asked: NewSessionRequestV2 | ForkSessionRequestV2) -> PlainSetup:
     """What a session works with, in the form that authors know."""
     servers, prompt = _servers(asked.mcp_servers), _system_prompt(asked.system_prompt)
-    return PlainSetup(asked.cwd, asked.additional_directories, servers, prompt)
+    return PlainSetup(asked.cwd, asked.additional_directories, servers, prompt, _initial(asked.config_options))
+
+
+def _initial(options: Sequence[InitialSessionConfigOptionV2]) -> list[InitialSessionConfigOption]:
+    """The values that a session begins with, in the form of version 1. Raises InvalidParams for a kind of value that
+    version 2 does not have yet."""
+    from acp_server.schema.config_options import InitialSessionConfigOption
+    from acp_server.schema.v2.session import UnknownInitialSessionConfigOption
+
+    known: list[InitialSessionConfigOption] = []
+    for index, option in enumerate(options):
+        if isinstance(option, UnknownInitialSessionConfigOption):
+            raise problem(f"configOptions[{index}].type", "is not a kind of value that this agent knows")
+        known.append(InitialSessionConfigOption(config_id=option.config_id, value=option.value))
+    return known
 
 
 def _system_prompt(prompt: SystemPromptV2 | None) -> SystemPrompt | None:

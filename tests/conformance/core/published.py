@@ -17,6 +17,20 @@ from tests.schema.test_parity import PACKAGE
 DATES = {"2.4.0": "2026-11-02"}
 """When the releases of the package were published, which the package does not say."""
 
+PAGES: dict[int, dict[str, Any]] = {
+    1: {
+        "members": {"SessionCapabilities": ["options"], "ClientSessionCapabilities": ["cursors", "promptSuggestions"]},
+        "methods": ["session/options"],
+        "updates": ["cursor_update", "prompt_suggestions_update"],
+    },
+    2: {
+        "members": {},
+        "methods": ["session/options"],
+        "updates": ["cursor_update", "prompt_suggestions_update"],
+    },
+}
+"""What the protocol's pages have, and no package has yet."""
+
 SAME = {
     **dict.fromkeys(("UserMessageChunk", "AgentMessageChunk", "AgentThoughtChunk"), "ContentChunk"),
     "ToolCallProgress": "ToolCallUpdate",
@@ -30,14 +44,18 @@ def beyond(version: int) -> dict[str, Any]:
     draft = _definitions(PACKAGE / "schema" / f"v{version}" / "schema.unstable.json")
     ours = _definitions(FOLDERS / f"v{version}" / "schema.json")
     known = json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
-    members = {name: _members(draft, SAME.get(name, name)) - _members(ours, name) for name in sorted(ours)}
-    methods = {each["x-method"] for each in draft.values() if "x-method" in each}
+    pages = PAGES[version]
+    members = {
+        name: (_members(draft, SAME.get(name, name)) | {*pages["members"].get(name, ())}) - _members(ours, name)
+        for name in sorted(ours)
+    }
+    methods = {each["x-method"] for each in draft.values() if "x-method" in each} | {*pages["methods"]}
     return {
         "release": f"@agentclientprotocol/sdk {release}",
         "date": DATES[release],
         "members": {name: sorted(new) for name, new in members.items() if new} if version == 1 else {},
         "methods": sorted(methods - known.keys()),
-        "updates": sorted(_kinds(draft) - _kinds(ours)),
+        "updates": sorted((_kinds(draft) | {*pages["updates"]}) - _kinds(ours)),
     }
 
 

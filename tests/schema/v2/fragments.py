@@ -45,11 +45,16 @@ SETTINGS: list[dict[str, Any]] = [
     {"type": "id", **SESSION, "configId": "model", "value": "large", "_meta": META},
     {"type": "boolean", **SESSION, "configId": "web", "value": True, "_meta": META},
 ]
+INITIAL = [
+    {"configId": "model", "type": "id", "value": "large", "_meta": META},
+    {"configId": "web", "type": "boolean", "value": True, "_meta": META},
+]
 SETUP = {
     "cwd": "/w",
     "additionalDirectories": ["/x"],
     "mcpServers": SERVERS,
     "systemPrompt": SYSTEM_PROMPT,
+    "configOptions": INITIAL,
     "_meta": META,
 }
 READY = {"configOptions": OPTIONS, "availableCommands": COMMANDS, "_meta": META}
@@ -73,6 +78,7 @@ SESSION_CAPABILITIES = {
     "additionalDirectories": ABSENT,
     "systemPrompt": {"mode": {"override": ABSENT}},
     "fork": ABSENT,
+    "options": ABSENT,
     "title": ABSENT,
     "archive": ABSENT,
     "status": ABSENT,
