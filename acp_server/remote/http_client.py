@@ -8,22 +8,19 @@ message that decide on its stream; no other member is read.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from itertools import chain
 from typing import Any, Final
 
 import anyio
 import httpx
 
-from acp_server.remote.address import CONNECTION, CURSOR, MESSAGE, REPEATABLE, SESSION, is_header_id
-from acp_server.remote.events import Event, EventReader, EventTooLong
+from acp_server.remote.address import CONNECTION, MESSAGE, REPEATABLE, SESSION, is_header_id
+from acp_server.remote.event_stream import EventStream, Source
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
 from acp_server.remote.inbox import Inbox
 from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, as_line, failure, is_resumable, labelled
 from acp_server.remote.lanes import Lanes
-from acp_server.remote.routing import has_reached
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.tasks.grace import grace
 from acp_server.tasks.spawn import Spawner
@@ -45,31 +42,6 @@ _LATE: Final = 1000
 """The most requests that were failed here and may have arrived. Their late responses are dropped."""
 
 
-class _Unavailable(Exception):
-    """The server did not open a stream, but may do so later. No message is lost."""
-
-
-class _Reader:
-    """The GET of one session, or of the connection."""
-
-    def __init__(self, session: str | None) -> None:
-        self.session = session
-        self.ready = anyio.Event()
-        """Set when the server has opened the stream, or does not know the session yet."""
-        self.scope = anyio.CancelScope()
-        self.cursor: str | None = None
-        """The cursor of the last event."""
-        self.heard = 0
-        """The number of events that have arrived."""
-        self.is_known = True
-        """Whether the server knows the session."""
-        self.held: dict[str, list[bytes]] = {}
-        """Responses that arrived on the connection's stream before the event that they follow, by its cursor."""
-        self.is_closing = False
-        """Whether the session was closed. The GET ends once no request of the session is in flight, because the
-        responses to earlier requests arrive on this stream."""
-
-
 class HttpStream:
     """A `Stream` (`acp_server.peer.stream`) over Streamable HTTP. The first message must be `initialize`. `problem` is
     the reason of the end, or None if `aclose` ended it."""
@@ -82,14 +54,14 @@ class HttpStream:
         self._inbox = Inbox(limits.arrived)
         self._tasks = Spawner(self._crashed)
         self._scopes: set[anyio.CancelScope] = set()
-        self._connection: str | None = None
         self._connected = anyio.Event()
-        self._is_resumable = False
         self._is_repeatable = False
         """Whether the server accepts a repeated message once (`Acp-Repeatable`)."""
         self._posts = 0
         self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
-        self._readers: dict[str | None, _Reader] = {}
+        self._source: Source | None = None
+        """The connection, once it is open."""
+        self._readers: dict[str | None, EventStream] = {}
         self._open: dict[Key, Labelled] = {}
         """The program's in-flight requests."""
         self._asked: dict[Key, str | None] = {}
@@ -131,7 +103,7 @@ class HttpStream:
     # -- what is sent
 
     async def _send(self, message: Labelled) -> None:
-        await self._lanes.room(for_cancel=message.is_cancel and self._connection is not None)
+        await self._lanes.room(for_cancel=message.is_cancel and self._source is not None)
         if self._is_over:
             raise anyio.BrokenResourceError(self.problem or "closed")
         key = message.key
@@ -140,7 +112,7 @@ class HttpStream:
             message.session = self._asked.get(key)
         if (why := self._unroutable(message)) is not None:
             self._failed(message, why)
-        elif message.is_cancel and self._connection is not None:
+        elif message.is_cancel and self._source is not None:
             self._lanes.put_cancel(message)
         else:
             if message.kind == "request" and key is not None:
@@ -158,7 +130,7 @@ class HttpStream:
         return None
 
     async def _deliver(self, message: Labelled) -> None:
-        if self._connection is None and message.session is None:
+        if self._source is None and message.session is None:
             await self._initialize(message)
             return
         await self._connected.wait()
@@ -200,18 +172,27 @@ class HttpStream:
         if len(body) > most or answer.kind != "answer" or answer.key != message.key or not is_header_id(connection):
             self._end(f"{self._name} did not answer `initialize` as a server of ACP over HTTP does")
             return
-        self._is_resumable = is_resumable(body)
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
-        self._connection = connection
+        self._source = Source(
+            exchanges=self._exchanges,
+            connection=connection,
+            is_resumable=is_resumable(body),
+            limits=self._limits,
+            backoff=self._backoff,
+            arrived=self._arrived,
+            put=self._inbox.put,
+            room=self._inbox.room,
+            end=self._end,
+        )
         self._follow(None)
         self._arrived(as_line(body), None)
         self._connected.set()
 
     async def _post(self, message: Labelled) -> None:
         """POST a message until it is accepted, refused or lost."""
-        assert self._connection is not None
+        assert self._source is not None
         self._posts += 1
-        headers = {"Content-Type": _JSON, CONNECTION: self._connection, MESSAGE: str(self._posts)}
+        headers = {"Content-Type": _JSON, CONNECTION: self._source.connection, MESSAGE: str(self._posts)}
         reader = self._readers.get(message.session)
         # Without the header the response arrives on the connection's stream, as an unknown session has no stream yet.
         if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
@@ -280,122 +261,18 @@ class HttpStream:
 
     # -- what arrives
 
-    def _follow(self, session: str | None) -> _Reader:
-        """The reader of a session, or of the connection. Begins its GET if there is none, or if the last one
+    def _follow(self, session: str | None) -> EventStream:
+        """The stream of a session, or of the connection. Begins its GET if there is none, or if the last one
         met a session that was unknown and that no request is opening now."""
         reader = self._readers.get(session)
         if reader is None or (not reader.is_known and reader.ready.is_set() and session not in self._taking_up()):
-            reader = self._readers[session] = _Reader(session)
-            self._spawn(self._listen, reader)
+            assert self._source is not None
+            reader = self._readers[session] = EventStream(session, self._source)
+            self._spawn(reader.run)
         return reader
 
     def _taking_up(self) -> set[str | None]:
         return {message.session for message in self._open.values() if message.method in TAKES_UP}
-
-    async def _listen(self, reader: _Reader) -> None:
-        with reader.scope:
-            delays = self._backoff.delays()
-            while True:
-                heard = reader.heard
-                try:
-                    why = await self._read(reader)
-                except (httpx.HTTPError, EventTooLong, TooManyCookies, _Unavailable) as error:
-                    why = because(error)
-                    if not self._may_resume(reader, error):
-                        self._end(f"the connection to {self._name} broke, and messages are lost ({why})")
-                        return
-                if self._is_over or why is None:
-                    return
-                if reader.heard > heard:
-                    delays = self._backoff.delays()
-                if (delay := next(delays, None)) is None:
-                    self._end(f"the connection to {self._name} broke too often ({why})")
-                    return
-                logger.info("the connection broke; reconnecting: %s", why)
-                await anyio.sleep(delay)
-
-    def _may_resume(self, reader: _Reader, error: Exception) -> bool:
-        """Whether another GET loses no message: the server resumes after a cursor, or has sent nothing yet."""
-        if isinstance(error, EventTooLong | TooManyCookies):
-            return False
-        if isinstance(error, (*NOT_SENT, _Unavailable)) or reader.cursor is not None:
-            return True
-        if self._is_resumable and not reader.heard:
-            # Messages may have been sent without reaching the client. An empty cursor asks for all of them.
-            reader.cursor = ""
-            return True
-        return False
-
-    async def _read(self, reader: _Reader) -> str | None:
-        """Read one GET to its end. Returns why it must be repeated, or None if it must not. Raises httpx.HTTPError,
-        EventTooLong, TooManyCookies and _Unavailable."""
-        assert self._connection is not None
-        headers: dict[str, Any] = {"Accept": _EVENTS, CONNECTION: self._connection}
-        if reader.session is not None:
-            headers[SESSION] = reader.session
-        if reader.cursor is not None:
-            headers[CURSOR] = reader.cursor
-        async with self._exchanges.open("GET", headers) as response:
-            if not self._is_stream(reader, response):
-                return None
-            reader.ready.set()
-            parser = EventReader(self._limits.event)
-            problem: EventTooLong | None = None
-            # The generators of httpx close in order, on trio too, only if they are cancelled while they wait. So the
-            # loop is left by a cancel alone, and exceptions are raised after it.
-            with anyio.CancelScope() as silence:
-                async for chunk in response.aiter_raw():
-                    try:
-                        for event in parser.feed(chunk):
-                            self._event(event, reader)
-                    except EventTooLong as error:
-                        problem = error
-                        silence.cancel()
-                    silence.deadline = math.inf
-                    with grace(None):
-                        await self._inbox.room()
-                    if parser.has_comments:
-                        silence.deadline = anyio.current_time() + self._limits.silence
-            if problem is not None:
-                raise problem
-            if silence.cancelled_caught:
-                raise httpx.ReadTimeout("the server is silent")
-            if response.http_version.startswith("HTTP/1") and "transfer-encoding" not in response.headers:
-                raise httpx.RemoteProtocolError("the stream ended without saying so")
-        return "the server ended the stream"
-
-    def _is_stream(self, reader: _Reader, response: httpx.Response) -> bool:
-        status = response.status_code
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if status == HTTPStatus.OK and kind == _EVENTS and "content-encoding" not in response.headers:
-            reader.is_known = True
-            return True
-        is_new = not reader.heard and reader.cursor is None
-        if status == HTTPStatus.NOT_FOUND and reader.session is not None and is_new:
-            # Some servers know a session only once it is loaded or resumed. That response begins another GET.
-            reader.is_known = False
-            reader.ready.set()
-            return False
-        if status >= 500 or "retry-after" in response.headers:
-            # For example, the server has not noticed yet that the connection of the last GET is dead.
-            raise _Unavailable(f"status {status}")
-        if status == HTTPStatus.OK:
-            self._end(f"{self._name} answered with something else than a stream of events")
-        else:
-            self._end(refusal(response, b"", self._exchanges.address))
-        return False
-
-    def _event(self, event: Event, reader: _Reader) -> None:
-        if event.id is not None:
-            if event.id == reader.cursor:
-                return  # Some servers repeat the event of the cursor instead of starting after it.
-            reader.cursor = event.id if is_header_id(event.id) else None
-        reader.heard += 1
-        if event.data and event.kind in (b"", b"message"):
-            self._arrived(event.data, reader.session)
-        if reader.held:
-            for response in reader.held.pop(reader.cursor or "", ()):
-                self._inbox.put(response)
 
     def _arrived(self, line: bytes, session: str | None) -> None:
         """Hand a message of the agent to the program, unless the program must not see it, or not yet."""
@@ -425,13 +302,8 @@ class HttpStream:
 
     def _is_held(self, response: Labelled) -> bool:
         """Hold a response that follows an event which has not arrived yet. Returns whether it did."""
-        reader = self._readers.get(response.opens) if response.behind is not None else None
-        if reader is None or response.behind is None or not reader.is_known:
-            return False
-        if has_reached(response.behind, reader.cursor):
-            return False
-        reader.held.setdefault(response.behind, []).append(response.line)
-        return True
+        reader = self._readers.get(response.opens)
+        return reader is not None and response.behind is not None and reader.hold(response.line, response.behind)
 
     def _follow_as_answered(self, request: Labelled, response: Labelled) -> None:
         """Begin or end GETs after a response that opens or closes a session."""
@@ -447,14 +319,8 @@ class HttpStream:
                 reader.is_closing = True
         reader = self._readers.get(session)
         if reader is not None and reader.is_closing and all(each.session != session for each in self._open.values()):
-            self._unfollow(reader)
-
-    def _unfollow(self, reader: _Reader) -> None:
-        del self._readers[reader.session]
-        reader.scope.cancel()
-        reader.ready.set()
-        for response in chain.from_iterable(reader.held.values()):
-            self._inbox.put(response)
+            del self._readers[session]
+            reader.end()
 
     # -- its end
 
@@ -475,10 +341,10 @@ class HttpStream:
             scope.cancel()
 
     async def _say_goodbye(self) -> None:
-        if self._connection is None:
+        if self._source is None:
             return
         try:
-            await self._exchanges.ask("DELETE", {CONNECTION: self._connection})
+            await self._exchanges.ask("DELETE", {CONNECTION: self._source.connection})
         except (httpx.HTTPError, TooManyCookies) as error:
             logger.debug("DELETE of the connection failed: %s", because(error))
 
