@@ -1,10 +1,10 @@
-"""`EventStream`: one stream of the server, read by a GET that is repeated when it breaks."""
+"""`EventStreams`: the streams of a connection. Each is read by a GET that is repeated when it breaks."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
@@ -16,6 +16,8 @@ import httpx
 from acp_server.remote.address import CONNECTION, CURSOR, SESSION, is_header_id
 from acp_server.remote.events import Event, EventReader, EventTooLong
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
+from acp_server.remote.labels import TAKES_UP, Key, Labelled
+from acp_server.remote.lanes import Spawn
 from acp_server.remote.routing import has_reached
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.tasks.grace import grace
@@ -23,20 +25,19 @@ from acp_server.tasks.grace import grace
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _EVENTS: Final = "text/event-stream"
+_CLOSING: Final = 32
+"""The most streams of closed sessions that are read on (`ClientLimits.closing`)."""
 
 
 class _Unavailable(Exception):
     """The server did not open a stream, but may do so later. No message is lost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Source:
     """The connection of an `EventStream`, and the receiver of its messages."""
 
     exchanges: Exchanges
-    connection: str
-    is_resumable: bool
-    """Whether the server resumes a stream after a cursor."""
     limits: ClientLimits
     backoff: Backoff
     arrived: Callable[[bytes, str | None], None]
@@ -47,6 +48,10 @@ class Source:
     """Waits until more messages may arrive."""
     end: Callable[[str], None]
     """Ends the connection, with the reason."""
+    connection: str = ""
+    """The id of the connection, or empty until `initialize` is answered."""
+    is_resumable: bool = False
+    """Whether the server resumes a stream after a cursor."""
 
 
 class EventStream:
@@ -59,8 +64,8 @@ class EventStream:
         self.is_known: bool = True
         """Whether the server knows the session."""
         self.is_closing: bool = False
-        """Whether the session was closed. The GET ends once no request of the session is in flight, because the
-        responses to earlier requests arrive on this stream."""
+        """Whether the session was closed. Responses to its requests, and requests of the agent that follow late
+        responses (`terminal/release`), still arrive on the stream."""
         self._source = source
         self._name = source.exchanges.address.name
         self._scope = anyio.CancelScope()
@@ -71,8 +76,28 @@ class EventStream:
         self._held: dict[str, list[bytes]] = {}
         """Responses that arrived on the connection's stream before the event that they follow, by its cursor."""
 
+    @property
+    def deadline(self) -> float:
+        """When the stream ends, in seconds of the event loop's clock."""
+        return self._scope.deadline
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether the stream ends at a deadline. If it breaks before, the connection goes on without it."""
+        return self.deadline < math.inf
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream was ended by its deadline or by `end`."""
+        return self._scope.cancel_called
+
+    def linger(self, seconds: float) -> None:
+        """End the stream after a time; `math.inf` keeps it."""
+        self._scope.deadline = anyio.current_time() + seconds
+
     async def run(self) -> None:
-        """Read until `end`, or until the server does not know the session. End the connection if messages are lost."""
+        """Read until the end, or until the server does not know the session. End the connection if messages are
+        lost."""
         with self._scope:
             delays = self._source.backoff.delays()
             while True:
@@ -82,14 +107,14 @@ class EventStream:
                 except (httpx.HTTPError, EventTooLong, TooManyCookies, _Unavailable) as error:
                     why = because(error)
                     if not self._may_resume(error):
-                        self._source.end(f"the connection to {self._name} broke, and messages are lost ({why})")
+                        self._fail(f"the connection to {self._name} broke, and messages are lost ({why})")
                         return
                 if why is None:
                     return
                 if self._heard > heard:
                     delays = self._source.backoff.delays()
                 if (delay := next(delays, None)) is None:
-                    self._source.end(f"the connection to {self._name} broke too often ({why})")
+                    self._fail(f"the connection to {self._name} broke too often ({why})")
                     return
                 logger.info("the connection broke; reconnecting: %s", why)
                 await anyio.sleep(delay)
@@ -100,6 +125,7 @@ class EventStream:
         self.ready.set()
         for response in chain.from_iterable(self._held.values()):
             self._source.put(response)
+        self._held.clear()
 
     def hold(self, response: bytes, behind: str) -> bool:
         """Hold a response until the event with the cursor `behind` has arrived. Returns False if it need not wait."""
@@ -107,6 +133,10 @@ class EventStream:
             return False
         self._held.setdefault(behind, []).append(response)
         return True
+
+    def _fail(self, problem: str) -> None:
+        if not self.is_lingering:
+            self._source.end(problem)
 
     def _may_resume(self, error: Exception) -> bool:
         """Whether another GET loses no message: the server resumes after a cursor, or has sent nothing yet."""
@@ -133,7 +163,7 @@ class EventStream:
                 return None
             self.ready.set()
             await self._events(response)
-        return "the server ended the stream"
+        return None if self.is_lingering else "the server ended the stream"
 
     async def _events(self, response: httpx.Response) -> None:
         parser = EventReader(self._source.limits.event)
@@ -177,9 +207,9 @@ class EventStream:
             # For example, the server has not noticed yet that the connection of the last GET is dead.
             raise _Unavailable(f"status {status}")
         if status == HTTPStatus.OK:
-            self._source.end(f"{self._name} answered with something else than a stream of events")
+            self._fail(f"{self._name} answered with something else than a stream of events")
         else:
-            self._source.end(refusal(response, b"", self._source.exchanges.address))
+            self._fail(refusal(response, b"", self._source.exchanges.address))
         return False
 
     def _take(self, event: Event) -> None:
@@ -193,3 +223,91 @@ class EventStream:
         if self._held:
             for response in self._held.pop(self._cursor or "", ()):
                 self._source.put(response)
+
+
+class EventStreams:
+    """The streams of one connection by session; that of None is the connection's. `requests`: the program's requests
+    that are in flight. `spawn` starts a task for each stream."""
+
+    def __init__(self, source: Source, requests: Mapping[Key, Labelled], spawn: Spawn) -> None:
+        self._source = source
+        self._requests = requests
+        self._spawn = spawn
+        self._streams: dict[str | None, EventStream] = {}
+
+    def get(self, session: str | None) -> EventStream | None:
+        """The stream of a session, or None."""
+        stream = self._streams.get(session)
+        return None if stream is None or stream.is_over else stream
+
+    def has_room(self, session: str) -> bool:
+        """Whether the session has a stream or may have another one. A lingering stream makes room."""
+        most = self._source.limits.sessions + 1
+        return session in self._streams or len(self._streams) < most or self._end_lingering()
+
+    def follow(self, session: str | None) -> EventStream:
+        """The stream of a session. Begins its GET if there is none, or if the last one met a session that was unknown
+        and that no request is opening now."""
+        stream = self.get(session)
+        if stream is None or (not stream.is_known and stream.ready.is_set() and not self._is_taken_up(session)):
+            stream = self._streams[session] = EventStream(session, self._source)
+            self._spawn(self._run, stream)
+        return stream
+
+    def keep(self, session: str | None) -> None:
+        """Keep the stream of a closed session for another request. Where streams cannot be resumed, the request begins
+        a new one: the server may have forgotten the session, and a broken stream would end the connection."""
+        stream = self.get(session)
+        if stream is None or not stream.is_lingering:
+            return
+        if self._source.is_resumable:
+            stream.linger(math.inf)
+        else:
+            self._drop(stream)
+
+    def close(self, session: str | None) -> None:
+        """Note that a session was closed, see `settle`."""
+        if (stream := self.get(session)) is not None:
+            stream.is_closing = True
+
+    def reopen(self, session: str) -> None:
+        """Note that a session was opened again."""
+        self.follow(session).is_closing = False
+
+    def settle(self, session: str | None) -> None:
+        """End the stream of a closed session after `closing` seconds, unless a request of the session is in flight."""
+        stream = self.get(session)
+        if stream is None or not stream.is_closing or any(each.session == session for each in self._requests.values()):
+            return
+        if not stream.is_known:
+            self._drop(stream)
+            return
+        stream.linger(self._source.limits.closing)
+        if sum(each.is_lingering for each in self._streams.values()) > _CLOSING:
+            self._end_lingering()
+
+    def wake(self) -> None:
+        """Release the tasks that wait for a stream to open: the connection has ended."""
+        for stream in self._streams.values():
+            stream.ready.set()
+
+    def _is_taken_up(self, session: str | None) -> bool:
+        return any(each.session == session and each.method in TAKES_UP for each in self._requests.values())
+
+    def _end_lingering(self) -> bool:
+        """End the stream that would end next. Returns False if none lingers."""
+        first = min(self._streams.values(), key=lambda each: each.deadline, default=None)
+        if first is None or not first.is_lingering:
+            return False
+        self._drop(first)
+        return True
+
+    async def _run(self, stream: EventStream) -> None:
+        await stream.run()
+        if stream.is_lingering:
+            self._drop(stream)
+
+    def _drop(self, stream: EventStream) -> None:
+        if self._streams.get(stream.session) is stream:
+            del self._streams[stream.session]
+        stream.end()

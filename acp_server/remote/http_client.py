@@ -16,7 +16,7 @@ import anyio
 import httpx
 
 from acp_server.remote.address import CONNECTION, MESSAGE, REPEATABLE, SESSION, is_header_id
-from acp_server.remote.event_stream import EventStream, Source
+from acp_server.remote.event_stream import EventStream, EventStreams, Source
 from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, because, refusal
 from acp_server.remote.inbox import Inbox
 from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, as_line, failure, is_resumable, labelled
@@ -59,11 +59,18 @@ class HttpStream:
         """Whether the server accepts a repeated message once (`Acp-Repeatable`)."""
         self._posts = 0
         self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
-        self._source: Source | None = None
-        """The connection, once it is open."""
-        self._readers: dict[str | None, EventStream] = {}
         self._open: dict[Key, Labelled] = {}
         """The program's in-flight requests."""
+        self._source = Source(
+            exchanges=exchanges,
+            limits=limits,
+            backoff=backoff,
+            arrived=self._arrived,
+            put=self._inbox.put,
+            room=self._inbox.room,
+            end=self._end,
+        )
+        self._streams = EventStreams(self._source, self._open, self._spawn)
         self._asked: dict[Key, str | None] = {}
         """The agent's in-flight requests, with the sessions on whose streams they arrived."""
         self._answered_here: dict[Key, None] = {}
@@ -103,7 +110,7 @@ class HttpStream:
     # -- what is sent
 
     async def _send(self, message: Labelled) -> None:
-        await self._lanes.room(for_cancel=message.is_cancel and self._source is not None)
+        await self._lanes.room(for_cancel=message.is_cancel and self._source.connection != "")
         if self._is_over:
             raise anyio.BrokenResourceError(self.problem or "closed")
         key = message.key
@@ -112,11 +119,12 @@ class HttpStream:
             message.session = self._asked.get(key)
         if (why := self._unroutable(message)) is not None:
             self._failed(message, why)
-        elif message.is_cancel and self._source is not None:
+        elif message.is_cancel and self._source.connection:
             self._lanes.put_cancel(message)
         else:
             if message.kind == "request" and key is not None:
                 self._open[key] = message
+                self._streams.keep(message.session)
             self._lanes.put(message)
 
     def _unroutable(self, message: Labelled) -> str | None:
@@ -125,26 +133,38 @@ class HttpStream:
             return None
         if not is_header_id(session):
             return "the id of the session does not fit into a header"
-        if session not in self._readers and len(self._readers) > self._limits.sessions:
+        if message.kind != "answer" and not self._streams.has_room(session):
             return f"more than {self._limits.sessions} sessions are open over this connection"
         return None
 
     async def _deliver(self, message: Labelled) -> None:
-        if self._source is None and message.session is None:
+        if not self._source.connection and message.session is None:
             await self._initialize(message)
             return
         await self._connected.wait()
         if message.session is not None:
-            # The response to a request comes on the session's stream, and so does a request of the agent that follows a
-            # late response: terminal/release. After a notification nothing has to come.
-            opens = message.kind in ("request", "answer")
-            reader = self._follow(message.session) if opens else self._readers.get(message.session)
-            if reader is not None:
-                await reader.ready.wait()
+            stream = self._stream_for(message, message.session)
+            if stream is not None:
+                await stream.ready.wait()
         await self._post(message)
         if message.kind == "answer" and (key := message.key) is not None:
             # Removed after the POST, so that a second response to the same request does not overtake the first.
             self._asked.pop(key, None)
+            self._streams.settle(message.session)
+
+    def _stream_for(self, message: Labelled, session: str) -> EventStream | None:
+        """The stream that must be open before a message is sent.
+
+        The response to a request comes on the session's stream, and so does the request of the agent that follows a
+        late response to a closed session: `terminal/release`. After a notification nothing has to come.
+        """
+        stream = self._streams.get(session)
+        if message.kind == "request":
+            stream = self._streams.follow(session)
+        elif message.kind == "answer" and stream is None and self._streams.has_room(session):
+            stream = self._streams.follow(session)
+            stream.is_closing = True
+        return stream
 
     async def _initialize(self, message: Labelled) -> None:
         most = self._limits.event
@@ -173,29 +193,20 @@ class HttpStream:
             self._end(f"{self._name} did not answer `initialize` as a server of ACP over HTTP does")
             return
         self._is_repeatable = response.headers.get(REPEATABLE, "").lower() == "true"
-        self._source = Source(
-            exchanges=self._exchanges,
-            connection=connection,
-            is_resumable=is_resumable(body),
-            limits=self._limits,
-            backoff=self._backoff,
-            arrived=self._arrived,
-            put=self._inbox.put,
-            room=self._inbox.room,
-            end=self._end,
-        )
-        self._follow(None)
+        self._source.is_resumable = is_resumable(body)
+        self._source.connection = connection
+        self._streams.follow(None)
         self._arrived(as_line(body), None)
         self._connected.set()
 
     async def _post(self, message: Labelled) -> None:
         """POST a message until it is accepted, refused or lost."""
-        assert self._source is not None
         self._posts += 1
         headers = {"Content-Type": _JSON, CONNECTION: self._source.connection, MESSAGE: str(self._posts)}
-        reader = self._readers.get(message.session)
+        stream = self._streams.get(message.session)
+        is_open = stream is not None and stream.is_known and not stream.is_closing
         # Without the header the response arrives on the connection's stream, as an unknown session has no stream yet.
-        if message.session is not None and not (message.method in TAKES_UP and reader and not reader.is_known):
+        if message.session is not None and not (message.method in TAKES_UP and stream and not stream.is_known):
             headers[SESSION] = message.session
         delays = self._backoff.delays()
         while True:
@@ -214,25 +225,27 @@ class HttpStream:
                     return
             await anyio.sleep(delay)
         if not 200 <= response.status_code < 300:
-            self._refused(message, response, body)
+            self._refused(message, response, body, is_open or message.session is None)
 
     def _may_repeat(self, message: Labelled) -> bool:
         # A second response or cancel has no effect.
         return self._is_repeatable or message.is_cancel or message.kind == "answer"
 
-    def _refused(self, message: Labelled, response: httpx.Response, body: bytes) -> None:
+    def _refused(self, message: Labelled, response: httpx.Response, body: bytes, is_open: bool) -> None:
+        """Fail a message, or end the connection. `is_open`: the server had opened the session, so it does not refuse
+        the message because it does not know the session."""
         status = response.status_code
         why = refusal(response, body, self._exchanges.address)
-        said, reader = labelled(body), self._readers.get(message.session)
-        is_unknown = reader is not None and not reader.is_known
+        said = labelled(body)
+        is_end = status in _FATAL and (is_open or status != HTTPStatus.NOT_FOUND)
         if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
             if message.key is not None and said.ids == [None]:
                 self._open.pop(message.key, None)
             self._arrived(as_line(body), message.session)
-        elif message.is_cancel and status not in _FATAL:
-            logger.info("a cancel was refused: %s", why)
-        elif (status in _FATAL and not is_unknown) or 300 <= status < 400:
+        elif is_end or 300 <= status < 400:
             self._end(why)
+        elif message.is_cancel or (message.kind == "answer" and not is_open):
+            logger.info("a message was refused: %s", why)
         else:
             self._failed(message, why, {"status": status})
 
@@ -260,19 +273,6 @@ class HttpStream:
             self._lanes.put_cancel(labelled(codec.encode(cancel)))
 
     # -- what arrives
-
-    def _follow(self, session: str | None) -> EventStream:
-        """The stream of a session, or of the connection. Begins its GET if there is none, or if the last one
-        met a session that was unknown and that no request is opening now."""
-        reader = self._readers.get(session)
-        if reader is None or (not reader.is_known and reader.ready.is_set() and session not in self._taking_up()):
-            assert self._source is not None
-            reader = self._readers[session] = EventStream(session, self._source)
-            self._spawn(reader.run)
-        return reader
-
-    def _taking_up(self) -> set[str | None]:
-        return {message.session for message in self._open.values() if message.method in TAKES_UP}
 
     def _arrived(self, line: bytes, session: str | None) -> None:
         """Hand a message of the agent to the program, unless the program must not see it, or not yet."""
@@ -302,8 +302,8 @@ class HttpStream:
 
     def _is_held(self, response: Labelled) -> bool:
         """Hold a response that follows an event which has not arrived yet. Returns whether it did."""
-        reader = self._readers.get(response.opens)
-        return reader is not None and response.behind is not None and reader.hold(response.line, response.behind)
+        stream = self._streams.get(response.opens)
+        return stream is not None and response.behind is not None and stream.hold(response.line, response.behind)
 
     def _follow_as_answered(self, request: Labelled, response: Labelled) -> None:
         """Begin or end GETs after a response that opens or closes a session."""
@@ -312,15 +312,12 @@ class HttpStream:
             if session is None or request.method not in ENDS | TAKES_UP:
                 opened = response.opens
                 if opened is not None and opened != session and is_header_id(opened):
-                    self._follow(opened)
+                    self._streams.follow(opened)
             elif request.method in TAKES_UP:
-                self._follow(session).is_closing = False
-            elif (reader := self._readers.get(session)) is not None:
-                reader.is_closing = True
-        reader = self._readers.get(session)
-        if reader is not None and reader.is_closing and all(each.session != session for each in self._open.values()):
-            del self._readers[session]
-            reader.end()
+                self._streams.reopen(session)
+            else:
+                self._streams.close(session)
+        self._streams.settle(session)
 
     # -- its end
 
@@ -335,13 +332,12 @@ class HttpStream:
         self._inbox.end(None if problem is None else anyio.BrokenResourceError(problem))
         self._connected.set()
         self._lanes.end()
-        for reader in self._readers.values():
-            reader.ready.set()
+        self._streams.wake()
         for scope in list(self._scopes):
             scope.cancel()
 
     async def _say_goodbye(self) -> None:
-        if self._source is None:
+        if not self._source.connection:
             return
         try:
             await self._exchanges.ask("DELETE", {CONNECTION: self._source.connection})

@@ -19,6 +19,7 @@ class ClientLimits:
         Over WebSocket: sent messages that are kept, to be repeated when the WebSocket breaks.
     sessions (number): open sessions, each with its own stream (HTTP).
     asked (number): unanswered requests of the agent (HTTP).
+    closing (seconds): how long the stream of a closed session is read after its last response (HTTP).
     silence (seconds): how long a server may be silent. Over HTTP it applies once the server has sent a comment; over
         WebSocket the client pings meanwhile.
     """
@@ -28,6 +29,7 @@ class ClientLimits:
     unsent: int = 64 * 1024 * 1024
     sessions: int = 1000
     asked: int = 10_000
+    closing: float = 10.0
     silence: float = 75.0
 
 

@@ -1,7 +1,5 @@
 """What a client sends over HTTP, in which order, and on which streams it listens."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -10,25 +8,11 @@ import pytest
 from acp_server.client import Handlers, allow_once
 from acp_server.errors import ConnectionClosed, InternalError, RpcError, UsageError
 from acp_server.remote import ClientLimits, connect_http
-from acp_server.remote.client import RemoteStream, stream_to
 
-from . import PATIENCE, Events, Request, Server, serving
-from .talking import answer, chunk, opened, over
+from . import PATIENCE, Request, serving
+from .talking import answer, asked_raw, chunk, opened, over
 
 pytestmark = pytest.mark.anyio
-
-CLOSING = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"close": {}}}}
-
-
-@asynccontextmanager
-async def asked_raw(server: Server, method: str) -> AsyncGenerator[tuple[RemoteStream, Events]]:
-    """A stream of single messages whose request about the session `s1` is not answered, and that session's events."""
-    stream = stream_to(server.url, websocket=False)()
-    await stream.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n')
-    assert b'"protocolVersion"' in await stream.receive()
-    await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"%s","params":{"sessionId":"s1"}}\n' % method.encode())
-    yield stream, await server.stream("s1")
-    await stream.aclose()
 
 
 async def test_a_turn_goes_out_as_posts_and_comes_in_on_the_stream_of_its_session() -> None:
@@ -281,83 +265,6 @@ async def test_more_sessions_than_are_allowed_are_refused_and_the_others_go_on()
             await agent.request("_x", {"sessionId": "s2"})
         agent.notify("_y", {"sessionId": session.id})
         await server.post("_y")
-
-
-async def test_the_stream_of_a_session_ends_with_the_session() -> None:
-    async with serving() as server, connect_http(server.url) as agent:
-        server.initialized = CLOSING
-        await agent.initialize()
-        await opened(server, agent)
-        events = await server.stream("s1")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(agent.close_session, "s1")
-            asked = await server.post("session/close")
-            await events.say(answer(asked.message["id"]))
-        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            await events.request.stream.receive()
-
-
-@pytest.mark.parametrize("error", [None, {"code": -32002, "message": "no such session"}])
-async def test_the_stream_of_a_closed_session_is_read_until_each_request_of_it_is_answered(error: Any) -> None:
-    async with serving() as server, connect_http(server.url) as agent:
-        server.initialized = CLOSING
-        await agent.initialize()
-        await opened(server, agent)
-        events = await server.stream("s1")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(agent.close_session, "s1")
-            closing = await server.post("session/close")
-
-            async def late() -> None:
-                if error is None:
-                    await agent.request("_late", {"sessionId": "s1"})
-                else:
-                    with pytest.raises(RpcError, match="no such session"):
-                        await agent.request("_late", {"sessionId": "s1"})
-
-            tasks.start_soon(late)
-            asked = await server.post("_late")
-            await events.say(answer(closing.message["id"]))
-            # The response to the close has arrived before the next event is sent.
-            await events.say({"jsonrpc": "2.0", "id": "ping", "method": "_ping", "params": {"sessionId": "s1"}})
-            await server.until(lambda: [each for each in server.posts if each.message.get("id") == "ping"])
-            said = answer(asked.message["id"])
-            await events.say(said if error is None else {"jsonrpc": "2.0", "id": said["id"], "error": error})
-        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-            await events.request.stream.receive()
-
-
-async def test_the_stream_of_a_session_that_is_loaded_while_it_is_closed_stays() -> None:
-    async with serving() as server, connect_http(server.url) as agent:
-        server.initialized = {
-            "protocolVersion": 1,
-            "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"close": {}}},
-        }
-        await agent.initialize()
-        await opened(server, agent)
-        events = await server.stream("s1")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(agent.close_session, "s1")
-            closing = await server.post("session/close")
-            tasks.start_soon(agent.load_session, "s1", "/")
-            loading = await server.post("session/load")
-            await events.say(answer(closing.message["id"]))
-            await (await server.stream()).say(answer(loading.message["id"], {"sessionId": "s1"}))
-        await events.say({"jsonrpc": "2.0", "id": "ping", "method": "_ping", "params": {"sessionId": "s1"}})
-        await server.until(lambda: [each for each in server.posts if each.message.get("id") == "ping"])
-        assert sum(get.session == "s1" for get in server.gets) == 1
-
-
-async def test_a_late_response_of_a_closed_session_opens_its_stream_for_what_the_agent_asks_then() -> None:
-    async with serving() as server, asked_raw(server, "session/close") as (stream, events):
-        await events.say({"jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": {"sessionId": "s1"}})
-        assert b'"terminal/create"' in await stream.receive()
-        await events.say(answer(1))
-        assert b'"result"' in await stream.receive()
-        await stream.send(b'{"jsonrpc":"2.0","id":7,"result":{"terminalId":"t"}}\n')
-        again = await server.stream("s1", 2)
-        await again.say({"jsonrpc": "2.0", "id": 8, "method": "terminal/release", "params": {"sessionId": "s1"}})
-        assert b'"terminal/release"' in await stream.receive()
 
 
 async def test_what_needs_no_response_opens_no_stream_of_its_session() -> None:
