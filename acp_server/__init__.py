@@ -81,17 +81,18 @@ if TYPE_CHECKING:
     from acp_server.session.definition import Origin as Origin
     from acp_server.session.definition import ToolHost as ToolHost
     from acp_server.session.negotiation import Initialization as Initialization
+    from acp_server.session.plan import Compaction as Compaction
     from acp_server.session.plan import Priority as Priority
     from acp_server.session.plan import Step as Step
     from acp_server.session.session import Session as Session
     from acp_server.session.settings import Option as Option
     from acp_server.session.settings import Settings as Settings
+    from acp_server.session.state import TurnState as TurnState
     from acp_server.session.subagents import Subagent as Subagent
     from acp_server.session.terminal import Terminal as Terminal
     from acp_server.session.turn import OfTool as OfTool
     from acp_server.session.turn import OwnStopReason as OwnStopReason
     from acp_server.session.turn import Turn as Turn
-    from acp_server.session.updates import Compaction as Compaction
     from acp_server.store.history import Message as Message
     from acp_server.store.memory import MemoryStore as MemoryStore
     from acp_server.store.records import SessionRecord as SessionRecord
@@ -138,13 +139,13 @@ _NAMES = {
     "session.client": "Client PermissionAnswer",
     "session.definition": "CallView McpHost McpServerState NeedsApproval Origin ToolHost",
     "session.negotiation": "Initialization",
-    "session.plan": "Priority Step",
+    "session.plan": "Compaction Priority Step",
     "session.session": "Session",
     "session.settings": "Option Settings",
+    "session.state": "TurnState",
     "session.subagents": "Subagent",
     "session.terminal": "Terminal",
     "session.turn": "OfTool OwnStopReason Turn",
-    "session.updates": "Compaction",
     "store.history": "Message",
     "store.memory": "MemoryStore",
     "store.records": "SessionRecord ToolResult TurnError TurnRecord Usage",

@@ -26,14 +26,16 @@ BACK = {
     ("client.subagents", "client.session"),
     ("client.turn", "client.session"),
     ("session.client", "session.session"),
-    ("session.turn", "session.live_session"),
     ("session.turn", "session.session"),
     ("session.turn", "session.subagents"),  # `Turn.subagent` returns one
     # A part of one thing in a file of its own: it works on the whole, and the whole is made of it.
+    ("session.turn", "session.updates"),
     ("session.v2.prompting", "session.v2.session"),
     ("store.children", "store.records"),
     ("tools.session_tools", "tools.runner"),
     ("apps.cli.chat.commands", "apps.cli.chat.conversation"),
+    # The turns of a session are the session's, and each has a part in its end.
+    ("session.updates", "session.live_session"),
     # What an author declares are functions of what the runtime makes by this declaration.
     ("session.definition", "session.negotiation"),
     ("session.definition", "session.session"),

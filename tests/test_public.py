@@ -57,7 +57,6 @@ INSIDE = {
     "Peer": "Endpoint Node Watchdog Writer",
     "RemoteAgent": "Subagents",
     "Session": "LiveTurn Updates",
-    "Turn": "Node",
     "TurnRecord": "Transcript",
     "Unfinished": "WebSocketExchange",
 }

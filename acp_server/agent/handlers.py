@@ -307,7 +307,7 @@ def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], S
         if not isinstance(session_id, str) or not isinstance(id, str):
             raise InvalidParams("sessionId and toolCallId must be strings")
         session = find(call.connection, session_id)
-        if not any(session.tools.cancel_from_client(turn, id) for turn in session.turns):
+        if not any(session.tools.cancel_from_client(turn.face, id) for turn in session.turns):
             raise InvalidParams("No such tool call is running", data={"toolCallId": id[:NAME]})
 
     definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, register=cancel, urgent=True))

@@ -172,6 +172,11 @@ class Call(SupervisedWork):
         self.connection.notify(method, params)
 
 
+def serve_follower(call: Call) -> Awaitable[Any]:
+    """The handler of a method whose `register` makes a follower that answers the request, in `serve`."""
+    return call.follower.serve()
+
+
 Register: TypeAlias = Callable[[Call], None]
 """Called in the reader, in the order of arrival, before later messages are processed. It must be quick. It may set
 `call.follower`, or raise an RpcError as the response."""

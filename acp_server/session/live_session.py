@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from acp_server.schema.session import McpServer
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
-    from acp_server.session.turn import LiveTurn
+    from acp_server.session.updates import LiveTurn
     from acp_server.store.records import SessionRecord, TurnRecord
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
@@ -88,6 +88,8 @@ class LiveSession(Session):
     def leave(self, turn: LiveTurn) -> None:
         """Remove a turn whose handler has ended, perhaps long after its prompt was answered."""
         self.turns.remove(turn)
+        # Breaks a reference cycle, so that both are freed at once and not by the garbage collector.
+        del turn.face
         if self._are_servers_unused:
             self._say_unused_servers()
         if not self.keeps_history:
@@ -171,7 +173,7 @@ class LiveSession(Session):
         """Make this a child session, which shares the settings and data of the parent's session."""
         above = parent.session
         self.parent = parent
-        self.siblings = cast("LiveSession", above).siblings
+        self.siblings = above.siblings
         self._share(above)
 
     def end_children(self, turn: LiveTurn) -> None:

@@ -1,4 +1,5 @@
-"""The plan of a turn as its steps are worked on (ACP, Agent Plan): each begins and ends with the block that does it.
+"""The blocks of a turn: the steps of its plan (ACP, Agent Plan), and compactions of its context. Each begins and ends
+with the `async with` block that does the work.
 
 The protocol has no status for a step that was refused, cancelled or failed. Such a step is not done, so it is `pending`
 again; its text ends with the outcome, and `_meta` of the entry has it as `outcome`. On version 2 it is `cancelled`.
@@ -6,10 +7,12 @@ again; its text ends with the outcome, and `_meta` of the entry has it as `outco
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, cast
 
-from acp_server.errors import ToolCancelled, ToolRejected, TurnEnded, UsageError
+from acp_server.errors import SessionClosed, ToolCancelled, ToolRejected, TurnEnded, UsageError
 from acp_server.tasks.blocks import Block
 
 if TYPE_CHECKING:
@@ -27,12 +30,17 @@ _MOST: Final = 50
 class _Says(Protocol):
     """A turn."""
 
+    @property
+    def is_cancelled(self) -> bool:
+        """See `Turn.is_cancelled`."""
+        ...
+
     async def update(self, update: SessionUpdate) -> None:
-        """See `TurnUpdates.update`."""
+        """See `Turn.update`."""
         ...
 
     def put(self, update: SessionUpdate) -> None:
-        """See `TurnUpdates.put`."""
+        """See `Turn.put`."""
         ...
 
 
@@ -116,6 +124,44 @@ class Step(Block):
             await self._steps.done(self._entry)
         else:
             self._steps.stopped(self._entry, _outcome(error))
+
+
+class Compaction(Block):
+    """One compaction of the context in a turn. Its status is `in_progress` in the `async with` block. At the end of the
+    block it is `completed`, or, if the block raises, `cancelled` during a cancel of the turn and `failed` otherwise."""
+
+    def __init__(self, turn: _Says) -> None:
+        self._turn = turn
+        self.id: Final = f"compaction_{os.urandom(12).hex()}"
+        """The id of the compaction, new for each."""
+
+    async def summarize(self, text: str) -> None:
+        """Send a chunk of the summary that replaces the shortened context. Raises TurnEnded and ConnectionClosed."""
+        from acp_server.schema.content import TextContent
+        from acp_server.schema.updates import CompactionSummaryChunk
+
+        await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
+
+    def written(self) -> str:
+        """See `Block`."""
+        return "async with turn.compaction() as compaction"
+
+    async def __aenter__(self) -> Compaction:
+        self.entered = True
+        self._tell("in_progress")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # A turn that ended before the block sends no more updates.
+        with suppress(TurnEnded, SessionClosed):
+            self._tell("completed" if error is None else "cancelled" if self._turn.is_cancelled else "failed")
+
+    def _tell(self, status: Literal["in_progress", "completed", "cancelled", "failed"]) -> None:
+        from acp_server.schema.updates import CompactionUpdate
+
+        self._turn.put(CompactionUpdate(compaction_id=self.id, status=status))
 
 
 def _outcome(error: BaseException) -> Outcome:

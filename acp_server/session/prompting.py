@@ -32,7 +32,7 @@ from acp_server.session.definition import AgentDefinition, PromptHandler
 from acp_server.session.live_session import LiveSession, log_unsaved
 from acp_server.session.repeated import cancelled_before, unrepeated
 from acp_server.session.state import SessionState, TurnState, check_not_child, not_found
-from acp_server.session.turn import LiveTurn
+from acp_server.session.updates import LiveTurn
 from acp_server.store.history import Message
 from acp_server.store.session_store import loaded
 from acp_server.tasks.cause import failures_in, program_end
@@ -76,9 +76,9 @@ class Prompt(Follower):
         try:
             if self._session.turns[0] is turn or await self._comes():
                 if self._session.admit is not None:
-                    await self._session.admit(turn)
+                    await self._session.admit(turn.face)
                 with self._begin():
-                    answering = self._handler(turn)
+                    answering = self._handler(turn.face)
                     if isinstance(answering, AsyncGeneratorType):
                         await drain(answering, turn.show)
                     elif (piece := await answering) is not None:
@@ -261,7 +261,7 @@ async def inject(handler: SteeringHandler, session: LiveSession, content: list[d
     turn = session.turns[0] if session.turns else None
     if turn is None or turn.state not in (TurnState.IN_PROGRESS, TurnState.REQUIRES_ACTION) or turn.is_cancelled:
         return False
-    await handler(turn, Message("user", content))
+    await handler(turn.face, Message("user", content))
     return turn.insert(content, id)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import InvalidRequest
-from acp_server.peer.call import Call, Notice, Route, Routes
+from acp_server.peer.call import Call, Notice, Route, Routes, serve_follower
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
@@ -97,9 +97,7 @@ class AgentSide:
                     requests[f"session/{name}"] = self._session_route(name)
             for name in definition.session_methods:
                 requests[f"session/{name}"] = self._session_route(name)
-            requests["session/prompt"] = Route(
-                lambda call: call.follower.serve(), register=lambda call: self._prompting.register(call), direct=True
-            )
+            requests["session/prompt"] = Route(serve_follower, register=self._first_prompt, direct=True)
             routes.on_notice("session/cancel", Notice(self._cancel, inline=True))
             if definition.steer is not None:
                 requests["_session/steering"] = Route(lambda call: self._prompting.steer(call), direct=True)
@@ -151,6 +149,12 @@ class AgentSide:
             return method(call)
 
         return Route(handler, register if name in ENDING else None, urgent=name in URGENT, direct=True)
+
+    def _first_prompt(self, call: Call) -> None:
+        """Register the first prompt, which imports its modules. The route of later prompts leads straight there."""
+        register = self._prompting.register
+        self._routes.requests[call.method] = Route(serve_follower, register=register, direct=True)
+        register(call)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
         """`session/cancel`: cancel the turns of a session. No effect without such a session or without turns."""

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from acp_server.schema.session import McpServer, SystemPrompt
     from acp_server.schema.updates import AvailableCommand, SessionUpdate
     from acp_server.session.definition import AgentDefinition, McpHost, Origin, ToolHost
-    from acp_server.session.turn import LiveTurn, Turn
+    from acp_server.session.turn import Turn
+    from acp_server.session.updates import LiveTurn
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
@@ -351,7 +352,7 @@ class Session:
     @property
     def turn(self) -> Turn | None:
         """The turn that runs, or cleans up after a cancel; None if there is no turn."""
-        return self.turns[0] if self.turns else None
+        return self.turns[0].face if self.turns else None
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
         """Cancel every turn that runs or waits now; callable from any thread. Later turns are not affected. Returns

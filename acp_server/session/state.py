@@ -89,16 +89,21 @@ class TurnState(Enum):
     """The states of a turn, with the moves from each."""
 
     successors: tuple[TurnState, ...]
+    """The states that can follow; none after the end of the turn."""
     word: str
     """The value as a plain attribute, because the look-up of an enum's `value` takes ten times as long."""
 
     CREATED = "created"
+    """The prompt has arrived, and its handler has not begun."""
     IN_PROGRESS = "in_progress"
     REQUIRES_ACTION = "requires_action"
     """A question to the user is open."""
     COMPLETED = "completed"
+    """The handler ended by itself. `TurnRecord.stop_reason` has the reason."""
     FAILED = "failed"
+    """The handler raised, or the agent ended the turn. `Turn.last_error` has the error."""
     CANCELED = "canceled"
+    """The client or its user cancelled the turn."""
 
 
 for _state, _successors in {

@@ -11,7 +11,6 @@ import logging
 import os
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,8 +22,7 @@ from acp_server.safe_text import one_line
 from acp_server.session.live_session import LiveSession
 from acp_server.session.setup import check_directories
 from acp_server.session.state import CHILD_KEY, TurnState
-from acp_server.session.turn import LiveTurn, Turn
-from acp_server.session.updates import Updates, too_late
+from acp_server.session.updates import LiveTurn, Updates, too_late
 from acp_server.store.children import message, state_of
 from acp_server.store.records import SessionRecord
 from acp_server.tasks.blocks import Block
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from acp_server.session.client import Client
     from acp_server.session.definition import AgentDefinition, CallView, McpHost, ToolHost
     from acp_server.session.session import Session
+    from acp_server.session.turn import Turn
     from acp_server.session.updates import ChunkKind, Speech
     from acp_server.tasks.tree import Node
 
@@ -50,18 +49,18 @@ class Subagent(Block):
     """`async with turn.subagent(...) as child:`, see `Turn.subagent`. `below`: the node that the child is nested in."""
 
     def __init__(
-        self, parent: Turn, below: Node, title: str, task: str | None, description: str | None, cwd: str | None
+        self, parent: LiveTurn, below: Node, title: str, task: str | None, description: str | None, cwd: str | None
     ) -> None:
         for name, text in (("title", title), ("task", task), ("description", description)):
             if not (isinstance(text, str) or (text is None and name != "title")):
                 raise UsageError(f"the {name} of a subagent is text, and not {type(text).__name__}")
-        self._parent = cast("LiveTurn", parent)  # as each turn is
+        self._parent = parent
         self._below = below
         self._about: dict[str, Any] = {"title": one_line(title, _LONGEST_TITLE)}
         if description is not None:
             self._about["description"] = description
         if cwd is not None:
-            self._about["cwd"], _ = check_directories(cwd, [], parent.client.connection.limits)
+            self._about["cwd"], _ = check_directories(cwd, [], parent.session.client.connection.limits)
         self._task = task
         self._child: Child | None = None
         self._scopes = ExitStack()
@@ -81,7 +80,7 @@ class Subagent(Block):
         await parent.room()
         if parent.record.ended_at is not None or self._below.closed:
             raise too_late()
-        if parent.client.connection.tree.closed:
+        if parent.session.client.connection.tree.closed:
             raise ConnectionClosed
         # Nothing waits from here on.
         child = self._child = Child(parent, self._below.child(f"subagent {self._about['title']}"), self._task)
@@ -90,11 +89,11 @@ class Subagent(Block):
         except BaseException:
             child.node.close()
             raise
-        make = parent.client.connection.scopes.make
+        make = parent.session.client.connection.scopes.make
         pair = Pair(self._scopes.enter_context(make()), self._scopes.enter_context(make()))
         if not child.node.enter(pair):
             pair.outer.cancel()
-        return child.turn
+        return child.turn.face
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -113,7 +112,7 @@ class Child(SupervisedWork):
     """A child session and what its one turn runs in, see `TurnHost`."""
 
     def __init__(self, parent: LiveTurn, node: Node, task: str | None) -> None:
-        self.connection: Peer = parent.client.connection
+        self.connection: Peer = parent.session.client.connection
         super().__init__(node, self.connection.watchdog)
         self.task: object = self.connection.work.current()
         self.answer: Final = Answer("session/prompt")
@@ -127,7 +126,7 @@ class Child(SupervisedWork):
     def begin(self, about: dict[str, Any]) -> None:
         """The client is told of it, and its turn runs from now on."""
         parent = self.parent
-        of = cast("LiveSession", parent.session)
+        of = parent.session
         is_told = of.tells_children
         blocks = cast("dict[str, Any]", self.request.params)["prompt"]
         record = SessionRecord(f"{of.id}.{self.key}", about.get("cwd", of.cwd), of.record.additional_directories)
@@ -140,20 +139,24 @@ class Child(SupervisedWork):
         session.updates.open()
         cast("dict[str, Any]", self.request.params)["sessionId"] = session.id
         self.session: LiveSession = session
-        self.turn: LiveTurn = _telling(turn_kind)(session, self, None, blocks)
+        self.turn: LiveTurn = turn_kind(session, self, None, blocks)
+        self.turn.on_move += (self._goes_on,)
+        self.turn.on_end = self._over
         session.turns.append(self.turn)
         self._keep = parent.record.add_child(self.turn.record, {"key": self.key, **about})
         of.siblings[session.id] = session
         self._way.begin(blocks)
         self.turn.move(TurnState.IN_PROGRESS)
 
-    def goes_on(self, state: TurnState) -> None:
-        """Its turn is in this state now, which is not its last one."""
+    def _goes_on(self, state: TurnState) -> None:
+        """Its turn is in this state now."""
+        if not state.successors:
+            return
         if self._has_begun:
             self._way.goes_on(state.word if state is TurnState.REQUIRES_ACTION else "running")
         self._has_begun = True
 
-    def over(self) -> None:
+    def _over(self) -> None:
         """Its turn has ended, and nothing is said in it any more."""
         self._keep()
         session = self.session
@@ -182,38 +185,13 @@ def _sharing(session: LiveSession) -> AgentDefinition:
     return replace(session.definition, tools=tools, mcp_host=mcp)
 
 
-class _Telling(LiveTurn):
-    """The turn of a child, whose states are told to the parent's client."""
-
-    _host: Child
-
-    def move(self, state: TurnState) -> bool:
-        """See `LiveTurn`."""
-        moved = super().move(state)
-        if moved and state.successors:
-            self._host.goes_on(state)
-        return moved
-
-    def end(self, error: BaseException | None = None) -> None:
-        """See `LiveTurn`."""
-        if self.record.ended_at is None:
-            super().end(error)
-            self._host.over()
-
-
-@cache
-def _telling(kind: type[LiveTurn]) -> type[LiveTurn]:
-    """The turns of a version, as those of children are."""
-    return kind if issubclass(kind, _Telling) else type(kind.__name__, (_Telling, kind), {})
-
-
 class _Told:
     """The way of a child to a client that shows child sessions."""
 
     def __init__(self, child: Child, about: dict[str, Any]) -> None:
         self._child = child
         self._about = about
-        self._speech: Speech = child.parent.speaks
+        self._speech: Speech = child.parent.speech
 
     def begin(self, task: list[dict[str, Any]]) -> None:
         """It is there, and has this to do."""
@@ -250,7 +228,7 @@ class _Folded(Updates):
         super().__init__(child.connection, session.client.profile, session.client.session_id)
         self._child = child
         self._title: str = about["title"]
-        self._out: Speech = child.parent.speaks
+        self._out: Speech = child.parent.speech
         self._view: CallView = session.tools.view(_Unkept(child.parent), child.key)
 
     def begin(self, task: list[dict[str, Any]]) -> None:
@@ -313,7 +291,7 @@ class _Unkept:
     def tell(self, update: dict[str, Any]) -> None:
         """See `LiveTurn.tell`."""
         if self._turn.record.ended_at is None:
-            self._turn.speaks.send(update)
+            self._turn.speech.send(update)
 
 
 class FoldedSession(LiveSession):

@@ -1,40 +1,33 @@
-"""One prompt turn (ACP, Prompt Turn): its properties, its tool calls and its states. Its updates are in
-`acp_server.session.updates`.
+"""One prompt turn (ACP, Prompt Turn) as authors see it: the prompt, the methods to answer it, tools, child sessions.
 
-Methods of the runtime are in `LiveTurn`, so that help and completion do not offer them to authors. `LiveTurn.move`
-alone changes the state, and `acp_server.session.state` has the table of states. `acp_server.session.prompting` decides
-when a turn runs and how its prompt is answered.
+`acp_server.session.updates.LiveTurn` has its state and sends its updates. `acp_server.session.prompting` decides when a
+turn runs and how its prompt is answered.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import suppress
 from math import inf
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args, overload
 
-from acp_server.errors import RequestCancelled, SessionClosed, ToolCancelled, ToolFailed, ToolRejected, UsageError
-from acp_server.peer.outcome import refusal
-from acp_server.session.state import UNEXPLAINED, TurnState
-from acp_server.session.unended import say_silent, say_unended
-from acp_server.session.updates import FLOOD, PACE, TurnUpdates, too_late
+from acp_server.errors import ToolCancelled, ToolFailed, ToolRejected, UsageError
+from acp_server.session.plan import Compaction, Priority, Step
 from acp_server.store.history import Message, messages_with_tools
-from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn, Usage
+from acp_server.store.records import TurnError, TurnRecord, Usage
 from acp_server.tasks.cause import Cause
 
 if TYPE_CHECKING:
     from acp_server.peer.answer import Answer
-    from acp_server.schema.content import ContentBlock, PromptRequest
+    from acp_server.schema.content import ContentBlock
+    from acp_server.schema.updates import PlanEntry, SessionUpdate
     from acp_server.session.client import Client
-    from acp_server.session.definition import TurnHost
-    from acp_server.session.live_session import LiveSession
     from acp_server.session.session import Session
+    from acp_server.session.state import TurnState
     from acp_server.session.subagents import Subagent
-    from acp_server.session.updates import Speech
+    from acp_server.session.updates import LiveTurn
     from acp_server.store.records import ToolResult
-    from acp_server.tasks.tree import Node
 
 
 _NOTES: Final = 16
@@ -58,50 +51,32 @@ class OfTool(Protocol[R_co]):
         ...
 
 
-class Turn(TurnUpdates):
+class Turn:
     """The argument of a prompt handler: the user's message, the methods to answer it, `client`, and `session`, which
     outlives the turn."""
 
     # Without a `__dict__`, setting a misspelt attribute raises AttributeError instead of having no effect.
-    __slots__ = (
-        *("__weakref__", "_blocks", "_cause_at_end", "_host", "_params", "_questions", "_request", "_results"),
-        *("_stop_reason", "session", "state", "tool_calls"),
-    )
+    __slots__ = ("__weakref__", "_live", "record", "session")
 
     session: Final[Session]
     """The session that the turn belongs to."""
+    record: Final[TurnRecord]
+    """The stored part of the turn."""
 
-    def __init__(
-        self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
-    ) -> None:
-        self.session = session
-        self._host = host
-        params: Any = host.request.params
-        self._params: dict[str, Any] = params
-        self._blocks = blocks
-        self._request = request if len(blocks) == len(params["prompt"]) else None
-        self.node: Node = host.node
-        kind = TurnRecord if session.keeps_history else UnkeptTurn
-        self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
-        """The stored part of the turn."""
-        self._updates = self._speech = session.updates
-        self._pause_at = time.monotonic() + PACE
-        self._begun = {}
-        self._entries = ()
-        self._said = self._shown_steps = None
-        self._cause_at_end: Cause | None = None
-        """The cause when the turn ended. A later cancel of its request does not change it."""
-        self._stop_reason: OwnStopReason = "end_turn"
-        self.state = TurnState.CREATED
-        self.tool_calls: Any = None
-        """The running tool calls, kept by the agent's `ToolHost`; None before the first call."""
-        self._results: list[ToolResult] | None = None
-        self._questions = 0
+    def __init__(self, live: LiveTurn) -> None:
+        self._live = live
+        self.session = live.session
+        self.record = live.record
 
     @property
     def id(self) -> str:
         """The id of the turn, new for every turn."""
         return self.record.id
+
+    @property
+    def state(self) -> TurnState:
+        """The state of the turn."""
+        return self._live.state
 
     @property
     def created_at(self) -> float:
@@ -122,33 +97,34 @@ class Turn(TurnUpdates):
     def prompt(self) -> Sequence[ContentBlock]:
         """The user's message as content blocks (ACP, Content). Some clients repeat the messages of cancelled turns
         right before this one; those blocks are left out here, and `params` has them."""
-        if self._request is None:
+        live = self._live
+        if live.request is None:
             from acp_server.schema.content import PromptRequest
 
-            self._request = PromptRequest.from_wire({**self._params, "prompt": self._blocks})
-        return self._request.prompt
+            live.request = PromptRequest.from_wire({**live.params, "prompt": live.blocks})
+        return live.request.prompt
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters of the prompt as received, with members that are not in the protocol."""
-        return self._params
+        return self._live.params
 
     @property
     def answer(self) -> Answer:
         """Additions to the response to the prompt, also after a cancel: `turn.answer.meta[...]`. In version 2 they go
         into the state `idle`, which marks the end of a turn there."""
-        return self._host.answer
+        return self._live.answer
 
     @property
     def meta(self) -> dict[str, Any]:
         """The `_meta` of the prompt; empty if it is missing or malformed."""
-        meta = self._params.get("_meta")
+        meta = self._live.params.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
 
     @property
     def text(self) -> str:
         """The text blocks of the user's message, joined by newlines."""
-        blocks = self._blocks
+        blocks = self._live.blocks
         if len(blocks) == 1 and blocks[0]["type"] == "text":
             return blocks[0]["text"]
         return "\n".join([block["text"] for block in blocks if block["type"] == "text"])
@@ -161,12 +137,74 @@ class Turn(TurnUpdates):
     @property
     def is_cancelled(self) -> bool:
         """Whether the turn is being cancelled, for any cause."""
-        return self.cause is not None
+        return self._live.cause is not None
 
     @property
     def cause(self) -> Cause | None:
         """Why the turn is being cancelled, or was cancelled when it ended; None if it was not."""
-        return self.node.cause if self.record.ended_at is None else self._cause_at_end
+        return self._live.cause
+
+    # -- its updates
+
+    async def say(self, text: str) -> None:
+        """Send a chunk of the agent's message (ACP, Prompt Turn). Waits while the client reads too slowly.
+
+        Raises TurnEnded once the prompt is answered, and ConnectionClosed.
+        """
+        await self._live.chunk("agent_message_chunk", text)
+
+    async def think(self, text: str) -> None:
+        """Send a chunk of the agent's reasoning; otherwise like `say`."""
+        await self._live.chunk("agent_thought_chunk", text)
+
+    async def plan(self, entries: Sequence[PlanEntry | str]) -> None:
+        """Show the whole plan; it replaces the plan before (ACP, Agent Plan). A string is a step that has not begun.
+        `step` works on one step."""
+        await self._live.steps.show(entries)
+
+    def step(self, content: str, *, priority: Priority | None = None) -> Step:
+        """`async with turn.step("Read the git log"):` shows the step as in progress within the block (ACP, Agent Plan).
+        It is the step of the plan with this text, or a new step. It is completed when the block ends. If the block
+        raises, the text of the step gets a note that it was refused (`ToolRejected`), cancelled, or has failed."""
+        return Step(self._live.steps, content, priority)
+
+    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
+        """Show the user a plain text that is not part of the conversation. `severity`: `info`, `warning` or `error`.
+        Clients need not show notices, and many clients of version 1 cannot. Otherwise like `say`."""
+        from acp_server.schema.updates import Notice
+
+        await self._live.update(Notice(severity=severity, title=title, description=description))
+
+    def compaction(self) -> Compaction:
+        """`async with turn.compaction() as compaction:` around the work that shortens the context of the agent."""
+        return Compaction(self._live)
+
+    async def show(self, piece: Any) -> None:
+        """Show text, a content block or a session update, as if a prompt handler yielded it. Otherwise like `say`.
+
+        Raises UsageError for anything else.
+        """
+        await self._live.show(piece)
+
+    async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
+        """Send any session update of `acp_server.schema`; otherwise like `say`.
+
+        An update that only some clients understand (a notice, a compaction) is not sent to other clients. `meta`: the
+        `_meta` of the notification, which some clients read; `update.meta` is the `_meta` of the update.
+        """
+        await self._live.update(update, meta=meta)
+
+    def put(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
+        """`update` without waiting, for callbacks. Many of these fill the memory while the client reads too slowly.
+
+        Raises TurnEnded.
+        """
+        self._live.put(update, meta=meta)
+
+    async def room(self) -> None:
+        """Wait while the buffer is above `FLOOD`, before the beginning of anything that sends updates. Raises TurnEnded
+        and ConnectionClosed."""
+        await self._live.room()
 
     # -- what is known about it
 
@@ -190,9 +228,7 @@ class Turn(TurnUpdates):
         format. `TurnRecord.kept(key, version)` of the turns in `session.record.context()` returns the value. Raises
         EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
         """
-        if self.record.ended_at is not None:
-            raise too_late()
-        self.record.keep(key, version, value)
+        self._live.keep(key, value, version)
 
     @property
     def usage(self) -> Usage | None:
@@ -234,7 +270,7 @@ class Turn(TurnUpdates):
 
             total = self.session.record.cost
             told = None if total is None else Cost(amount=total[0], currency=total[1])
-            self.put(UsageUpdate(used=sums, size=context_size, cost=told))
+            self._live.put(UsageUpdate(used=sums, size=context_size, cost=told))
 
     def _add_cost(self, cost: float, currency: str) -> None:
         before, unit = self.session.record.cost or (0.0, currency)
@@ -248,14 +284,14 @@ class Turn(TurnUpdates):
     def stop_reason(self) -> OwnStopReason:
         """The stop reason of a turn that is not cancelled and does not fail (ACP, Stop Reasons); `end_turn` at first.
         Setting a value that is not an `OwnStopReason` raises UsageError."""
-        return self._stop_reason
+        return self._live.stop_reason
 
     @stop_reason.setter
     def stop_reason(self, reason: OwnStopReason) -> None:
         if reason not in get_args(OwnStopReason):
             reasons = ", ".join(get_args(OwnStopReason))
             raise UsageError(f"{reason!r} is not one of {reasons}; session.cancel(Cause.USER) ends it as cancelled")
-        self._stop_reason = reason
+        self._live.stop_reason = reason
 
     @property
     def meta_data(self) -> Mapping[str, str]:
@@ -300,7 +336,7 @@ class Turn(TurnUpdates):
         """
         from acp_server.session.subagents import Subagent
 
-        return Subagent(self, self.node, title, task, description, cwd)
+        return Subagent(self._live, self._live.node, title, task, description, cwd)
 
     @overload
     async def call(self, tool: OfTool[AsyncGenerator[Any] | Generator[Any]], /, **arguments: Any) -> str: ...
@@ -338,11 +374,6 @@ class Turn(TurnUpdates):
         had it. Unknown tools and arguments that do not fit give a failed result. The call begins once the client has
         caught up with reading. Raises UsageError, also while a call of that id runs, and TurnEnded after the turn.
         """
-        if self.record.ended_at is not None:
-            await self._refuse()
-        # The updates of a call's begin and end are sent without waiting, so the wait for the client is here.
-        if self._updates.writer.size > FLOOD:
-            await self.room()
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
     @property
@@ -350,115 +381,15 @@ class Turn(TurnUpdates):
         """The results of the ended tool calls, in the order of their ends. Calls that a cancel of the turn ended are
         included, so that a handler's `finally` can read them. They are stored with the turn
         (`TurnRecord.tool_results`)."""
-        return tuple(self._results or ())
+        return tuple(self._live.results or ())
 
     def cancel_tool(self, id: str) -> bool:
         """Cancel one tool call; the turn goes on. Callable from any thread. False if no call with this id runs."""
         return self.session.tools.cancel(self, id)
 
 
-class LiveTurn(Turn):
-    """The runtime's side of a turn; every turn is a LiveTurn. It has the state, the end, the response to the prompt,
-    and additions to the record."""
-
-    __slots__ = ()
-
-    tell: ClassVar[Callable[..., None]] = TurnUpdates._put
-    """`put` an update in its wire form. Raises TurnEnded."""
-
-    @property
-    def speaks(self) -> Speech:
-        """The path of the turn's updates to the client."""
-        return self._speech
-
-    def move(self, state: TurnState) -> bool:
-        """Change the state; nothing else does. False if the table has no such move from the present state."""
-        if state not in self.state.successors:
-            return False
-        self.state = state
-        self.record.status = state.word
-        if state is TurnState.CANCELED:
-            self.record.stop_reason = "cancelled"
-        elif state is TurnState.COMPLETED:
-            self.record.stop_reason = self._stop_reason
-        if not state.successors:
-            if self.tool_calls:
-                self.tool_calls.finish()
-            if self.node.children:
-                cast("LiveSession", self.session).end_children(self)
-            # The turn sends nothing after this: updates after the response to the prompt confuse clients.
-            self.record.ended_at = time.time()
-            if self.node.cause is not None:
-                self._cause_at_end = self.node.cause
-            self.record.pack()
-        return True
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Decide how the turn ended, when its handler has ended or its prompt is answered. `error`: the exception of
-        the handler. The first call counts."""
-        cause = self.node.cause
-        if cause is None and error is None:
-            if self.move(TurnState.COMPLETED):
-                if self._begun or self._entries:
-                    say_unended(self._begun, self._entries)
-                elif self._said is None and not self._updates.spoken and self._stop_reason == "end_turn":
-                    self._updates.spoken = True
-                    say_silent()
-        elif cause is not None and cause.asked_for:
-            self.move(TurnState.CANCELED)
-        elif self.move(TurnState.FAILED):
-            told = RequestCancelled() if cause is not None else refusal(error, UNEXPLAINED)
-            self.record.last_error = TurnError(told.code, told.message)
-
-    def give_up(self) -> None:
-        """Answer the prompt now, without a further wait for a cancelled handler that does not end. No effect once the
-        prompt is answered."""
-        self._host.overdue()
-
-    def result(self) -> dict[str, Any]:
-        """The result of the prompt, for a turn that ended without failure (ACP, Prompt Turn). `_meta` has the tokens
-        too, because clients read them there before the member `usage` existed."""
-        answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
-        if (usage := self.record.usage) is not None:
-            tokens = usage.to_wire()
-            if self.session.tells_usage:
-                answer["usage"] = tokens
-            answer["_meta"] = {"usage": tokens}
-        return answer
-
-    def break_line(self) -> None:
-        """End the line of the last text, because some clients show the next text in the same line."""
-        if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
-            with suppress(SessionClosed):
-                self._speech.text("agent_message_chunk", "\n")
-
-    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """Add a message of the user to the running turn (steering). False if it has ended or is being cancelled."""
-        if self.record.ended_at is not None or self.node.cause is not None:
-            return False
-        for block in content:
-            self.record.add({"sessionUpdate": "user_message_chunk", "messageId": id, "content": block})
-        return True
-
-    def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """Record the result of a tool call; the agent's tools call this. No effect once the turn has ended."""
-        if self.record.ended_at is None:
-            if self._results is None:
-                self._results = []
-            self._results.append(result)
-            self.record.add_result(result, tool_call_id)
-
-    def question_asked(self, _tool_call_id: str | None) -> None:
-        """Count a question to the user, perhaps about a tool call. REQUIRES_ACTION then, except in a cancel."""
-        self._questions += 1
-        if self.node.cause is None:
-            self.move(TurnState.REQUIRES_ACTION)
-
-    def question_over(self, _tool_call_id: str | None) -> None:
-        """Count off an answered or withdrawn question. IN_PROGRESS after the last, except during a cancel."""
-        self._questions -= 1
-        if not self._questions and self.node.cause is None:
-            self.move(TurnState.IN_PROGRESS)
+live_of: Final[Callable[[Turn], LiveTurn]] = attrgetter("_live")
+"""The runtime's side of a turn."""
 
 
 def _fits(text: object, longest: int) -> bool:

@@ -1,36 +1,42 @@
 """The `session/update` notifications of a session, in order (ACP, Prompt Turn).
 
-`TurnUpdates` sends the updates of one turn until it has ended (text, plans, notices, compactions and others), and adds
-them to the turn's record. `Updates` writes an update; except for `open` and `close` it does not decide which may be
-sent. Text chunks are frequent, so they are written after a prefix that is encoded once. That is twenty times cheaper
-than building and dumping a model for each.
+`LiveTurn` is one turn: its state, and its updates until it has ended. `Updates` writes an update; except for `open` and
+`close` it does not decide which may be sent. Text chunks are frequent, so they are written after a prefix that is
+encoded once. That is twenty times cheaper than building and dumping a model for each.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import anyio.lowlevel
 
-from acp_server.errors import SessionClosed, TurnEnded, UsageError
+from acp_server.errors import RequestCancelled, SessionClosed, TurnEnded, UsageError
+from acp_server.peer.outcome import refusal
 from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
-from acp_server.session.plan import Priority, Step, Steps
+from acp_server.session.plan import Steps
 from acp_server.session.sayable import chunk_of, text_of, wire_of
-from acp_server.session.unended import ENDED, MOST, say_unbegun
-from acp_server.store.records import TurnRecord
-from acp_server.tasks.blocks import Block
+from acp_server.session.state import UNEXPLAINED, TurnState
+from acp_server.session.turn import Turn
+from acp_server.session.unended import ENDED, MOST, say_silent, say_unbegun, say_unended
+from acp_server.store.records import TurnError, TurnRecord, UnkeptTurn
+from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import Node
 from acp_server.wire import codec
 
 if TYPE_CHECKING:
-    from acp_server.schema.updates import PlanEntry, SessionUpdate
+    from acp_server.peer.answer import Answer
+    from acp_server.schema.content import PromptRequest
+    from acp_server.schema.updates import SessionUpdate
+    from acp_server.session.definition import TurnHost
+    from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
+    from acp_server.session.turn import OwnStopReason
+    from acp_server.store.records import ToolResult
 
 ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]
 
@@ -171,71 +177,84 @@ PACE: Final = 0.02
 """Seconds for which a handler may send updates before other tasks get a chance to run."""
 
 
-class TurnUpdates:
-    """The part of a turn that sends its updates."""
+class LiveTurn:
+    """The runtime's side of a turn: its state and its end. It sends the updates of the turn until it has ended, and
+    adds them to its record. Authors get its `Turn`.
 
-    __slots__ = ("_begun", "_entries", "_pause_at", "_said", "_shown_steps", "_speech", "_updates", "node", "record")
+    `move` alone changes the state, and `acp_server.session.state` has the table of states.
+    """
 
-    # `Turn` sets these, so that a turn without updates calls nothing of this class.
-    node: Node
-    record: TurnRecord
-    _updates: Updates
-    _speech: Speech
-    _pause_at: float
-    _begun: dict[str, None]
-    """The ids of the tool calls that were shown and have not ended."""
-    _shown_steps: Steps | None
-    _entries: Sequence[dict[str, Any]]
-    """The entries of the last plan."""
-    _said: str | None
-    """The last text chunk; "" after another update, None before the first update."""
+    __slots__ = (
+        *("_begun", "_cause_at_end", "_entries", "_host", "_pause_at", "_questions", "_said", "_steps", "_updates"),
+        *("blocks", "face", "node", "on_end", "on_move", "params", "record", "request", "results", "session", "speech"),
+        *("state", "stop_reason", "tool_calls"),
+    )
 
-    async def say(self, text: str) -> None:
-        """Send a chunk of the agent's message (ACP, Prompt Turn). Waits while the client reads too slowly.
-
-        Raises TurnEnded once the prompt is answered, and ConnectionClosed.
-        """
-        await self._chunk("agent_message_chunk", text)
-
-    async def think(self, text: str) -> None:
-        """Send a chunk of the agent's reasoning; otherwise like `say`."""
-        await self._chunk("agent_thought_chunk", text)
-
-    async def plan(self, entries: Sequence[PlanEntry | str]) -> None:
-        """Show the whole plan; it replaces the plan before (ACP, Agent Plan). A string is a step that has not begun.
-        `step` works on one step."""
-        await self._steps.show(entries)
-
-    def step(self, content: str, *, priority: Priority | None = None) -> Step:
-        """`async with turn.step("Read the git log"):` shows the step as in progress within the block (ACP, Agent Plan).
-        It is the step of the plan with this text, or a new step. It is completed when the block ends. If the block
-        raises, the text of the step gets a note that it was refused (`ToolRejected`), cancelled, or has failed."""
-        return Step(self._steps, content, priority)
+    def __init__(
+        self, session: LiveSession, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
+    ) -> None:
+        self.session = session
+        self._host = host
+        params: Any = host.request.params
+        self.params: dict[str, Any] = params
+        """The parameters of the prompt as received."""
+        self.blocks = blocks
+        """The prompt in its wire form, without the messages that its client repeats."""
+        self.request = request if len(blocks) == len(params["prompt"]) else None
+        """The parameters with `blocks` as the prompt; None until `Turn.prompt` reads them."""
+        self.node: Node = host.node
+        kind = TurnRecord if session.keeps_history else UnkeptTurn
+        self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
+        """The stored part of the turn."""
+        self.state = TurnState.CREATED
+        self.stop_reason: OwnStopReason = "end_turn"
+        """The stop reason of a turn that is not cancelled and does not fail."""
+        self.on_move: tuple[Callable[[TurnState], None], ...] = ()
+        """Called with each new state."""
+        self.on_end: Callable[[], None] | None = None
+        """Called when the turn has ended, with its error in the record."""
+        self._cause_at_end: Cause | None = None
+        """The cause when the turn ended. A later cancel of its request does not change it."""
+        self.tool_calls: Any = None
+        """The running tool calls, kept by the agent's `ToolHost`; None before the first call."""
+        self.results: list[ToolResult] | None = None
+        """The results of the ended tool calls; None before the first."""
+        self._questions = 0
+        self._updates: Updates = session.updates
+        self.speech: Speech = session.updates
+        """The path of the turn's updates to the client."""
+        self._pause_at = time.monotonic() + PACE
+        self._begun: dict[str, None] = {}
+        """The ids of the tool calls that were shown and have not ended."""
+        self._steps: Steps | None = None
+        self._entries: Sequence[dict[str, Any]] = ()
+        """The entries of the last plan."""
+        self._said: str | None = None
+        """The last text chunk; "" after another update, None before the first update."""
+        self.face: Turn = Turn(self)
+        """The turn as authors see it. `LiveSession.leave` deletes it, since the two refer to each other."""
 
     @property
-    def _steps(self) -> Steps:
-        if self._shown_steps is None:
-            self._shown_steps = Steps(self)
-        return self._shown_steps
+    def id(self) -> str:
+        """See `Turn.id`."""
+        return self.record.id
 
-    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
-        """Show the user a plain text that is not part of the conversation. `severity`: `info`, `warning` or `error`.
-        Clients need not show notices, and many clients of version 1 cannot. Otherwise like `say`."""
-        from acp_server.schema.updates import Notice
+    @property
+    def is_cancelled(self) -> bool:
+        """See `Turn.is_cancelled`."""
+        return self.cause is not None
 
-        await self.update(Notice(severity=severity, title=title, description=description))
+    @property
+    def cause(self) -> Cause | None:
+        """See `Turn.cause`."""
+        return self.node.cause if self.record.ended_at is None else self._cause_at_end
 
-    def compaction(self) -> Compaction:
-        """`async with turn.compaction() as compaction:` around the work that shortens the context of the agent."""
-        return Compaction(self)
+    # -- its updates
 
     async def show(self, piece: Any) -> None:
-        """Show text, a content block or a session update, as if a prompt handler yielded it. Otherwise like `say`.
-
-        Raises UsageError for anything else.
-        """
+        """See `Turn.show`."""
         if isinstance(piece, str):
-            await self._chunk("agent_message_chunk", piece)
+            await self.chunk("agent_message_chunk", piece)
             return
         from acp_server.schema.base import Record
         from acp_server.schema.content import TextContent
@@ -246,16 +265,12 @@ class TurnUpdates:
         if "session_update" in type(piece).model_fields:
             await self.update(cast("Any", piece))
         elif isinstance(piece, TextContent) and not (piece.annotations or piece.meta or piece.model_extra):
-            await self.say(piece.text)
+            await self.chunk("agent_message_chunk", piece.text)
         else:
             await self.update(chunk_of(piece))
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """Send any session update of `acp_server.schema`; otherwise like `say`.
-
-        An update that only some clients understand (a notice, a compaction) is not sent to other clients. `meta`: the
-        `_meta` of the notification, which some clients read; `update.meta` is the `_meta` of the update.
-        """
+        """See `Turn.update`."""
         if self.record.ended_at is not None or self._updates.flooded:
             await self._hold_back()
         self.put(update, meta=meta)
@@ -264,16 +279,13 @@ class TurnUpdates:
             await self._pause(now)
 
     def put(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """`update` without waiting, for callbacks. Many of these fill the memory while the client reads too slowly.
-
-        Raises TurnEnded.
-        """
+        """See `Turn.put`."""
         if self.record.ended_at is not None:
             raise too_late()
-        self._put(update.to_wire() if hasattr(update, "session_update") else wire_of(update), meta)
+        self.tell(update.to_wire() if hasattr(update, "session_update") else wire_of(update), meta)
 
-    def _put(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> None:
-        """`put` an update in its wire form."""
+    def tell(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> None:
+        """`put` an update in its wire form. Raises TurnEnded."""
         if self.record.ended_at is not None:
             raise too_late()
         self._said = ""
@@ -289,10 +301,11 @@ class TurnUpdates:
                 self._begun[id] = None
         elif update["sessionUpdate"] == "plan":
             self._entries = update["entries"]
-        json = self._speech.send(update, meta)
+        json = self.speech.send(update, meta)
         (self.record.transcript or self.record.begin()).add(update, json)
 
-    async def _chunk(self, kind: ChunkKind, text: str) -> None:
+    async def chunk(self, kind: ChunkKind, text: str) -> None:
+        """Send a chunk of text, see `Turn.say`."""
         record, writer = self.record, self._updates.writer
         if record.ended_at is not None or writer.size > FLOOD:
             await self._hold_back()
@@ -302,12 +315,19 @@ class TurnUpdates:
             # An empty text is not sent, but a handler that loops over empty texts must not starve other tasks.
             await anyio.lowlevel.checkpoint()
             return
-        fragment = self._speech.text(kind, text)
+        fragment = self.speech.text(kind, text)
         (record.transcript or record.begin()).text(kind, fragment)
         self._said = text
         now = time.monotonic()
         if now > self._pause_at or writer.size > HIGH_WATER:
             await self._pause(now)
+
+    @property
+    def steps(self) -> Steps:
+        """The steps of the turn's plan."""
+        if self._steps is None:
+            self._steps = Steps(self)
+        return self._steps
 
     async def _pause(self, now: float) -> None:
         # Without a checkpoint here, a handler that never waits would block the writer and the reader of cancels.
@@ -329,50 +349,121 @@ class TurnUpdates:
         if self.record.ended_at is None:
             await self._updates.room()
         if self.record.ended_at is not None:
-            await self._refuse()
+            await self.refuse()
 
-    async def _refuse(self) -> NoReturn:
+    async def refuse(self) -> NoReturn:
+        """Raise TurnEnded."""
         # A checkpoint, because the handler may catch this exception in a loop and starve other tasks.
         await anyio.lowlevel.cancel_shielded_checkpoint()
         raise too_late()
 
+    # -- its state
 
-class Compaction(Block):
-    """One compaction of the context in a turn. Its status is `in_progress` in the `async with` block. At the end of the
-    block it is `completed`, or, if the block raises, `cancelled` during a cancel of the turn and `failed` otherwise."""
+    @property
+    def answer(self) -> Answer:
+        """See `Turn.answer`."""
+        return self._host.answer
 
-    def __init__(self, turn: TurnUpdates) -> None:
-        self._turn = turn
-        self.id: Final = f"compaction_{os.urandom(12).hex()}"
-        """The id of the compaction, new for each."""
+    def keep(self, key: str, value: Any, version: int) -> None:
+        """See `Turn.keep`."""
+        if self.record.ended_at is not None:
+            raise too_late()
+        self.record.keep(key, version, value)
 
-    async def summarize(self, text: str) -> None:
-        """Send a chunk of the summary that replaces the shortened context. Raises TurnEnded and ConnectionClosed."""
-        from acp_server.schema.content import TextContent
-        from acp_server.schema.updates import CompactionSummaryChunk
+    def move(self, state: TurnState) -> bool:
+        """Change the state; nothing else does. False if the table has no such move from the present state."""
+        if state not in self.state.successors:
+            return False
+        self.state = state
+        self.record.status = state.word
+        if state is TurnState.CANCELED:
+            self.record.stop_reason = "cancelled"
+        elif state is TurnState.COMPLETED:
+            self.record.stop_reason = self.stop_reason
+        if not state.successors:
+            if self.tool_calls:
+                self.tool_calls.finish()
+            if self.node.children:
+                self.session.end_children(self)
+            # The turn sends nothing after this: updates after the response to the prompt confuse clients.
+            self.record.ended_at = time.time()
+            if self.node.cause is not None:
+                self._cause_at_end = self.node.cause
+            self.record.pack()
+        for told in self.on_move:
+            told(state)
+        return True
 
-        await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
+    def end(self, error: BaseException | None = None) -> None:
+        """Decide how the turn ended, when its handler has ended or its prompt is answered. `error`: the exception of
+        the handler. The first call counts."""
+        if self.record.ended_at is not None:
+            return
+        cause = self.node.cause
+        if cause is None and error is None:
+            if self.move(TurnState.COMPLETED):
+                if self._begun or self._entries:
+                    say_unended(self._begun, self._entries)
+                elif self._said is None and not self._updates.spoken and self.stop_reason == "end_turn":
+                    self._updates.spoken = True
+                    say_silent()
+        elif cause is not None and cause.asked_for:
+            self.move(TurnState.CANCELED)
+        elif self.move(TurnState.FAILED):
+            told = RequestCancelled() if cause is not None else refusal(error, UNEXPLAINED)
+            self.record.last_error = TurnError(told.code, told.message)
+        if self.on_end is not None:
+            self.on_end()
 
-    def written(self) -> str:
-        """See `Block`."""
-        return "async with turn.compaction() as compaction"
+    def give_up(self) -> None:
+        """Answer the prompt now, without a further wait for a cancelled handler that does not end. No effect once the
+        prompt is answered."""
+        self._host.overdue()
 
-    async def __aenter__(self) -> Compaction:
-        self.entered = True
-        self._tell("in_progress")
-        return self
+    def result(self) -> dict[str, Any]:
+        """The result of the prompt, for a turn that ended without failure (ACP, Prompt Turn). `_meta` has the tokens
+        too, because clients read them there before the member `usage` existed."""
+        answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
+        if (usage := self.record.usage) is not None:
+            tokens = usage.to_wire()
+            if self.session.tells_usage:
+                answer["usage"] = tokens
+            answer["_meta"] = {"usage": tokens}
+        return answer
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        # A turn that ended before the block sends no more updates.
-        with suppress(TurnEnded, SessionClosed):
-            self._tell("completed" if error is None else "cancelled" if self._turn.node.cause is not None else "failed")
+    def break_line(self) -> None:
+        """End the line of the last text, because some clients show the next text in the same line."""
+        if self._said and not self._said.endswith("\n") and self.record.ended_at is None:
+            with suppress(SessionClosed):
+                self.speech.text("agent_message_chunk", "\n")
 
-    def _tell(self, status: Literal["in_progress", "completed", "cancelled", "failed"]) -> None:
-        from acp_server.schema.updates import CompactionUpdate
+    def insert(self, content: list[dict[str, Any]], id: str) -> bool:
+        """Add a message of the user to the running turn (steering). False if it has ended or is being cancelled."""
+        if self.record.ended_at is not None or self.node.cause is not None:
+            return False
+        for block in content:
+            self.record.add({"sessionUpdate": "user_message_chunk", "messageId": id, "content": block})
+        return True
 
-        self._turn.put(CompactionUpdate(compaction_id=self.id, status=status))
+    def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
+        """Record the result of a tool call; the agent's tools call this. No effect once the turn has ended."""
+        if self.record.ended_at is None:
+            if self.results is None:
+                self.results = []
+            self.results.append(result)
+            self.record.add_result(result, tool_call_id)
+
+    def question_asked(self, _tool_call_id: str | None) -> None:
+        """Count a question to the user, perhaps about a tool call. REQUIRES_ACTION then, except in a cancel."""
+        self._questions += 1
+        if self.node.cause is None:
+            self.move(TurnState.REQUIRES_ACTION)
+
+    def question_over(self, _tool_call_id: str | None) -> None:
+        """Count off an answered or withdrawn question. IN_PROGRESS after the last, except during a cancel."""
+        self._questions -= 1
+        if not self._questions and self.node.cause is None:
+            self.move(TurnState.IN_PROGRESS)
 
 
 def too_late() -> TurnEnded:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import CapabilityMissing
+from acp_server.session.turn import Turn, live_of
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
 from acp_server.tools.approval import NOT_ASKED
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from acp_server.session.client import Client
     from acp_server.session.session import Session
     from acp_server.session.subagents import Subagent
-    from acp_server.session.turn import Turn
     from acp_server.tasks.tree import Node
     from acp_server.tools.editor import Editor
     from acp_server.tools.view import View
@@ -115,7 +115,7 @@ class ToolContext:
         """`Turn.subagent` for work that is part of this call and is cancelled with it. Only for async tools."""
         from acp_server.session.subagents import Subagent
 
-        return Subagent(self.turn, self._node, title, task, description, cwd)
+        return Subagent(live_of(self.turn), self._node, title, task, description, cwd)
 
     # -- being cancelled
 

@@ -18,7 +18,7 @@ import anyio
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
 from acp_server.peer.outcome import report_cancelled
 from acp_server.safe_text import in_short, one_line
-from acp_server.session.turn import LiveTurn
+from acp_server.session.updates import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.grace import Job, grace
@@ -79,7 +79,7 @@ class Execution(Job):
         self.id: Final = id
         self.given: Final = given
         self._view = View(turn, id)
-        self._context = ToolContext(turn, id, tool.name, node, self._view, self._threads)
+        self._context = ToolContext(turn.face, id, tool.name, node, self._view, self._threads)
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""

@@ -14,6 +14,7 @@ import anyio.lowlevel
 
 from acp_server.errors import UsageError
 from acp_server.safe_text import one_line
+from acp_server.session.turn import Turn, live_of
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads
@@ -23,7 +24,7 @@ from acp_server.tools.tool import Tool, made_tool
 if TYPE_CHECKING:
     from acp_server.session.definition import CallView
     from acp_server.session.session import Session
-    from acp_server.session.turn import LiveTurn, Turn
+    from acp_server.session.updates import LiveTurn
     from acp_server.tools.runner import Execution
     from acp_server.tools.tool import Toolbox
 
@@ -133,7 +134,12 @@ class SessionTools:
             raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
         if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
-        live = cast("LiveTurn", turn)  # as each turn is
+        live = live_of(turn)
+        if live.record.ended_at is not None:
+            await live.refuse()
+        # The updates of a call's begin and end are sent without waiting, so the wait for the client is here.
+        if self._session.updates.flooded:
+            await live.room()
         if live.tool_calls is None:
             live.tool_calls = Calls()
         if id is not None and id in live.tool_calls:
@@ -157,18 +163,18 @@ class SessionTools:
 
     def cancel(self, turn: Turn, id: str) -> bool:
         """See `Turn.cancel_tool`."""
-        calls: Calls | None = turn.tool_calls
+        calls: Calls | None = live_of(turn).tool_calls
         execution = None if calls is None else calls.get(id)
         return execution is not None and execution.cancel(Cause.USER)
 
     def is_running(self, turn: Turn, id: str) -> bool:
         """See `ToolHost.is_running`."""
-        calls: Calls | None = turn.tool_calls
+        calls: Calls | None = live_of(turn).tool_calls
         return calls is not None and calls.by_tool_call_id(id) is not None
 
     def cancel_from_client(self, turn: Turn, id: str) -> bool:
         """See `ToolHost.cancel_from_client`."""
-        calls: Calls | None = turn.tool_calls
+        calls: Calls | None = live_of(turn).tool_calls
         execution = None if calls is None else calls.by_tool_call_id(id)
         return execution is not None and (execution.cancel(Cause.USER) or execution.node.cause is not None)
 
@@ -189,7 +195,7 @@ class SessionTools:
         """See `ToolHost.view`."""
         from acp_server.tools.view import View
 
-        return View(turn, id)
+        return View(live_of(turn) if isinstance(turn, Turn) else turn, id)
 
     def _unknown(self, turn: LiveTurn, name: str, arguments: Mapping[str, Any], id: str, given: str) -> ToolResult:
         from acp_server.tools.output import snapshot
@@ -198,7 +204,7 @@ class SessionTools:
         # The name comes from the model, and may have any length and characters.
         name = one_line(name, _LONGEST_NAME, exact=True)
         words = f"There is no tool named {name!r}. There are: {known}."
-        view = self.view(turn, id)
+        view = self.view(turn.face, id)
         view.begin(name, "other", name, snapshot(arguments))
         view.end("failed", last=words)
         result = ToolResult(given, name, "failed", words)

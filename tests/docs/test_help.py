@@ -45,6 +45,7 @@ OFFERED: dict[type, set[str]] = {
             "run_tool",
             "say",
             "show",
+            "state",
             "step",
             "stop_reason",
             "subagent",

@@ -8,7 +8,8 @@ import pytest
 from acp_server import Agent, Cause, Limits, RequestCancelled, Turn, grace
 from acp_server.errors import INVALID_REQUEST, REQUEST_CANCELLED
 from acp_server.session.live_session import LiveSession
-from acp_server.session.turn import LiveTurn
+from acp_server.session.turn import live_of
+from acp_server.session.updates import LiveTurn
 from tests.session.agents import listener
 from tests.session.editor import CANCELLED, END_TURN, editing
 
@@ -300,7 +301,7 @@ async def test_a_turn_that_we_end_ourselves_is_an_error_and_not_cancelled(cause:
         session = await editor.open()
         id = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
-        turns[0].node.cancel(cause)
+        live_of(turns[0]).node.cancel(cause)
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"
         assert await editor.ask(session, "next") == END_TURN
@@ -313,7 +314,7 @@ async def test_a_cancel_of_the_request_behind_a_time_limit_of_ours_changes_nothi
         session = await editor.open()
         id = await editor.prompt(session, "hang")
         await editor.client.expect("session/update")
-        turns[0].node.cancel(Cause.TIMEOUT)
+        live_of(turns[0]).node.cancel(Cause.TIMEOUT)
         editor.connection._inbound.cancel({"requestId": id})
         assert await editor.answer(id) == {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
         assert turns[0].state.value == "failed"

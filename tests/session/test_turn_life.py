@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from acp_server import Session, Turn, grace, schema
 from acp_server.errors import AuthRequired, ConnectionClosed, InternalError, RequestTimeout, ToolFailed
 from acp_server.session.state import TurnState
-from acp_server.session.turn import LiveTurn
+from acp_server.session.turn import live_of
+from acp_server.session.updates import LiveTurn
 from acp_server.tasks.cause import Cause
 from tests.session.agents import keeping, setup
 from tests.session.editor import CANCELLED, END_TURN, QUICK, Editor, editing
@@ -38,15 +39,15 @@ async def test_a_turn_goes_nowhere_that_its_state_does_not_lead_to(there: TurnSt
     tried: list[tuple[TurnState, bool, TurnState]] = []
 
     async def handler(turn: Turn) -> None:
-        assert isinstance(turn, LiveTurn)
+        live = live_of(turn)
         before = turn.state
-        turn.state = there
+        live.state = there
         for state in TurnState:
             if state not in there.successors:
-                tried.append((state, turn.move(state), turn.state))
+                tried.append((state, live.move(state), turn.state))
                 assert turn.record.status == before.value
                 assert turn.ended_at is None
-        turn.state = before
+        live.state = before
 
     agent, _ = keeping(handler)
     async with editing(agent) as editor:
@@ -196,7 +197,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> dict[Turn, list[str]]:
         assert turn.state is (state if moved else before)
         assert turn.record.status == turn.state.value
         if moved:
-            states.setdefault(turn, []).append(state.value)
+            states.setdefault(turn.face, []).append(state.value)
         return moved
 
     monkeypatch.setattr(LiveTurn, "move", watched)
@@ -325,8 +326,7 @@ async def test_a_turn_that_ends_well_has_no_error() -> None:
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
         (turn,) = turns
-        assert isinstance(turn, LiveTurn)
-        turn.end(ValueError())  # too late to count
+        live_of(turn).end(ValueError())  # too late to count
         assert turn.last_error is None
 
 

@@ -30,6 +30,7 @@ from acp_server import (
 from acp_server.peer.connection import Connection
 from acp_server.schema.elicitation import ElicitationSchema
 from acp_server.schema.tool_call import PermissionOption, ToolCallUpdate
+from acp_server.session.turn import live_of
 from tests.storm.failures import failure, recorded
 from tests.storm.plans import Plan
 from tests.storm.threads import Gates, Note, play_in_thread, walk
@@ -165,7 +166,7 @@ class Player:
             cause = Cause.USER if what == "user" else Cause.TIMEOUT
             self._stage.note("stop", more=[what, self._turn.session.id])
             self._turn.session.cancel(cause)
-        elif calls := self._turn.tool_calls:
+        elif calls := live_of(self._turn).tool_calls:
             id = next(iter(calls))
             self._stage.note("stop tool", id)
             self._turn.cancel_tool(id)

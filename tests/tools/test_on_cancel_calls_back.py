@@ -9,6 +9,7 @@ import anyio.to_thread
 import pytest
 
 from acp_server import Cause, RequestCancelled
+from acp_server.session.turn import live_of
 from tests.session.editor import CANCELLED, END_TURN, editing
 from tests.tools.stage import KINDS, OF_AGENTS, OTHER, OWN, Stage, status_of
 
@@ -65,7 +66,7 @@ async def test_one_may_close_the_connection(kind: str) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda stage: stage.turn.node.cancel(Cause.USER),
+        lambda stage: live_of(stage.turn).node.cancel(Cause.USER),
         lambda stage: stage.turn.client.notify("_late", {}),
     ],
     ids=["cancelling a node", "sending"],

@@ -10,7 +10,7 @@ import pytest
 
 from acp_server import Agent, Call, Cause, SqliteStore, ToolContext, ToolResult, Turn
 from acp_server.errors import REQUEST_CANCELLED
-from acp_server.session.turn import LiveTurn
+from acp_server.session.turn import live_of
 from acp_server.store.encoding import decode_session, encode_session
 from tests.session.editor import CANCELLED, END_TURN, Editor, editing
 
@@ -122,8 +122,7 @@ async def test_no_result_is_added_to_a_turn_that_has_ended() -> None:
     async with editing(stage.agent) as editor:
         await cancelled(stage, editor, "session")
     turn = stage.turns[0]
-    assert isinstance(turn, LiveTurn)
-    turn.tool_ended(ToolResult("x", "search", "completed", None))
+    live_of(turn).tool_ended(ToolResult("x", "search", "completed", None))
     assert told(turn.tool_results) == told(stage.seen)
 
 

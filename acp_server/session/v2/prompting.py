@@ -19,9 +19,9 @@ from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
+from acp_server.session import updates as v1_updates
 from acp_server.session.prompting import inject
 from acp_server.session.state import UNEXPLAINED, TurnState
-from acp_server.session.turn import LiveTurn
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
@@ -59,7 +59,7 @@ class Insertion(Follower):
                 # The cancel came as the wait was over, and has not ended it.
                 raise RequestCancelled
         if self._session.admit is not None:
-            await self._session.admit(turn)
+            await self._session.admit(turn.face)
             if self._call.is_cancelled:
                 raise RequestCancelled
         # Nothing waits from here on: from now on a cancel of the request is late and changes nothing.
@@ -110,46 +110,45 @@ class Prompting(v1.Prompting):
         return read(PromptRequest, call.params)
 
 
-class Turn(LiveTurn):
+class LiveTurn(v1_updates.LiveTurn):
     """One prompt, whose states are told as they change. Its id is that of the user's message."""
 
-    __slots__ = ("_asked", "_tell", "speech")
+    __slots__ = ("_asked", "_tell")
+
+    speech: Speech
 
     def __init__(
         self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
     ) -> None:
         super().__init__(session, host, request, blocks)
-        self.speech: Speech = session.updates.of(self.record)
-        self._speech = self.speech
+        self.speech = session.updates.of(self.record)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._tell = session.updates.state
+        self.on_move = (self._moved,)
         self._asked: list[str | None] = []
         """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
-        self.speech.runs = lambda id: session.tools.is_running(self, id)
+        self.speech.runs = lambda id: session.tools.is_running(self.face, id)
         self.speech.on_calls = self._look
 
-    def move(self, state: TurnState) -> bool:
-        """See `acp_server.session.turn.LiveTurn`."""
-        moved = super().move(state)
-        if moved and state is TurnState.IN_PROGRESS:
+    def _moved(self, state: TurnState) -> None:
+        if state is TurnState.IN_PROGRESS:
             self._tell("running")
-        elif moved and state is TurnState.REQUIRES_ACTION:
+        elif state is TurnState.REQUIRES_ACTION:
             self._tell("requires_action")
-        return moved
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """See `acp_server.session.turn.LiveTurn`."""
+        """See `acp_server.session.updates.LiveTurn`."""
         inserted = super().insert(content, id)
         if inserted:
             self.speech.user_message(id, content)
         return inserted
 
     def question_asked(self, tool_call_id: str | None) -> None:
-        """See `acp_server.session.turn.LiveTurn`."""
+        """See `acp_server.session.updates.LiveTurn`."""
         self._asked.append(tool_call_id)
         self._look()
 
     def question_over(self, tool_call_id: str | None) -> None:
-        """See `acp_server.session.turn.LiveTurn`."""
+        """See `acp_server.session.updates.LiveTurn`."""
         self._asked.remove(tool_call_id)
         self._look()
 
@@ -165,7 +164,7 @@ class Prompt(v1.Prompt):
 
     __slots__ = ()
 
-    TURN: ClassVar[type[LiveTurn]] = Turn
+    TURN: ClassVar[type[v1_updates.LiveTurn]] = LiveTurn
 
     def insert(self, session: Session) -> None:
         """The user's message is part of the conversation from now on."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from acp_server.peer.call import Notice, Route, Routes
+from acp_server.peer.call import Notice, Route, Routes, serve_follower
 from acp_server.schema.reading import problem, read
 from acp_server.session.choosing import Chooser
 from acp_server.session.definition import CATALOGUE, ENDING, NO_PROMPT_HANDLER, URGENT, AgentDefinition
@@ -61,9 +61,7 @@ class Methods:
                 requests[f"session/{name}"] = Route(
                     getattr(owner, name), register=register, urgent=name in URGENT, direct=True
                 )
-            requests["session/prompt"] = Route(
-                lambda call: call.follower.serve(), register=self._prompting.register, direct=True
-            )
+            requests["session/prompt"] = Route(serve_follower, register=self._prompting.register, direct=True)
             requests["session/set_config_option"] = Route(self._set_config_option, direct=True)
             requests["tool_call/cancel"] = Route(_nothing, register=self._cancel_tool_call, urgent=True, direct=True)
             requests["terminal/cancel"] = Route(_nothing, register=self._cancel_terminal, urgent=True, direct=True)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.settings import Settings
-    from acp_server.session.turn import LiveTurn
-    from acp_server.session.v2.prompting import Turn
+    from acp_server.session.updates import LiveTurn
+    from acp_server.session.v2.prompting import LiveTurn as LiveTurnV2
     from acp_server.session.v2.terminal import Terminal
     from acp_server.store.records import SessionRecord
 
@@ -138,10 +138,10 @@ class Session(LiveSession):
 
     def cancel_tool_call(self, id: str) -> bool:
         """Cancel one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
-        turn = cast("Turn | None", self.running)
+        turn = cast("LiveTurnV2 | None", self.running)
         if turn is None or id not in turn.speech.offered:
             return False
-        self.tools.cancel_from_client(turn, id)
+        self.tools.cancel_from_client(turn.face, id)
         return True
 
     def _offered(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from acp_server.errors import (
 )
 from acp_server.schema import PermissionOption, ToolCallUpdate
 from acp_server.session.live_session import LiveSession
+from acp_server.session.turn import live_of
 from acp_server.tasks.cause import Cause
 from tests.session.editor import QUICK
 from tests.session.v2.editor import editing
@@ -74,8 +75,9 @@ async def test_a_prompt_is_answered_when_its_message_is_inserted_and_its_work_go
         (turn,) = turns
         assert answer == {"messageId": turn.id}
         await editor.until(session, "agent_message_chunk")
-        assert turn.node.parent is not None
-        assert turn.node.parent.label == f"session {session}"
+        parent = live_of(turn).node.parent
+        assert parent is not None
+        assert parent.label == f"session {session}"
         await editor.cancel(session)
         await editor.idle(session)
         record = editor.record(session)
