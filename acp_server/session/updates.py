@@ -200,13 +200,13 @@ class LiveTurn:
         """The parameters of the prompt as received."""
         self.blocks = blocks
         """The prompt in its wire form, without the messages that its client repeats."""
-        self.request = request if len(blocks) == len(params["prompt"]) else None
+        self.request: PromptRequest | None = request if len(blocks) == len(params["prompt"]) else None
         """The parameters with `blocks` as the prompt; None until `Turn.prompt` reads them."""
         self.node: Node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
         self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
         """The stored part of the turn."""
-        self.state = TurnState.CREATED
+        self.state: TurnState = TurnState.CREATED
         self.stop_reason: OwnStopReason = "end_turn"
         """The stop reason of a turn that is not cancelled and does not fail."""
         self.on_move: tuple[Callable[[TurnState], None], ...] = ()

@@ -123,7 +123,7 @@ class LiveTurn(v1_updates.LiveTurn):
         super().__init__(session, host, request, blocks)
         self.speech = session.updates.of(self.record)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._tell = session.updates.state
-        self.on_move = (self._moved,)
+        self.on_move: tuple[Callable[[TurnState], None], ...] = (self._moved,)
         self._asked: list[str | None] = []
         """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
         self.speech.runs = lambda id: session.tools.is_running(self.face, id)
