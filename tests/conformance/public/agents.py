@@ -82,6 +82,26 @@ AGENTS: Mapping[str, Public] = {
             }
         },
     ),
+    "qwen-code": Public(
+        "@qwen-code/qwen-code",
+        "0.24.4",
+        ["node_modules/.bin/qwen", "--acp"],
+        {
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": "{model}/v1",
+            "OPENAI_MODEL": "test",
+            "QWEN_CODE_NO_RELAUNCH": "1",
+        },
+        {
+            ".qwen/settings.json": {
+                "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+                "privacy": {"usageStatisticsEnabled": False},
+                "telemetry": {"enabled": False},
+                "general": {"enableAutoUpdate": False},
+                "model": {"name": "test"},
+            }
+        },
+    ),
     "claude-agent-acp": Public(
         "@agentclientprotocol/claude-agent-acp",
         "0.101.0",
