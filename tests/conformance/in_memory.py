@@ -26,6 +26,7 @@ class InMemory:
 
     pid = 0
     stderr = ""
+    signalled = False
 
     def __init__(self, agent: Agent) -> None:
         ours, self._stream = memory_pair()

@@ -195,7 +195,10 @@ class Channel:
                     if count % 50 == 49:
                         await anyio.lowlevel.checkpoint()
                 self._wake()
-            self.unfinished = b"" if why else framer.rest()
+            rest = framer.rest()
+            # A signal of the suite may have cut the line; it cannot have cut the newline alone.
+            is_cut = bool(why) or (self.process.signalled and not _is_json(rest))
+            self.unfinished = b"" if is_cut else rest
         except TooLong as error:
             why = f"it wrote {error}"
             self.unfinished = framer.rest()[:10_000]
@@ -236,3 +239,11 @@ class Channel:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse(line)
+    except ValueError:
+        return False
+    return True

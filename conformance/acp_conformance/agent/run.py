@@ -14,7 +14,7 @@ import traceback
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -407,6 +407,10 @@ class AgentRun:
             async with slots, self._open() as agent:
                 with anyio.move_on_after(3 * self._limit):
                     await (tour if version == VERSION else tour_of_version_2)(agent)
+                # Without a signal, which could cut its last line.
+                agent.process.end_input()
+                with suppress(NoAnswer):
+                    await agent.eof(within=_BRIEF)
         except CannotStart:
             return  # each case tells
         except Exception:

@@ -43,6 +43,8 @@ class Process:
         for pipe in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
         self._errors = b""
+        self.signalled = False
+        """Whether the suite has sent it a signal while it ran, which may cut the line that it writes."""
 
     @property
     def pid(self) -> int:
@@ -117,6 +119,7 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group; nothing happens if it is gone."""
+        self.signalled = self.signalled or self._popen.poll() is None
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):

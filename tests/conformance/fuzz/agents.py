@@ -30,6 +30,7 @@ class InMemory:
 
     pid = 2**22 + 1  # no process has it
     stderr = "\x1b[2J said on standard error \udce4"
+    signalled = False
 
     def __init__(self, agent: SmallAgent, rate: float = 0.0, dice: random.Random | None = None) -> None:
         self._agent = agent

@@ -29,6 +29,7 @@ class Lines:
 
     pid = 0
     stderr = ""
+    signalled = False
 
     def __init__(self, make: Callable[[Write], Agent]) -> None:
         self.returncode: int | None = None

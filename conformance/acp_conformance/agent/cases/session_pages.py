@@ -125,12 +125,14 @@ def _is_timestamp(date: object) -> bool:
 
 
 def _told(updates: list[Update]) -> list[tuple[str, str]]:
-    """What was said and which tools were called, in order; pieces of one message are joined."""
+    """The texts and tool calls, in order. Chunks of one message are joined; a chunk without text is left out."""
     told: list[tuple[str, str]] = []
     for update in updates:
         match update.kind:
             case "user_message_chunk" | "agent_message_chunk":
                 who = update.kind.partition("_")[0]
+                if _is_empty(update):
+                    continue
                 if told and told[-1][0] == who:
                     told[-1] = (who, told[-1][1] + update.text)
                 else:
@@ -140,6 +142,11 @@ def _told(updates: list[Update]) -> list[tuple[str, str]]:
             case _:
                 pass
     return told
+
+
+def _is_empty(update: Update) -> bool:
+    content = update.body.get("content")
+    return isinstance(content, dict) and content.get("type") == "text" and not update.text
 
 
 async def replay(agent: Agent, session: str) -> list[Update]:

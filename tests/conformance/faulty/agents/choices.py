@@ -254,3 +254,44 @@ class AheadOfTheSchema(Clean):
         known = super().capabilities()
         known["sessionCapabilities"] |= {"systemPrompt": {"mode": {"override": {}}}, "archive": {}}
         return known | {"providers": {}, "auth": {"status": {}}}
+
+
+class WritesWhenItCan(Clean):
+    """Has a long update half written whenever it waits, as a runtime that writes in the background, and is ended so."""
+
+    half = b""
+
+    def answer(self, request: Request, message: Json) -> None:
+        super().answer(request, message)
+        if request.method == "session/prompt" and request.params["sessionId"] in self.sessions:
+            commands = [{"name": f"command-{n}", "description": "One of many."} for n in range(500)]
+            update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+            whole = {"sessionId": request.params["sessionId"], "update": update}
+            line = self.encode({"jsonrpc": "2.0", "method": "session/update", "params": whole})
+            self.put(line[: len(line) // 2])
+            self.half = line[len(line) // 2 :]
+
+    def put(self, data: bytes) -> None:
+        half, self.half = self.half, b""
+        super().put(half + data)
+
+    def ended(self) -> None:
+        super().ended()
+        self.put(b"")
+
+
+class EmptyChunks(Clean):
+    """Sends the tokens of each step with a chunk that has no text, and replays these chunks in another place."""
+
+    def tool_call(self, session: Session, title: str, kind: str) -> str:
+        tool = super().tool_call(session, title, kind)
+        self.say(session, "")
+        return tool
+
+    async def load_session(self, request: Request) -> Json:
+        history = self.sessions[request.params["sessionId"]].history
+        empty = [update for update in history if update.get("content") == {"type": "text", "text": ""}]
+        for update in empty:
+            history.remove(update)
+            history.insert(1, update)
+        return await super().load_session(request)
