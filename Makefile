@@ -111,6 +111,7 @@ else
 	@$(BIN)/acp-server schema --stable $(ARGS) conformance/acp_conformance/core/schemas
 	@$(BIN)/python -m tests.conformance.core.published $(ARGS)
 	@$(BIN)/python docs/schema_page.py $(ARGS)
+	@$(BIN)/python docs/messages_page.py $(ARGS)
 endif
 
 conformance: $(READY)

@@ -1,7 +1,7 @@
 """The command line of the benchmarks: `python -m benchmarks [--growth] [--only NAME]... [--json FILE] [--svg FILE]`.
 
-Without `--growth` it compares agents, with it it shows how the cost of ours grows with the amount of work. Exit code: 0
-when every goal measured is met, and every curve is linear; 1 when not, 2 when it could not be measured.
+Without `--growth` it compares agents, with it it shows how our cost grows with the amount of work. Exit code: 0
+when every measured goal is met and every curve is linear; 1 when not, 2 when it could not be measured.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).parents[1] / "acp_server"
 
 def main() -> int:
     options = _options()
-    # As an installer does it. A first start would do it, too, but not where Python is told to write no bytecode.
+    # As an installer does it. A first start would do it too, unless Python is configured to write no bytecode.
     compileall.compile_dir(_PACKAGE, quiet=1)
     progress = _show if sys.stderr.isatty() else _be_quiet
     try:

@@ -1,6 +1,6 @@
-"""What a running process has cost so far: CPU time and memory, read from outside.
+"""The cost of a running process so far: CPU time and memory, read from outside.
 
-Linux only, as the figures themselves are. It starts and stops nothing.
+Linux only, like the figures themselves. It starts and stops nothing.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED: user and system time of all threads, ended ones too, in nanoseconds
+_SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED: user and system time of all threads, including ended ones, in nanoseconds
 
 
 def cpu_seconds(pid: int) -> float:
@@ -28,9 +28,9 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def one_core(wanted: bool) -> Iterator[None]:
-    """Keep this process, and those it starts, on a single core.
+    """Keep this process, and its child processes, on a single core.
 
-    A request and its answer that hop between cores cost two very different times, by the scheduler's mood.
+    A request and its response that hop between cores cost two very different times, depending on the scheduler.
     """
     before = os.sched_getaffinity(0)
     if wanted:

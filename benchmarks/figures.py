@@ -1,7 +1,6 @@
-"""The figures: what each means, in which unit, which workload yields it, and the goal.
+"""The figures: the meaning, the unit, the workload and the goal of each.
 
-A goal is the largest ratio of ours to the official SDK's that is good enough. A figure without one is for
-orientation.
+A goal is the largest acceptable ratio of our cost to the official SDK. A figure without one is for orientation.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,8 @@ class Figure:
 class Workload:
     """One run of one agent, and the figures it yields.
 
-    `instead` is what the official SDK does in place of a workload it cannot take: the nearest thing it can.
+    `instead` is the official SDK's substitute for a workload that it does not support: the nearest workload that it
+    does.
     """
 
     run: Callable[[Command, Counts], Costs]

@@ -1,7 +1,7 @@
 """How the cost of work grows with its amount: twice as much should cost twice as much, and no more.
 
 Each curve is measured on our agent alone. Its points are CPU seconds for all of the work of one size. The curve is
-linear if a piece of work costs as much at the largest size as at a middle one, within what the machine's mood allows.
+linear if a piece of work costs as much at the largest size as at a middle one, within the noise of the machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from .subject import Subject, SubjectError
 from .workloads import Command
 
 ROOMY = "roomy"
-"""An agent started with this argument has limits that these amounts stay within."""
+"""An agent started with this argument has limits above these amounts."""
 
 _SLACK = 1.5
 _SAMPLES = 2
@@ -37,7 +37,7 @@ class Curve:
 
     @property
     def growth(self) -> float:
-        """How much more a piece costs at the largest size than at the one in the middle."""
+        """How much more a piece costs at the largest size than at the middle one."""
         return self.points[-1].each / self.points[len(self.points) // 2].each
 
     @property
@@ -60,7 +60,7 @@ class Kind:
 
 
 def measure(command: Command, kinds: Sequence[Kind], scale: float, progress: Callable[[str], None]) -> list[Curve]:
-    """Each size on a new agent, some times over; the least counts, for what else the machine does can only add."""
+    """Each size on a new agent, several times; the least counts, because other load can only add to it."""
     curves: list[Curve] = []
     for kind in kinds:
         points: list[Point] = []
@@ -73,7 +73,7 @@ def measure(command: Command, kinds: Sequence[Kind], scale: float, progress: Cal
 
 def _once(command: Command, kind: Kind, size: int) -> float:
     with talk.started((*command, ROOMY)) as subject:
-        # What is loaded with a first tool call does not belong to any of it.
+        # The modules loaded with a first tool call do not belong to any size.
         talk.prompt_all(subject, talk.sessions(subject, 1), "tools 1")
         return kind.measure(subject, size)
 

@@ -1,7 +1,7 @@
 """The figures and curves as pictures: SVG, written by hand.
 
-A plotting library would bring megabytes and half a dozen packages into the lock for bars and lines; these are the two
-pictures there are. Colours are chosen to be told apart by anyone, on white as on black.
+A plotting library would add megabytes and half a dozen packages to the lock for these two pictures of bars and lines.
+The colours can be distinguished by everyone, on white and on black.
 """
 
 import math
@@ -18,8 +18,8 @@ _STYLE = "text{font:12px sans-serif;fill:#808080}.right{text-anchor:end}.middle{
 
 
 def bars(series: Sequence[Series]) -> str:
-    """A bar a figure, as long as the ratio of ours to the official SDK's, with a mark where the goal is; very long
-    ones are cut off."""
+    """A bar for each figure, as long as our ratio to the official SDK, with a mark at the goal; very long
+    bars are cut off."""
     shown = [one for one in series if one.ratio is not None]
     longest = min(_LONGEST, max([1.0, *(one.ratio or 0.0 for one in shown)]))
     left, width, row = 380, 400, 22
@@ -42,7 +42,7 @@ def bars(series: Sequence[Series]) -> str:
 
 
 def lines(curves: Sequence[Curve]) -> str:
-    """A line a curve, both axes logarithmic: linear growth rises as the grid's diagonals do."""
+    """A line for each curve, both axes logarithmic: linear growth rises like the grid's diagonals."""
     points = [point for curve in curves for point in curve.points]
     across = _Axis([point.size for point in points], 60, 520)
     up = _Axis([point.seconds for point in points], 380, 20)

@@ -1,6 +1,6 @@
-"""What a prompt and an update cost over HTTP and WebSocket, beside standard input and output.
+"""The cost of a prompt and an update over HTTP and WebSocket, compared with standard input and output.
 
-`python -m benchmarks.remote`: an agent in a process of its own, a client of ours in this one, the best of some rounds.
+`python -m benchmarks.remote`: an agent in a separate process, our client in this one, the best of several rounds.
 """
 
 import re

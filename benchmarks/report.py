@@ -15,8 +15,8 @@ _PACKAGES = ("acp-server", "agent-client-protocol", "anyio", "orjson", "pydantic
 
 
 def table(series: Sequence[Series], agents: Sequence[str]) -> str:
-    """One line a figure: each agent's median, the ratio of ours to the official SDK's, goal and verdict; and the ratio
-    to its newest version, where that was measured."""
+    """A line for each figure: each agent's median, our ratio to the official SDK, goal and verdict; and the
+    ratio to its newest version, if that was measured."""
     has_newest = NEWEST in agents
     head = ["figure", "", "", *agents, "ratio", "goal", "verdict", *(["to newest"] if has_newest else [])]
     rows = [head]
@@ -31,7 +31,7 @@ def table(series: Sequence[Series], agents: Sequence[str]) -> str:
 
 
 def growth_table(curves: Sequence[Curve]) -> str:
-    """One line a curve: what a piece of work costs at each size, and whether that stays."""
+    """A line for each curve: the cost of a piece of work at each size, and whether it stays constant."""
     rows = [["curve", "", "us for one of so many", "growth", "verdict"]]
     for curve in curves:
         costs = "  ".join(f"{point.size:,}: {point.each * 1e6:.3g}" for point in curve.points)
@@ -40,7 +40,7 @@ def growth_table(curves: Sequence[Curve]) -> str:
 
 
 def write_json(path: Path, series: Sequence[Series], rounds: int, curves: Sequence[Curve] = ()) -> None:
-    """Everything measured, each sample of it, with the machine and the versions it was measured on."""
+    """Everything measured, with each sample, the machine and the versions."""
     document = {
         "python": platform.python_version(),
         "implementation": sys.implementation.name,

@@ -1,7 +1,7 @@
 """Interleaved rounds: each agent does the same work in turn, again and again; a noisy minute hits them all.
 
-The ratio of a figure is the median of the ratios of its rounds, not the ratio of the medians. Both sides of a ratio
-were then taken within a second or two of each other.
+The ratio of a figure is the median of the ratios of its rounds, not the ratio of the medians, because both sides of one
+ratio are measured within a second or two.
 """
 
 import shutil
@@ -25,7 +25,7 @@ _SDK = Path(__file__).parents[1] / "tests/interop/node/node_modules/@agentclient
 
 
 def available() -> list[str]:
-    """The agents that can run here: the TypeScript one needs node and what the interop tests install."""
+    """The agents that can run here: the TypeScript one needs node and the packages that the interop tests install."""
     has_newest = _NEWEST.is_file()
     has_uvloop = find_spec("uvloop") is not None
     has_typescript = shutil.which("node") is not None and _SDK.is_dir()
@@ -34,7 +34,7 @@ def available() -> list[str]:
 
 
 def commands(names: Iterable[str]) -> dict[str, Command]:
-    """The command of each agent; those in Python are run by the interpreter that runs the benchmarks."""
+    """The command of each agent; the interpreter of the benchmarks runs those in Python."""
     return {name: _command(name) for name in names}
 
 
@@ -61,11 +61,11 @@ class Series:
 
     @property
     def ratio(self) -> float | None:
-        """Ours to the official SDK's; None when one of the two was not measured."""
+        """Our ratio to the official SDK; None if one of the two was not measured."""
         return self.ratio_to(OFFICIAL)
 
     def ratio_to(self, other: str) -> float | None:
-        """Ours to that of another agent."""
+        """Our ratio to another agent."""
         pairs = zip(self.samples.get(OURS, ()), self.samples.get(other, ()), strict=False)
         ratios = [ours / theirs for ours, theirs in pairs if theirs]
         return median(ratios) if ratios else None
@@ -89,7 +89,7 @@ def measure(
     rounds: int,
     progress: Callable[[str], None],
 ) -> list[Series]:
-    """Run each workload `rounds` times on each agent: the agents in turn, another one first each time."""
+    """Run each workload `rounds` times on each agent: the agents in turn, with a different first one each time."""
     measured: list[Series] = []
     for workload in workloads:
         series = {figure.name: Series(figure) for figure in workload.figures}

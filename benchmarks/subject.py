@@ -1,8 +1,8 @@
-"""One agent process at the other end of two pipes, driven with a framing of our own.
+"""One agent process at the other end of two pipes, driven with the benchmark's own framing.
 
-Duty: start the process, write and read newline-delimited JSON-RPC without ever blocking on a full pipe, say
-what the process has cost, and end it. It knows no workload. Every wait is bounded: `PATIENCE` seconds without
-a word from the subject are a failure, with the end of its stderr in the message.
+Duty: start the process, write and read newline-delimited JSON-RPC without ever blocking on a full pipe, measure the
+cost of the process, and end it. It knows no workload. Every wait is bounded: `PATIENCE` seconds without a message from
+the subject are a failure, with the end of its stderr in the message.
 """
 
 import os
@@ -26,7 +26,7 @@ _STDERR_TAIL = 2000
 
 
 class SubjectError(Exception):
-    """The agent died, went silent, or answered something else than the workload asked for."""
+    """The agent died, sent nothing in time, or gave an unexpected response."""
 
 
 class Subject:
@@ -65,7 +65,7 @@ class Subject:
         return clock.resident_bytes(self._process.pid)
 
     def request(self, method: str, params: Message) -> int:
-        """Queue a request and return its id; it leaves with the next read."""
+        """Queue a request and return its id; it is sent with the next read."""
         self._last_id += 1
         self._queue({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
         return self._last_id
@@ -77,7 +77,7 @@ class Subject:
         self._queue({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
     def messages(self) -> Iterator[Message]:
-        """Everything the agent says, as it says it, without end; what is queued is written in between."""
+        """Every message of the agent as it arrives, without end; queued messages are written in between."""
         while True:
             while self._inbox:
                 yield self._inbox.popleft()
@@ -92,11 +92,12 @@ class Subject:
         raise AssertionError("unreachable")
 
     def settle(self) -> None:
-        """Return when the agent has read everything sent before, has begun it, and has run what was ready to run.
+        """Return when the agent has read and begun everything sent before, and has run all tasks that were ready to
+        run.
 
-        Requests with a handler begin in order of arrival, so the answer to a later one is a barrier; the second one
+        Requests with a handler begin in order of arrival, so the response to a later one is a barrier; the second one
         waits for tasks that the first one only saw started. A request for an unknown method would not do: an agent may
-        refuse it as it reads, ahead of handlers that have not begun.
+        refuse it as it reads, before handlers that have not begun.
         """
         for _ in range(2):
             self.call("session/new", {"cwd": "/project", "mcpServers": []})
@@ -127,7 +128,7 @@ class Subject:
             while self._unsent:
                 del self._unsent[: os.write(self._input, self._unsent)]
         except BlockingIOError:
-            pass  # the rest leaves when the pipe has room again
+            pass  # the rest is sent when the pipe has room again
         except BrokenPipeError:
             raise self._failure("closed its stdin") from None
 

@@ -1,6 +1,6 @@
-"""What a client says to an agent, and how it checks and counts what the agent answers.
+"""The client's messages to an agent, and the checks and counts of its responses.
 
-The workloads are written in these moves. Each raises `SubjectError` when the agent did something else.
+Workloads are written with these functions. Each raises `SubjectError` if the agent does something else.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ def prompt_all(subject: Subject, sessions: list[str], text: str) -> int:
 
 
 def prompt_pipelined(subject: Subject, sessions: list[str], text: str, amount: int) -> None:
-    """One prompt in flight for each session, until there were `amount`."""
+    """One prompt in flight for each session, up to `amount` prompts."""
     owner = {prompt(subject, session, text): session for session in sessions[:amount]}
     sent, answered = len(owner), 0
     for message in subject.messages():
@@ -68,7 +68,7 @@ def request_pipelined(
     in_flight: int,
     check: Callable[[Message], None],
 ) -> None:
-    """The same request `amount` times, so many in flight; `check` sees each answer."""
+    """The same request `amount` times, up to a number in flight; `check` gets each response."""
     sent = min(amount, in_flight)
     for _ in range(sent):
         subject.request(method, params)

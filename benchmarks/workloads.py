@@ -1,8 +1,8 @@
-"""The pieces of work an agent is given, and what it cost to do each.
+"""The workloads of an agent, and the cost of each.
 
-A workload takes the command of an agent, starts it, does some of the work to warm it up, then all of it, and
-returns its costs by figure name. Each checks that the work was really done: so many updates, so many reads,
-this stop reason.
+A workload takes the command of an agent, starts it, does some of the work to warm it up, then all of it, and returns
+its costs by figure name. Each checks that the work was really done: the number of updates, the number of reads, the
+stop reason.
 """
 
 import time
@@ -23,13 +23,13 @@ Command: TypeAlias = Sequence[str]
 Costs: TypeAlias = dict[str, float]
 
 FURNISHED = "furnished"
-"""An agent started with this argument has a method of its own, and tools if it knows any."""
+"""An agent started with this argument has a custom method, and tools if it supports them."""
 _PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much of each kind of work."""
+    """The amount of each kind of work."""
 
     starts: int = 3
     updates: int = 20_000
@@ -45,21 +45,21 @@ class Counts:
     single_cancels: int = 200
 
     def scaled(self, factor: float) -> Self:
-        """The same work, so many times as much of it; at least two of everything."""
+        """The same work, that many times as much of it; at least two of everything."""
         return type(self)(*(max(2, round(getattr(self, count.name) * factor)) for count in fields(self)))
 
 
 def start(command: Command, counts: Counts) -> Costs:
-    """From the spawn to the answer of `initialize`, then to the end of a first prompt.
+    """From the spawn to the response to `initialize`, then to the end of a first prompt.
 
-    Of several starts the fastest counts: what else the machine does can only make one slower.
+    Of several starts the fastest counts, because other load can only make one slower.
     """
     starts = [_start(command) for _ in range(counts.starts)]
     return min(starts, key=lambda costs: costs["start"])
 
 
 def start_furnished(command: Command, counts: Counts) -> Costs:
-    """The same start of an agent that registers a method of its own and three tools."""
+    """The same start of an agent that registers a custom method and three tools."""
     costs = start((*command, FURNISHED), counts)
     return {"start-furnished": costs["start"], "resident-furnished": costs["resident"]}
 
@@ -82,7 +82,7 @@ def _start(command: Command) -> Costs:
 
 
 def first_prompt(command: Command, counts: Counts) -> Costs:
-    """A user who starts to type when the agent is up: a session and a first prompt, after a while of nothing."""
+    """A user who types after the agent has started: a session and a first prompt, after an idle time."""
     with talk.started(command) as subject:
         time.sleep(_PAUSE)
         began = time.perf_counter()
@@ -105,7 +105,7 @@ def stream(command: Command, counts: Counts) -> Costs:
 
 
 def pipelined(text: str, name: str) -> Callable[[Command, Counts], Costs]:
-    """Prompts of many sessions, so many in flight; `text` is what each asks for."""
+    """Prompts of many sessions, up to a number in flight; `text` is the prompt."""
 
     def run(command: Command, counts: Counts) -> Costs:
         with talk.started(command) as subject:
@@ -118,7 +118,7 @@ def pipelined(text: str, name: str) -> Callable[[Command, Counts], Costs]:
 
 
 def unknown(command: Command, counts: Counts) -> Costs:
-    """Requests for a method that does not exist, so many in flight."""
+    """Requests for an unknown method, up to a number in flight."""
 
     def check(message: Message) -> None:
         talk.expect(message.get("error", {}).get("code"), -32601, "error code")
@@ -129,7 +129,7 @@ def unknown(command: Command, counts: Counts) -> Costs:
 
 
 def own(command: Command, counts: Counts) -> Costs:
-    """Requests for a method that the agent's author registered, so many in flight."""
+    """Requests for a method that the agent's author registered, up to a number in flight."""
     with talk.started((*command, FURNISHED)) as subject:
 
         def check(message: Message) -> None:
@@ -162,7 +162,7 @@ def sequential(command: Command, counts: Counts) -> Costs:
 
 
 def nested(command: Command, counts: Counts) -> Costs:
-    """Prompts that read many files through the client, all at once; the client answers each."""
+    """Prompts that read many files through the client concurrently; the client answers each."""
     with talk.started(command) as subject:
         (session,) = talk.sessions(subject, 1)
 
@@ -217,7 +217,7 @@ def burst(by_request: bool, name: str) -> Callable[[Command, Counts], Costs]:
 
 
 def one_cancel(command: Command, counts: Counts) -> Costs:
-    """One prompt after the other cancelled alone, by `session/cancel`, among many that wait."""
+    """One prompt after the other cancelled alone, by `session/cancel`, among many pending ones."""
     with talk.started(command) as subject:
         sessions = talk.sessions(subject, counts.waiting)
         prompts = {session: talk.prompt(subject, session, "hang") for session in sessions}
@@ -248,7 +248,7 @@ def one_cancel(command: Command, counts: Counts) -> Costs:
 
 
 def hanging(command: Command, counts: Counts) -> Costs:
-    """What a request that waits keeps in memory."""
+    """The memory of a pending request."""
     with talk.started(command) as subject:
         sessions = talk.sessions(subject, counts.hanging)
         subject.settle()

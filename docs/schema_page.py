@@ -16,7 +16,7 @@ from acp_server.schema.words import OpenEnum, own_of
 PAGE = Path(__file__).with_name("schema.md")
 HEAD = """# Types of the protocol
 
-The names of `acp_server.schema`, which are those of version 1. `from acp_server.schema import ToolCall` makes one in
+The names of `acp_server.schema`, the types of version 1. `from acp_server.schema import ToolCall` makes one in
 Python; the names on the wire are `camelCase`. Nearly all have `meta` as well, which is `_meta` on the wire: data of
 extensions, by key. [Words of the protocol](words.md) says what each word means to a user.
 """
@@ -56,7 +56,7 @@ def entry(name: str, kind: Any, area: str) -> str:
 def _row(name: str, field: Any, kind: type) -> str:
     default = "" if field.is_required() or field.default is None else f" = {field.default!r}"
     default = default if re.fullmatch(r" = ['\w]+", default) else ""
-    needed = "" if field.is_required() else ", may be left out" if not default else ""
+    needed = "" if field.is_required() else ", optional" if not default else ""
     return f"| `{name}` | `{_type(kind, name)}{default}`{needed} | {_meaning(kind, name)} |\n"
 
 

@@ -1,6 +1,6 @@
-"""An agent with a job that takes its time: it finds the files of the session's folder that have the same content.
+"""An agent with a long job: it finds the files of the session's folder that have the same content.
 
-The call's title says how far it is. When the user stops it, its last words say how far it came, and its raw output says
+The call's title shows the progress. When the user stops it, its last text says how far it came, and its raw output says
 so to programs.
 """
 
@@ -41,7 +41,7 @@ async def find_duplicates(call: ToolContext) -> AsyncGenerator[str]:
         try:
             known = first.setdefault(await digest(file), file)
         except OSError:
-            continue  # it is gone, or not for us to read
+            continue  # the file is gone, or may not be read
         if known is not file:
             yield f"{file.relative_to(folder)} is {known.relative_to(folder)}\n"
         done += 1

@@ -1,4 +1,4 @@
-"""An agent in twelve lines: it repeats what it is told, word by word, until the user stops it."""
+"""An agent in twelve lines: it repeats the prompt, word by word, until the user stops it."""
 
 import anyio
 

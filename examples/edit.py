@@ -1,7 +1,7 @@
 """An agent that renames something in a file: the prompt is the file, the old name and the new one.
 
 The user sees the change before it is made, and may allow it once or for the session. Nothing is written without a yes,
-and nothing over what was typed into the editor meanwhile.
+and unsaved text in the editor is not overwritten.
 """
 
 import re
@@ -13,7 +13,7 @@ agent = Agent("renamer", version="1.0")
 
 
 async def what_will_change(path: str, old: str, new: str, call: ToolContext) -> Approval:
-    """The question. It is asked before the tool runs, and changes nothing."""
+    """The question before the tool runs. It changes nothing."""
     text = await call.editor.get_file_content(path)
     if text is None:
         raise ToolFailed(f"There is no file {path}.")

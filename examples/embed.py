@@ -1,8 +1,8 @@
-"""An agent inside of a program of yours: here a server on a local TCP port, with one agent for all who connect.
+"""An agent inside your program: here a server on a local TCP port, with one agent for all who connect.
 
     python examples/embed.py [PORT]
 
-It prints the port that it listens on. What the clients say to it is counted together, in the program's own state.
+It prints the port that it listens on. The prompts of all clients are counted together, in the program's state.
 """
 
 import sys

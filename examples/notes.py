@@ -1,5 +1,5 @@
-"""An agent that writes release notes: it reads the git log with the user's approval, streams the notes, and puts them
-into a file after the user has seen the change. `/notes v1..v2` takes other revisions; a plan shows how far it is."""
+"""An agent that writes release notes: it reads the git log with the user's approval, streams the notes, and writes them
+to a file after the user has seen the change. `/notes v1..v2` takes other revisions; a plan shows the progress."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -30,7 +30,7 @@ async def git_log(revisions: str, call: ToolContext) -> list[str]:
 
 
 async def change(notes: str, call: ToolContext) -> Approval:
-    """The question, with what will change. It is asked before the tool runs."""
+    """The question before the tool runs, with the change."""
     old = await call.editor.get_file_content("NOTES.md")
     call.data = Diff(path=call.editor.absolute("NOTES.md"), old_text=old, new_text=f"{notes}\n{old or ''}")
     return Approval("The notes go to the top of NOTES.md.", preview=call.data, primary="Write", secondary="Leave it")
@@ -56,7 +56,7 @@ async def notes(turn: Turn, revisions: str = "HEAD") -> AsyncGenerator[str]:
     async with turn.step("Write the notes"):
         yield text
         for subject in subjects if turn.session.config("style") == "full" else subjects[:10]:
-            yield (line := f"- {subject}\n")  # a model of yours would write better ones
+            yield (line := f"- {subject}\n")  # your model would write better ones
             text += line
     if turn.session.mode == "write":
         async with turn.step("Change NOTES.md"):

@@ -1,7 +1,7 @@
-"""An agent that looks for a text in several places at once: the project, its history, and Python's own library.
+"""An agent that searches a text in several places at once: the project, its history, and Python's own library.
 
-Each is a tool call of its own, side by side in one turn. Whether the user stops one of them or the whole turn, what was
-found by then stays, and the call says that it is not all.
+Each search is a separate tool call, and all of one turn run concurrently. If the user stops one of them or the whole
+turn, the hits so far stay, and the call says that they are incomplete.
 """
 
 import shutil
@@ -20,14 +20,14 @@ agent = Agent("librarian", version="1.0")
 
 
 def lines(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Where each line of text stands, and what it says."""
+    """The place and the text of each line with a hit."""
     for file in filter(Path.is_file, files):
         try:
             with file.open(encoding="utf-8") as text:
                 for number, line in enumerate(text, 1):
                     yield f"{file}:{number}", line.strip()
         except (OSError, UnicodeDecodeError):
-            continue  # no text, or not for us to read
+            continue  # no text, or it may not be read
 
 
 def project(folder: Path) -> Iterator[tuple[str, str]]:
@@ -49,7 +49,7 @@ def history(folder: Path) -> Iterator[tuple[str, str]]:
             for line in git.stdout or ():
                 commit, _, subject = line.partition(" ")
                 yield commit, subject.strip()
-        except GeneratorExit:  # the rest is not wanted
+        except GeneratorExit:  # the rest is not needed
             git.kill()
             raise
     if git.returncode:

@@ -1,7 +1,7 @@
-"""An agent that runs a command in a terminal of the editor's. The prompt is the command.
+"""An agent that runs a command in the editor's terminal. The prompt is the command.
 
-When the user cancels, the output until then stays shown, and the command is killed and its terminal released: the first
-takes a few lines here, the second none.
+When the user cancels, the output until then stays visible, and the command is killed and its terminal released: the
+first takes a few lines here, the second none.
 """
 
 import shlex
@@ -37,7 +37,7 @@ async def run(turn: Turn):
             ended = await terminal.wait_for_exit()
             status = "completed" if ended.exit_code == 0 else "failed"
         finally:
-            # Also when the turn is cancelled: what it printed would be gone with the terminal.
+            # Also when the turn is cancelled: the output would be lost with the terminal.
             with grace(1.0):
                 printed = (await terminal.output()).output
                 block = Content(content=TextContent(text=printed))

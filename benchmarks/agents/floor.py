@@ -1,4 +1,4 @@
-"""The bench agent on bare asyncio and orjson: no types, no validation, no care. The least Python can cost."""
+"""The bench agent on bare asyncio and orjson: no types, no validation, no error handling. The lower bound of Python."""
 
 import asyncio
 import os

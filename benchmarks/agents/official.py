@@ -1,4 +1,4 @@
-"""The bench agent as the official SDK has it written, 0.12 and 1.0: a subclass of `acp.Agent`, run by `run_agent`."""
+"""The bench agent on the official SDK, 0.12 and 1.0: a subclass of `acp.Agent`, run by `run_agent`."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ CHUNK = "the quick brown fox jumps over the lazy dog, "
 
 
 def _chunk() -> AgentMessageChunk:
-    # What the helpers of 0.12 make, which 1.0 does not have.
+    # The results of the helpers of 0.12, which 1.0 does not have.
     content = TextContentBlock(type="text", text=CHUNK)
     return AgentMessageChunk(session_update="agent_message_chunk", content=content)
 
@@ -58,7 +58,7 @@ class Bench(acp.Agent):
         self._cancelled[session_id].set()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method != "bench/own":  # the SDK takes the underscore away
+        if method != "bench/own":  # the SDK removes the underscore
             raise acp.RequestError.method_not_found(f"_{method}")
         return {"number": params["number"] + 1}
 

@@ -1,11 +1,11 @@
-"""The bench agent as acp_server has it written: one prompt function, `agent.run()`.
+"""The bench agent on acp_server: one prompt function, `agent.run()`.
 
-Started as `ours.py furnished` it has a method of its own and three tools as well; as `ours.py roomy` a tool, and limits
-that growing amounts of work stay within.
+Started as `ours.py furnished` it also has a custom method and three tools; as `ours.py roomy` a tool, and limits above
+the growing amounts of work.
 
-What runs side by side is started by `asyncio.gather`, as in the other agents: how an author starts tasks does not
-belong to a library's cost. A task group of anyio's costs about as much again for each task. Nor does what a hanging
-prompt waits for: an `asyncio.Event` of its session, as in the other agents; nothing sets it here.
+`asyncio.gather` starts concurrent work, as in the other agents, because the way in which an author starts tasks does
+not belong to a library's cost. A task group of anyio costs about as much again for each task. A hanging prompt waits
+for an `asyncio.Event` of its session, as in the other agents; nothing sets it here.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ def commands(guide: str, heading: str) -> list[str]:
     [
         ("chat.md", "In scripts", 5),
         ("deployment.md", "Before others use it", 1),
-        ("deployment.md", "In the list of the editors: the ACP registry", 1),
+        ("deployment.md", "The list of the editors: the ACP registry", 1),
         ("trace.md", "The page", 1),
         ("start-agent.md", "Try it", 3),
         ("start-gateway.md", "Try it", 1),

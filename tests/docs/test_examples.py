@@ -459,7 +459,9 @@ async def test_testing_recording(tmp_path: Path) -> None:
 
 def test_the_table_of_the_scripted_client_names_what_it_has() -> None:
     text = (DOCS / "testing.md").read_text("utf-8")
-    rows = re.findall(r"^\| (?:send|ask and wait|wait|answer the other side|look back) \| (.*) \|$", text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?:send|request and wait|wait|answer the other side|look back) \| (.*) \|$", text, re.MULTILINE
+    )
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert len(rows) == 5
     attributes = [*dir(ScriptedClient), "received", "transcript"]
