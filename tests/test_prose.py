@@ -50,6 +50,7 @@ FINISHED = (
     "apps/cli",
     "examples",
     "benchmarks",
+    "conformance",
 )
 """The rooms of `acp_server`, and folders, whose docstrings and comments have been rewritten. Another room joins by a
 line here."""

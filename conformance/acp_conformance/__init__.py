@@ -4,14 +4,13 @@
     python -m acp_conformance client -- COMMAND... {agent} ...
     python -m acp_conformance compare BEFORE.json AFTER.json
 
-It starts the command under test as a subprocess, speaks newline-delimited JSON-RPC to it with a framing of its own,
-and reports case by case which rules of the protocol hold. It shares no code with the runtime beside it, so that no
-mistake of the runtime can hide itself here. It is as strict as the specification and no stricter: where real agents
-legitimately differ, the case is a *choice*, reported and never failed.
+It starts the command under test as a subprocess, speaks newline-delimited JSON-RPC to it with its own framing, and
+reports case by case which rules of the protocol hold. It shares no code with the runtime of this project, so that a
+fault of the runtime cannot hide itself here. It is exactly as strict as the specification: where agents legitimately
+differ, the case is a *choice*, reported and never failed.
 
-The map, in the order in which imports go: `core` is what both judges share; `report` shows the data of a run; `agent`
-judges agents and `client` judges clients, and neither knows the other. `cli` is the command line, with `options` for
-what its commands have in common.
+The map, in the order of imports: `core` is shared; `report` shows the data of a run; `agent` judges agents and `client`
+judges clients, and neither imports the other. `cli` is the command line, with `options` shared by its commands.
 """
 
 __version__ = "0.2.0"

@@ -85,8 +85,8 @@ def agent(**arguments: Any) -> None:
 def client(**arguments: Any) -> None:
     """Judge the client that COMMAND starts. Put `--` before it.
 
-    `{agent}` in it is what the client has to start as its agent: alone it becomes several words, in a longer word one
-    string, quoted for a shell. `{cwd}` is the empty folder in which the client is started.
+    `{agent}` in it is the command of the client's agent: alone it becomes several words, in a longer word one string,
+    quoted for a shell. `{cwd}` is the empty folder in which the client is started.
     """
     from .client.command import main
 
@@ -110,7 +110,7 @@ def client(**arguments: Any) -> None:
 def init(**arguments: Any) -> None:
     """Write a profile for the agent that COMMAND starts, by one conversation with it. Put `--` before it.
 
-    A greeting, the agent's commands and each --prompt are tried; what they make the agent do tells what they are for.
+    A greeting, the agent's commands and each --prompt are tried; the agent's reactions show the situations.
     """
     from .agent.command import init
 
@@ -126,7 +126,7 @@ def init(**arguments: Any) -> None:
     help="All runs beside each other instead: a row for each rule that one breaks. As text with three files or more.",
 )
 def compare(files: tuple[Path, ...], form: str | None) -> None:
-    """What changed from one run to a later one, or several runs in a table. `--json` of a run writes its file.
+    """The changes from one run to a later one, or several runs in a table. `--json` of a run writes its file.
 
     Exit code 1 if something became worse from the first of two runs to the second.
     """

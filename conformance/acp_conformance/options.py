@@ -1,4 +1,5 @@
-"""What the commands `agent` and `client` share: their options, the choice of cases, and the end with its reports."""
+"""The shared part of the commands `agent` and `client`: their options, the choice of cases, and the end with its
+reports."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from .core.result import Level, Run
 from .report import accepted
 
 JOBS = 3
-"""Cases at a time, where nothing else is asked for."""
+"""The default number of concurrent cases."""
 
 TIMEOUT = 10.0
-"""Seconds for a whole case, where nothing else is asked for."""
+"""The default time-out of a whole case, in seconds."""
 
 
 class ReportPath(click.Path):
@@ -37,7 +38,7 @@ class ReportPath(click.Path):
 
 
 def options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that `agent` and `client` share: which cases, how long, and where the reports go."""
+    """The options that `agent` and `client` share: the cases, the time-outs, and the places of the reports."""
     path = ReportPath()
     for option in (
         click.option(
@@ -92,7 +93,7 @@ def choose(registries: Sequence[Registry], patterns: tuple[str, ...], *, strict:
     """The cases that fit, with their levels under `--strict` or without it.
 
     Raises:
-        click.UsageError: A pattern that fits none.
+        click.UsageError: A pattern that fits no case.
     """
     for pattern in patterns:
         if not any(registry.matching([pattern]) for registry in registries):
@@ -102,7 +103,7 @@ def choose(registries: Sequence[Registry], patterns: tuple[str, ...], *, strict:
 
 
 def show(cases: list[Case]) -> None:
-    """List cases: id, level, rule, and what they need of a profile."""
+    """List cases: id, level, rule, and the situations that they need."""
     width = max(len(case.id) for case in cases)
     for case in cases:
         needs = f"  [{', '.join(case.needs)}]" if case.needs else ""
@@ -121,7 +122,7 @@ def finish(
     accepted_file: Path | None,
     **_: Any,
 ) -> None:
-    """Write the reports that were asked for, and exit with the run's code."""
+    """Write the requested reports, and exit with the run's code."""
     before = accepted.Baseline()
     if baseline is not None:
         try:

@@ -1,4 +1,4 @@
-"""Where the one file begins: it unpacks itself into a folder of its own for as long as it runs, and is the suite there.
+"""The start of the one file: it unpacks itself into a temporary folder, and runs the suite there.
 
 The suite reads its schema and its profiles as files, and clients under test start one of its programs.
 """

@@ -1,8 +1,8 @@
-"""Make the suite one file that any Python of a supported version runs: `python build.py FILE.pyz`.
+"""Build the suite as one file that any Python of a supported version runs: `python build.py FILE.pyz`.
 
-The file holds the suite, the schema, and the libraries that it needs, copied from the environment that builds it. All
-of these are plain Python but one, `rpds-py`, which is compiled: `rpds.py` here stands in for it, so that the file is
-the same for every system.
+The file has the suite, the schema, and the libraries that it needs, copied from the environment that builds it. All of
+these are plain Python except one, `rpds-py`, which is compiled: `rpds.py` here replaces it, so that the file is the
+same for every system.
 """
 
 from __future__ import annotations

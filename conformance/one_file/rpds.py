@@ -1,6 +1,6 @@
-"""What `referencing` and `jsonschema` use of `rpds`, in plain Python: collections that a change makes a copy of.
+"""The part of `rpds` that `referencing` and `jsonschema` use, in plain Python: collections that are copied by a change.
 
-The real ones share what is the same between two copies, which is quicker; here there is next to nothing in them.
+The real ones share the unchanged part between two copies, which is faster; here they have almost no items.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HashTrieMap(Mapping[K, V]):
 
     @classmethod
     def convert(cls, value: Any) -> HashTrieMap[Any, Any]:
-        """`value` itself if it is one already, else one of it."""
+        """`value` itself if it has this type already, else converted."""
         return value if isinstance(value, cls) else cls(value)
 
     def insert(self, key: K, value: V) -> HashTrieMap[K, V]:
@@ -48,7 +48,7 @@ class HashTrieMap(Mapping[K, V]):
         return HashTrieMap({**items, **more})
 
     def remove(self, key: K) -> HashTrieMap[K, V]:
-        """Without an item, which raises KeyError if there is none."""
+        """Without an item, which raises KeyError if it is missing."""
         return HashTrieMap({each: self._items[each] for each in self._items if each != self._checked(key)})
 
     def discard(self, key: K) -> HashTrieMap[K, V]:
@@ -73,7 +73,7 @@ class HashTrieSet(frozenset[T]):
         return HashTrieSet(self.union(*others))
 
     def remove(self, value: T) -> HashTrieSet[T]:
-        """Without a value, which raises KeyError if there is none."""
+        """Without a value, which raises KeyError if it is missing."""
         if value not in self:
             raise KeyError(value)
         return self.discard(value)

@@ -1,9 +1,8 @@
-"""The suite as a client: it judges what an agent sends.
+"""The suite as a client: it judges an agent's messages.
 
     python -m acp_conformance agent [--profile NAME|FILE] -- COMMAND...
 
-The map: `subject` is what a case talks to, a `conversation` of `exchange`s over a `channel` of lines, with `editor` for
-what a well-behaved client answers. `profile` says which prompt brings the agent into which situation. `run` runs the
-cases (`cases/`, a file a group) and the `tour` of all situations. `observed` is what cases of the whole run judge;
-`command` is the command line.
+The map: a case talks to a `subject`, a `conversation` of `exchange`s over a `channel` of lines, with `editor` for the
+responses of a well-behaved client. `profile` maps situations to prompts. `run` runs the cases (`cases/`, a file for
+each group) and the `tour` of all situations. Cases of the whole run judge `observed`; `command` is the command line.
 """

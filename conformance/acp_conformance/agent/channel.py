@@ -1,8 +1,8 @@
-"""The lines between a case and its subject: everything is read at once, kept and checked; no wait is for ever.
+"""The lines between a case and its subject: everything is read at once, kept and checked; every wait has a time-out.
 
-A task of its own reads everything that the subject writes, keeps it in `received` in order of arrival, and has it
-checked against the schema. Each wait gives up after `patience` seconds, or at once when the subject's output ends, with
-a reason that says what was awaited. What the messages mean is up to `conversation`.
+A separate task reads everything that the subject writes, keeps it in `received` in order of arrival, and has it checked
+against the schema. Each wait ends after `patience` seconds, or at once when the subject's output ends, with a reason
+that names the expected message. The meaning of messages is up to `conversation`.
 """
 
 from __future__ import annotations
@@ -35,28 +35,29 @@ class Channel:
         self.process = process
         self.checker = checker
         self.patience = patience
-        """Seconds that a wait lasts at most, unless it says otherwise."""
+        """The default time-out of a wait, in seconds."""
         self.start_patience = start_patience
         """The same for the first message of the subject, which has to start first."""
         self.transcript = Transcript()
         self.received: list[Received] = []
         """Everything the subject wrote, line by line."""
         self.violations: list[Violation] = []
-        """What the background check of every message has found."""
+        """The findings of the background check of every message."""
         self.unfinished = b""
-        """What followed the last newline of the subject's output."""
+        """The bytes after the last newline of the subject's output."""
         self.ended = ""
-        """Why no more can come, once the subject's output has ended; empty before."""
+        """Why nothing more can come, once the subject's output has ended; empty before."""
         self.input_broken = False
         """The subject stopped reading: a write met a broken pipe."""
         self.waiting = ""
-        """What the case awaits now, for the reason of a time-out."""
+        """What the case is waiting for, for the reason of a time-out."""
         self._outbox: list[bytes] = []
         self._outgoing = Framer()
         self._changed = anyio.Event()
 
     def begin_case(self) -> int:
-        """Begin another case in the same process: what the earlier ones left is theirs; the position in `received`."""
+        """Begin another case in the same process: the messages of earlier cases do not count; the position in
+        `received`."""
         self.transcript = Transcript()
         self.violations = []
         return len(self.received)
@@ -69,7 +70,7 @@ class Channel:
         await self.flush()
 
     async def raw(self, data: bytes) -> None:
-        """Send exactly these bytes, in one write where the pipe takes them; the newline is yours."""
+        """Send exactly these bytes, in one write if the pipe takes them; the caller adds the newline."""
         self._post_bytes(data)
         await self.flush()
 
@@ -78,7 +79,7 @@ class Channel:
         self._post_bytes(encoded(message) + b"\n")
 
     async def flush(self) -> None:
-        """Wait until everything that was sent has left for the pipe, or the subject stopped reading.
+        """Wait until everything that was sent is in the pipe, or the subject stopped reading.
 
         Raises:
             NoAnswer: The subject does not read its input.
@@ -88,27 +89,27 @@ class Channel:
         )
 
     async def stop_reading(self) -> None:
-        """Close our end of the subject's output: what it writes from now on meets a broken pipe."""
+        """Close our end of the subject's output: its next write meets a broken pipe."""
         self.process.close_output()
         await self.eof()
 
     async def end_input(self) -> None:
         """Close the subject's standard input, after everything that was sent is written."""
         await self.flush()
-        self.checker.adverse |= bool(self._outgoing.rest())  # input that ends inside of a line may be answered
+        self.checker.adverse |= bool(self._outgoing.rest())  # input that ends inside a line may be answered
         self.process.end_input()
 
-    # Awaiting.
+    # Waiting.
 
     async def wait_for(
         self, find: Callable[[], T | None], what: str, *, within: float | None = None, live: bool = True
     ) -> T:
-        """Await what `find` finds: it is called again whenever something has happened, until it returns not None.
+        """Wait until `find` finds something: it is called again at each event, until its result is not None.
 
         Args:
             what: A noun phrase for the reason, should it not come.
             within: Seconds; default is `patience`, or `start_patience` until the subject has written something.
-            live: Give up as soon as the subject's output has ended.
+            live: Stop waiting as soon as the subject's output has ended.
 
         Raises:
             NoAnswer: It did not come in time.
@@ -126,7 +127,8 @@ class Channel:
         raise NoAnswer(what, seconds, find)
 
     async def pause(self, seconds: float = 0.3) -> None:
-        """Wait until the subject has been silent for so long, at most five times as long: it may be about to speak."""
+        """Wait until the subject has been silent for this time, at most five times as long, because it may be about to
+        write."""
         with anyio.move_on_after(5 * seconds):
             seen = -1
             while seen != len(self.received) and not self.ended:
@@ -134,11 +136,11 @@ class Channel:
                 await anyio.sleep(seconds)
 
     async def eof(self, *, within: float | None = None) -> None:
-        """Await the end of the subject's output."""
+        """Wait for the end of the subject's output."""
         await self.wait_for(lambda: self.ended or None, "the end of its output", within=within, live=False)
 
     async def exit(self, *, within: float | None = None) -> int:
-        """Await the end of the subject's process and of everything it wrote: the status, negative for a signal."""
+        """Wait for the end of the subject's process and of all its output: the status, negative for a signal."""
         status = None
         # A subject that has written nothing may still be starting.
         seconds = (self.patience if self.received else self.start_patience) if within is None else within
@@ -146,14 +148,14 @@ class Channel:
             status = await self.process.wait()
         if status is None:
             raise NoAnswer("the end of the process", seconds)
-        # A child that was left behind may hold the pipe open.
+        # A child that outlives the process may hold the pipe open.
         with anyio.move_on_after(0.2):
             while not self.ended:
                 await self._changed.wait()
         return status
 
     async def settle(self, *, grace: float = 2.0) -> None:
-        """End the input and read the output to its end: afterwards it is proven that nothing more comes.
+        """End the input and read the output to its end: afterwards nothing more can come.
 
         Unlike `exit` this judges nothing: a subject that lives on is killed after `grace` seconds.
         """
@@ -168,7 +170,7 @@ class Channel:
     # The two tasks.
 
     async def write(self) -> None:
-        """Write what is sent, in order. Runs until it is cancelled."""
+        """Write queued messages, in order. Runs until it is cancelled."""
         while True:
             while self._outbox:
                 try:
@@ -182,7 +184,7 @@ class Channel:
             await self._changed.wait()
 
     async def read(self) -> None:
-        """Read what the subject writes, until its output ends."""
+        """Read the subject's output, until it ends."""
         framer = Framer()
         why = ""
         try:
@@ -223,7 +225,7 @@ class Channel:
         self.take(message, position)
 
     def take(self, message: Any, position: int) -> None:
-        """Do what a message calls for, at once. A channel does nothing."""
+        """React to a message, at once. A channel does nothing."""
 
     def _post_bytes(self, data: bytes) -> None:
         for line in self._outgoing.feed(data):

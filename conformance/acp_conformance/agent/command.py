@@ -1,4 +1,4 @@
-"""`python -m acp_conformance agent`: what it does with its options, which are declared in `acp_conformance.cli`."""
+"""`python -m acp_conformance agent`: the effect of its options, which are declared in `acp_conformance.cli`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(
     quick: bool = False,
     **rest: Any,
 ) -> None:
-    """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
+    """Run the chosen cases, write the requested reports, and exit with the run's code.
 
     Raises:
         click.UsageError: A pattern that fits no case, no command, or a file that is not a profile.
@@ -74,10 +74,10 @@ def init(
     timeout: float,
     keep_home: bool = False,
 ) -> None:
-    """Write a profile, and say on standard error what is still missing in it.
+    """Write a profile, and report on standard error what it still misses.
 
     Raises:
-        click.UsageError: No command, or an agent that cannot be talked to.
+        click.UsageError: No command, or an agent that does not respond.
     """
     if not command:
         raise click.UsageError("which agent? Put its command after `--`")

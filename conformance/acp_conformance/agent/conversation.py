@@ -1,9 +1,9 @@
 """A case's conversation with its subject: requests and notifications either way, over a channel of lines.
 
-What the subject asks is answered by a well-behaved editor (`agent.editor`) unless the case has taken that method over
-with `on` or `hold`. So a case awaits only what its rule is about.
+A well-behaved editor (`agent.editor`) answers the subject's requests unless the case has taken that method over with
+`on` or `hold`. So a case waits only for the messages that its rule is about.
 
-What only agents know (sessions, prompts) is in `subject`.
+The features of agents alone (sessions, prompts) are in `subject`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Conversation(Channel):
         self._handlers: dict[str, Callable[[Incoming], object]] = {}
         self._seen: dict[str | None, int] = {}
         self._before = 0
-        """How many requests of the subject earlier cases in the same process have met."""
+        """How many requests of the subject belong to earlier cases in the same process."""
         self._asked: list[Pending] = []
         self._next_id = 1
 
     def begin_case(self) -> int:
-        """See `Channel.begin_case`: what the client was told to leave unanswered, and what it was asked, is over."""
+        """See `Channel.begin_case`: held methods and earlier requests no longer count."""
         self.let_go()
         self.yields_to_cancel = True
         self.editor.commands_end = True
@@ -51,7 +51,7 @@ class Conversation(Channel):
     # Sending.
 
     async def request(self, method: str, params: object = None, *, id: JsonId | None = None) -> Pending:
-        """Send a request; its handle, at once. `params` None sends none; without `id` a new integer is taken."""
+        """Send a request; its handle, at once. `params` None sends none; without `id` a new integer is used."""
         if id is None:
             id, self._next_id = self._next_id, self._next_id + 1
         pending = self._pending(id, method)
@@ -65,7 +65,7 @@ class Conversation(Channel):
         await self.send(message if params is None else {**message, "params": params})
 
     def expect(self, id: JsonId, method: str = "a message") -> Pending:
-        """A handle for the answers that come from now on to the request `id`, however that is sent."""
+        """A handle for the responses that come from now on to the request `id`, however that is sent."""
         self.checker.expect(id)
         return self._pending(id, method)
 
@@ -78,12 +78,12 @@ class Conversation(Channel):
         """Whether an error only says that the user has to authenticate first; an agent's conversation knows."""
         return False
 
-    # Awaiting.
+    # Waiting.
 
     async def next_request(self, method: str | None = None, *, within: float | None = None) -> Incoming:
         """The next request of the subject, of this method if one is given, that was not returned before.
 
-        It may have been answered already, by the editor or a handler; to answer it yourself, `hold` its method first.
+        The editor or a handler may have answered it already; to answer it yourself, `hold` its method first.
         """
 
         def find() -> Incoming | None:
@@ -97,17 +97,17 @@ class Conversation(Channel):
         return found
 
     async def next_null_answer(self, *, within: float | None = None, since: int = 0) -> dict[str, Any]:
-        """The first response with the id null from position `since` on, which is how unreadable input is answered."""
+        """The first response with the id null, as to unreadable input, at or after position `since`."""
         return await self.wait_for(
             lambda: next(iter(self.null_answers(since)), None), "an error with the id null", within=within
         )
 
     def null_answers(self, since: int = 0) -> list[dict[str, Any]]:
-        """The responses with the id null from position `since` on."""
+        """The responses with the id null at or after position `since`."""
         return Pending(self, None, "", since).answers
 
     def unasked(self, since: int = 0) -> list[Received]:
-        """The lines from position `since` on that are neither calls nor the one answer to a request of ours."""
+        """The lines at or after position `since` that are neither calls nor the response to a request of the suite."""
         owed = {pending.position for pending in self._asked}
         return [
             entry
@@ -116,7 +116,7 @@ class Conversation(Channel):
         ]
 
     async def next_array(self, *, within: float | None = None, since: int = 0) -> list[Any]:
-        """The first line from position `since` on that is an array: the answer to a batch."""
+        """The first line at or after position `since` that is an array: the response to a batch."""
         return await self.wait_for(
             lambda: next((entry.message for entry in self.received[since:] if isinstance(entry.message, list)), None),
             "an array of answers",
@@ -130,16 +130,16 @@ class Conversation(Channel):
         self._handlers[method] = handler
 
     def hold(self, *methods: str) -> None:
-        """Leave requests of these methods unanswered: take them with `next_request` and answer them when you like."""
+        """Leave requests of these methods unanswered: get them with `next_request` and answer them at any time."""
         for method in methods:
             self._handlers[method] = lambda _request: HOLD
 
     def let_go(self) -> None:
-        """Answer all methods by the editor again. What is held stays so."""
+        """Let the editor answer all methods again. Held requests stay held."""
         self._handlers.clear()
 
     def held(self, method: str | None = None) -> Sequence[Incoming]:
-        """The requests, of this method if one is given, that have no answer yet."""
+        """The requests, of this method if one is given, that have no response yet."""
         return [each for each in self.requests[self._before :] if not each.answered and method in (None, each.method)]
 
     def take(self, message: Any, position: int) -> None:

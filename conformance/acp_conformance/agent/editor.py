@@ -1,7 +1,7 @@
-"""A well-behaved client: what the suite answers to the subject's requests unless a case takes them over.
+"""A well-behaved client: the suite's responses to the subject's requests, unless a case takes them over.
 
-Files and terminals live in memory (files that are not there are looked up below the working directory); no command is
-ever run. It has no part in judging.
+Files and terminals live in memory (missing files are looked up below the working directory); no command is ever run. It
+has no part in judging.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Refuse(Exception):
 
 
 class Hold:
-    """Returned by a handler: no answer now; the case answers later, or not at all."""
+    """Returned by a handler: no response now; the case answers later, or not at all."""
 
 
 HOLD = Hold()
@@ -60,9 +60,9 @@ class Editor:
     def __init__(self, cwd: Path, answers: Mapping[str, Any] | None = None) -> None:
         self.cwd = cwd
         self.answers = answers
-        """What its user fills into the fields of forms, by their names; None: it shows no forms."""
+        """The user's input for the fields of forms, by their names; None: it shows no forms."""
         self.files: dict[str, str] = {}
-        """By absolute path: what was written, and what a case puts there."""
+        """By absolute path: files written by the subject, and files that a case puts there."""
         self.terminals: dict[str, Terminal] = {}
         self.commands_end = True
         """Whether a command in a terminal ends at once with status 0; else it runs until it is killed."""
@@ -86,7 +86,7 @@ class Editor:
         return announced if self.answers is None else {**announced, "elicitation": {"form": {}}}
 
     def handle(self, request: Incoming) -> object:
-        """The result of a request, or `HOLD`. Its params are held against the schema before anything is done.
+        """The result of a request, or `HOLD`. Its params are checked against the schema before anything is done.
 
         Raises:
             Refuse: It is answered with an error.
@@ -119,7 +119,7 @@ class Editor:
         line, limit = request.params.get("line"), request.params.get("limit")
         if line is not None or limit is not None:
             lines = text.splitlines(keepends=True)
-            start = max(1, int(line or 1)) - 1  # for the schema 1.0 is an integer
+            start = max(1, int(line or 1)) - 1  # the schema accepts 1.0 as an integer
             text = "".join(lines[start : None if limit is None else start + int(limit)])
         return {"content": text}
 

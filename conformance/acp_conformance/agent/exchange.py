@@ -1,4 +1,4 @@
-"""What goes back and forth in a conversation: lines, requests of either side, and why an answer did not come."""
+"""The parts of a conversation: lines, requests of either side, and the reasons for a missing response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class NoAnswer(Outcome):
-    """Something that was awaited did not come in time. `find` finds it, should it come later."""
+    """An expected message did not come in time. `find` finds it, should it come later."""
 
     def __init__(self, what: str, seconds: float, find: Callable[[], object] = lambda: None) -> None:
         super().__init__(Verdict.FAIL, f"{what} did not come within {seconds:.3g} s")
@@ -24,7 +24,7 @@ class NoAnswer(Outcome):
 
 
 class Ended(Outcome):
-    """The subject's output ended while something was awaited."""
+    """The subject's output ended while a message was expected."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(Verdict.FAIL, f"{why} before {what} came")
@@ -40,7 +40,7 @@ class Received:
     """`time.monotonic()` of its arrival."""
     line: bytes
     message: Any
-    """The JSON value; None where the line is not JSON."""
+    """The JSON value; None if the line is not JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,15 @@ class Update:
 
 
 class Side(Protocol):
-    """What requests need of the conversation that they belong to."""
+    """The interface of a conversation for its requests."""
 
     @property
     def received(self) -> Sequence[Received]:
-        """Everything the subject wrote."""
+        """All lines of the subject."""
         ...
 
     async def wait_for(self, find: Callable[[], T | None], what: str, *, within: float | None = None) -> T:
-        """Await what `find` finds."""
+        """Wait until `find` finds something."""
         ...
 
     def post(self, message: object) -> None:
@@ -90,7 +90,7 @@ class Side(Protocol):
 
 @dataclass(eq=False)
 class Pending:
-    """A request of ours. Answers are matched by id and by its JSON type: "1" answers nothing that 1 asked."""
+    """A request of the suite. Responses are matched by id and by its JSON type: "1" answers nothing that 1 asked."""
 
     peer: Side
     id: JsonId
@@ -100,7 +100,7 @@ class Pending:
 
     @property
     def answered(self) -> list[tuple[int, dict[str, Any]]]:
-        """Position and message of each answer so far, also those inside an array."""
+        """Position and message of each response so far, also those inside an array."""
         return [
             (entry.position, message)
             for entry in self.peer.received[self.since :]
@@ -113,16 +113,16 @@ class Pending:
 
     @property
     def answers(self) -> list[dict[str, Any]]:
-        """The answers so far: one, if all is well."""
+        """The responses so far: one, if all is well."""
         return [message for _, message in self.answered]
 
     @property
     def position(self) -> int | None:
-        """Position in `received` of its first answer; None while there is none."""
+        """Position in `received` of its first response; None before it."""
         return next((position for position, _ in self.answered), None)
 
     async def answer(self, *, within: float | None = None) -> dict[str, Any]:
-        """Await the first answer: the whole message.
+        """Wait for the first response: the whole message.
 
         Raises:
             NoAnswer: None came within `within` seconds (default: the conversation's patience).
@@ -133,14 +133,14 @@ class Pending:
         )
 
     async def result(self, *, within: float | None = None) -> Any:
-        """Await the answer, which must be a result; an error ends the case as a failure."""
+        """Wait for the response, which must be a result; an error ends the case as a failure."""
         answer = await self._answer_but_login(within)
         if "result" not in answer:
             fail(f"{self.method} was answered with an error: {_short(answer.get('error'))}", at=self.position)
         return answer["result"]
 
     async def error(self, *codes: int, within: float | None = None) -> dict[str, Any]:
-        """Await the answer, which must be an error, with one of `codes` if any are given; else the case fails."""
+        """Wait for the response, which must be an error, with one of `codes` if any are given; else the case fails."""
         answer = await self._answer_but_login(within)
         error = answer.get("error")
         if not isinstance(error, dict):
@@ -183,7 +183,7 @@ class Incoming:
         await self.peer.flush()
 
     async def withdrawn(self, *, within: float | None = None) -> None:
-        """Await the `$/cancel_request` that names it."""
+        """Wait for the `$/cancel_request` that names it."""
         await self.peer.wait_for(
             lambda: self.withdrawals or None, f"$/cancel_request for {self.method} (id {self.id!r})", within=within
         )
@@ -200,7 +200,7 @@ class Incoming:
 
 
 def code_of(answer: object) -> object:
-    """The code of an error response; None where there is none, whatever else was sent as the answer."""
+    """The code of an error response; None for any other response."""
     error = answer.get("error") if isinstance(answer, dict) else None
     return error.get("code") if isinstance(error, dict) else None
 

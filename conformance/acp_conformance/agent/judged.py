@@ -1,4 +1,4 @@
-"""What came of one case, before it is told: verdict and reason, with the conversation that shows it."""
+"""The outcome of one case, before it is reported: verdict and reason, with the conversation that proves it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .watch import ASKING, Watched
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict of one case, and what it rests on."""
+    """The verdict of one case, and its evidence."""
 
     verdict: Verdict
     reason: str = ""
     root: str = ""
-    """The case that is about what went wrong, where that is another one."""
+    """The case about the actual fault, if that is another one."""
     transcript: Sequence[Line] = ()
     stderr: str = ""
     guilty: str = ""
@@ -27,17 +27,17 @@ class Judged:
 
     @property
     def stands(self) -> bool:
-        """Whether it holds although others were served by the same process before."""
+        """Whether it holds although the same process served others before."""
         return self.verdict in (Verdict.PASS, Verdict.CHOICE, Verdict.SKIP, Verdict.NOT_APPLICABLE)
 
     @property
     def accuses(self) -> bool:
-        """Whether it says that the subject does something wrong, or is too slow."""
+        """Whether it finds a fault of the subject, or that it is too slow."""
         return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
 
 
 def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
-    """What a case is that needs situations which no prompt is known for. `watched`: a run without a profile."""
+    """The outcome of a case whose situations have no known prompt. `watched`: a run without a profile."""
     if watched is None:
         return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
     if not watched.asks and watched.turns and set(unknown) <= ASKING:
@@ -46,7 +46,7 @@ def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
 
 
 def because_of(root: CaseResult, judged: Judged) -> Judged:
-    """What a case is that went wrong, if the case that stands for it went wrong as well."""
+    """The outcome of a failed case, if the case that represents it failed as well."""
     if root.verdict is Verdict.UNREACHED:
         return replace(judged, verdict=Verdict.UNREACHED, root=root.root)
     if root.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW):
@@ -55,7 +55,7 @@ def because_of(root: CaseResult, judged: Judged) -> Judged:
 
 
 def result_of(case: Case, judged: Judged, seconds: float) -> CaseResult:
-    """The case as the reports have it, which took so many seconds."""
+    """The case for the reports, with its duration in seconds."""
     return case.result(
         judged.verdict,
         judged.reason,

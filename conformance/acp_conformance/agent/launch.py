@@ -1,4 +1,4 @@
-"""Start one agent in a folder of its own, and end it with all that it has started."""
+"""Start one agent in a separate folder, and end it with all its child processes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def open_agent(
     """Start the agent; at the end of the block its whole process group is ended.
 
     Args:
-        start: What starts it.
-        patience: Seconds that a wait lasts at most.
+        start: Starts it.
+        patience: The time-out of a wait, in seconds.
         start_patience: The same for the first message, which comes when the agent has started.
         token: Marks the processes of the run, so that strays are found.
-        grace: Seconds that it has to end by itself, once it is told to.
-        env: Added to the environment of the suite; what the profile names comes before it.
+        grace: Seconds that it has to end by itself, after the end of its input.
+        env: Added to the environment of the suite; the variables of the profile come before it.
 
     Raises:
         CannotStart: The command cannot be executed.
@@ -67,7 +67,7 @@ async def open_agent(
                 try:
                     yield agent
                 finally:
-                    # The readers go on while it ends, so that what it still says is kept and no full pipe holds it.
+                    # The readers go on while it ends, so that its last output is kept and no full pipe blocks it.
                     with anyio.CancelScope(shield=True):
                         await process.end(grace)
                         with anyio.move_on_after(0.2), suppress(NoAnswer):  # a child may hold the pipe open

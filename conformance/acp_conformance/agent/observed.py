@@ -1,4 +1,4 @@
-"""What cases of the whole run judge: all that the background check of every message has found."""
+"""The evidence for cases of the whole run: all findings of the background check of every message."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from acp_conformance.core.violation import Rule, Violation
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What the background check saw in one conversation."""
+    """The findings of the background check in one conversation."""
 
     name: str
     messages: int
     violations: Sequence[Violation]
     transcript: Sequence[Line]
     protocol: int = 1
-    """The version of the protocol that it was about."""
+    """The version of the protocol of its cases."""
     agreed: bool = False
     """Whether the agent answered that version."""
 
 
 @dataclass
 class Observed:
-    """What cases of the whole run judge."""
+    """The evidence for cases of the whole run."""
 
     conversations: list[Conduct] = field(default_factory=list)
     exhibit: Sequence[Line] = ()
@@ -40,12 +40,12 @@ class Observed:
     failed: Container[str] = ()
     """The ids of the cases that have failed."""
     doubted: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    """The situations of the profile that no case has shown to come about, by the version of the protocol."""
+    """The situations of the profile that no case has shown to work, by the version of the protocol."""
     missing: Callable[[str, int], Awaitable[str]] | None = None
-    """Tries a situation in a version: why it does not come about, or nothing. None without a profile."""
+    """Tries a situation in a version: why it does not work, or nothing. None without a profile."""
 
     async def situations_come_about(self, protocol: int, needed: Container[str]) -> None:
-        """Fail if a situation that the profile names, and that cases need, does not come about."""
+        """Fail if a situation that the profile names, and that cases need, does not work."""
         if self.missing is None:
             not_applicable("there is no profile")
         self._agreed(protocol)
@@ -69,8 +69,8 @@ class Observed:
     def forbid(self, *rules: Rule, protocol: int = 1, told_by: Container[str] = ()) -> None:
         """Fail if any message of any conversation on this version of the protocol broke one of these rules.
 
-        A later version than 1 is not judged where the agent never agreed on it. What a case of `told_by` has failed
-        for in its own conversation is not told again.
+        A later version than 1 is not judged if the agent never agreed on it. A fault that a case of `told_by` has found
+        in its own conversation is not reported again.
         """
         self._agreed(protocol)
         found = [

@@ -1,6 +1,6 @@
-"""What is found out before the first case: whether the agent starts and answers, who it is, and how long it takes.
+"""The facts found before the first case: whether the agent starts and answers, its name, and its speed.
 
-Every wait of the run follows from the times that are measured here, so that a slow agent is not accused of silence.
+Every time-out of the run follows from the times measured here, so that a slow agent does not count as silent.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .v2 import steps as v2
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is known of the agent of a run."""
+    """The facts about the agent of a run."""
 
     subject: Subject | None = None
     fence_method: str = FENCE
     cannot_run: str = ""
     """Why no case can be run."""
     deaf: str = ""
-    """Why only the case about the answer to `initialize` is worth running."""
+    """Why only the case about the response to `initialize` is worth running."""
     stderr: str = ""
     start: float = 0.0
-    """Seconds from its start to its first answer."""
+    """Seconds from its start to its first response."""
     latency: float = 0.0
-    """Seconds of the slowest answer after that."""
+    """Seconds of the slowest response after that."""
 
 
 async def probe(agent: Agent, *, short: float) -> Probe:
-    """Ask the agent what every case needs to know; a wait for what it need not answer lasts `short` seconds."""
+    """Find the facts that every case needs; the time-out for optional responses is `short` seconds."""
     began = time.monotonic()
     try:
         pending = await agent.ask_initialize()

@@ -60,12 +60,12 @@ class Situation:
     hold: tuple[str, ...] = ()
     """Methods that the client leaves unanswered in it."""
     says: str | None = None
-    """The whole text that the turn says, where that is always the same."""
+    """The whole text of the turn, if that is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of one agent. The empty profile knows nothing, and lets the generic cases run."""
+    """The facts about one agent. The empty profile has none, and lets the generic cases run."""
 
     name: str = ""
     situations: Mapping[str, Situation] = field(default_factory=dict)
@@ -75,16 +75,16 @@ class Profile:
     options: Mapping[str, str] = field(default_factory=dict)
     """Values of config options, set in each session."""
     authenticate: str | None = None
-    """The way to log in, where sessions want that."""
+    """The way to log in, if sessions require it."""
     answers: Mapping[str, Any] | None = None
-    """What the user fills into forms, by the names of their fields; without it the client shows no forms."""
+    """The user's input for forms, by the names of their fields; without it the client shows no forms."""
 
 
 def load(name: str) -> Profile:
     """The profile of a file, or the included one of that name.
 
     Raises:
-        ProfileError: There is none, or it is malformed; the text says where.
+        ProfileError: There is none, or it is malformed; the text names the place.
     """
     data, where = tables.document(name, INCLUDED)
     return parse(data, where=where)

@@ -1,10 +1,10 @@
 """Runs cases, a few at a time, each bounded; makes the `Run` that reports read.
 
 Before the cases, the *probe* finds out whether the command can be run at all, so that a broken command gives one clear
-reason instead of a hundred time-outs. It also finds out how long the agent takes, from which every wait follows. Each
-case has a process of its own, except those that are `shared`. They follow each other in one process as long as they
-pass, and a case that fails is judged again in a fresh process. Cases of the whole run are judged last, over all
-conversations and the *tour*. It shows nothing itself: see `Progress`.
+reason instead of a hundred time-outs. It also measures the agent's speed, from which every time-out follows. Each case
+has its own process, except those that are `shared`. They follow each other in one process as long as they pass, and a
+case that fails is judged again in a fresh process. Cases of the whole run are judged last, over all conversations and
+the *tour*. It shows nothing itself: see `Progress`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from .v2.tour import tour as tour_of_version_2
 from .watch import Watched, watch
 
 FIRST = "initialize/answers"
-"""The case that stands for all others where `initialize` is never answered."""
+"""The case that represents all others if `initialize` is never answered."""
 
 EXTENSION = "envelope/extension-answered"
-"""The case that stands for all others that ask for an extension, where no such request is answered."""
+"""The case that represents all others with a request of an extension, if no such request is answered."""
 
 _SHAPES: Mapping[Rule, tuple[str, str]] = {
     "result": ("schema/results", "v2-schema/results"),
@@ -52,21 +52,22 @@ _SHAPES: Mapping[Rule, tuple[str, str]] = {
     "error-object": ("envelope/error-objects", "v2-envelope/error-objects"),
     "kind": ("envelope/kinds", "v2-envelope/messages"),
 }
-"""By version, the case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
+"""By version, the case about messages of the wrong shape: a case that meets one can only end."""
 
 _BRIEF = 1.0
-"""Seconds of a wait in a quick run at least, where a case that fails is judged again with more patience."""
+"""The least time-out of a wait in a quick run, in seconds; a case that fails there is judged again with more patience.
+"""
 
 _END = 0.2
 _ANSWERS = 4
-"""Seconds that a process takes to end, and answers that a case awaits: for the estimate."""
+"""Seconds that a process takes to end, and the responses that a case waits for: for the estimate."""
 
 _LINES = ("utf-8", "json-lines", "last-line", "kinds", "messages")
 _WIRE = frozenset(f"{group}/{rule}" for group in ("envelope", "v2-envelope") for rule in _LINES)
-"""The cases about what is a message at all: a conversation that broke them proves little else."""
+"""The cases about the definition of a message: a conversation that broke them proves little else."""
 
 _STEPS = 6
-"""Waits in a row, each as long as it may be, after which a case is given up as too slow."""
+"""Waits in a row, each up to its time-out, after which a case ends as too slow."""
 
 
 @dataclass
@@ -76,36 +77,36 @@ class AgentRun:
     command: Sequence[str]
     profile: Profile = field(default_factory=Profile)
     timeout: float = 10.0
-    """Seconds that the agent may take to start, at least; half of it for any answer after that."""
+    """The least time-out of the agent's start, in seconds; half of it for any later response."""
     jobs: int = 3
     """Cases at a time."""
     watching: bool = False
-    """Whether one conversation is to tell which prompts lead to which situations, which then are the profile's."""
+    """Whether one conversation finds the prompts for situations, which then are the profile."""
     quick: bool = False
     """Whether all shared cases follow each other in one process."""
     patient: float = 6.0
-    """How many times `timeout` the very first start may take, from which the others are measured."""
+    """The very first start, from which the others are measured, may take this many times `timeout`."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     observed: Observed = field(default_factory=Observed)
     start: Start = spawn
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to the environment of the suite; what the profile names comes before it."""
+    """Added to the environment of the suite; the variables of the profile come before it."""
     interrupted: bool = False
     _probe: Probe = field(default_factory=Probe)
     _watched: Watched | None = None
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _mishaps: list[str] = field(default_factory=list)
-    """Mistakes of the suite where no case was at hand: what was seen of the agent is not all that there was."""
+    """Faults of the suite outside of a case: the findings about the agent are incomplete."""
     _chosen: frozenset[str] = frozenset()
     _broken_in: dict[str, str] = field(default_factory=dict)
     """By the case of a conversation, the case about the wire that was broken in it."""
     _missing: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Why a situation does not come about in a version of the protocol, where that was tried."""
+    """Why a situation does not work in a version of the protocol, if that was tried."""
     _trying: dict[tuple[str, int], anyio.Lock] = field(default_factory=dict)
     _scope: anyio.CancelScope | None = None
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
-        """Run the cases; the results are in their order, whatever ran beside what."""
+        """Run the cases; the results are in their order, whatever ran concurrently."""
         chosen = list(cases)
         self._chosen = frozenset(case.id for case in chosen)
         started, began = datetime.now(UTC), time.monotonic()
@@ -134,7 +135,7 @@ class AgentRun:
         return run
 
     def stop(self) -> None:
-        """End the run now: what has no verdict yet is skipped."""
+        """End the run now: cases without a verdict are skipped."""
         self.interrupted = True
         if self._scope is not None:
             self._scope.cancel()
@@ -144,7 +145,7 @@ class AgentRun:
         return not (self._probe.cannot_run or self._probe.deaf)
 
     def _expected(self, chosen: Sequence[Case]) -> float:
-        """Seconds for the cases: each start of the agent, and a few answers of each."""
+        """Seconds for the cases: each start of the agent, and a few responses of each."""
         able = [case for case in chosen if self.profile.situations.keys() >= set(case.needs) and not case.whole_run]
         groups = {"" if self.quick else case.group for case in able if case.shared}
         starts = len(groups) + sum(not case.shared for case in able) + 1
@@ -170,7 +171,7 @@ class AgentRun:
         ended = {case.id: anyio.Event() for case in chosen}
 
         async def tell(case: Case, judged: Judged, seconds: float) -> None:
-            # One fault, one accusation: if what went wrong is a matter of another case, that one tells first.
+            # One fault, one report: if the fault belongs to another case, that one reports it first.
             root = judged.root or case.after
             accused = not judged.stands and judged.verdict is not Verdict.UNREACHED and root != case.id
             if accused and root in ended:
@@ -219,7 +220,7 @@ class AgentRun:
                         agent.begin_case()
                     self._observed_in(f"the end of a process that served {case.group}", agent)
                 except CannotStart:
-                    doubted = doubted or cases.popleft()  # and is told so when it is judged by itself
+                    doubted = doubted or cases.popleft()  # and it says so when it is judged alone
                 except Exception:
                     self._mishaps.append(traceback.format_exc(limit=-3))
                 if doubted is not None:
@@ -274,7 +275,7 @@ class AgentRun:
                     found = replace(found, latency=max(found.latency, seen.slowest))
                     self.profile = replace(self.profile, situations=seen.situations)
             self._observed_in("the first conversation", agent)
-            # Read once more: what it wrote to standard error while it ended explains the most.
+            # Read again: its standard error at the end explains the most.
             return replace(found, stderr=agent.process.stderr)
         except CannotStart as error:
             return Probe(cannot_run=f"the command cannot be started: {error}")
@@ -307,7 +308,7 @@ class AgentRun:
                 judged = await self._outcome(case, agent)
         except CannotStart as error:
             return Judged(Verdict.ERROR, f"the command cannot be started: {error}")
-        except Exception:  # what is wrong in reading or answering ends the case, and is the suite's fault
+        except Exception:  # an exception in reading or answering ends the case, and is the suite's fault
             judged = Judged(Verdict.SUITE_ERROR, traceback.format_exc(limit=-3))
         if agent is None:
             return judged
@@ -324,14 +325,14 @@ class AgentRun:
         return [name for name in self.profile.situations if name not in needed or name in unused]
 
     async def _missing_of(self, case: Case, version: int) -> str:
-        """Why a situation that the case needs does not come about."""
+        """Why a situation that the case needs does not work."""
         for name in case.needs:
             if why := await self._find_missing(name, version):
                 return why
         return ""
 
     async def _find_missing(self, name: str, version: int) -> str:
-        """Why a situation does not come about; each is tried once, by itself."""
+        """Why a situation does not work; each is tried once, alone."""
         async with self._trying.setdefault((name, version), anyio.Lock()):
             if (name, version) not in self._missing:
                 self._missing[name, version] = await self._try(name, version)
@@ -342,14 +343,14 @@ class AgentRun:
             async with self._open() as agent:
                 return await missing(agent, name, version)
         except CannotStart:
-            return ""  # each case tells
+            return ""  # each case reports it
         except Exception:
             self._mishaps.append(traceback.format_exc(limit=-3))
             return ""
 
     async def _outcome(self, case: Case, subject: Agent | Observed) -> Judged:
         try:
-            # What is judged over all conversations ends by itself.
+            # Cases over all conversations end by themselves.
             with anyio.move_on_after(self._limit if isinstance(subject, Agent) else None) as scope:
                 try:
                     await case.function(subject)
@@ -363,7 +364,7 @@ class AgentRun:
                 guilty = subject.received[outcome.at].line[:500].decode("utf-8", "backslashreplace")
             root = outcome.root or self._root_of_silence(subject)
             return Judged(case.judged(outcome), outcome.reason, root, guilty=guilty)
-        except Exception:  # a case that is wrong is the suite's fault, unless it was told what has no meaning
+        except Exception:  # an exception in a case is the suite's fault, unless a malformed message caused it
             found = subject.violations if isinstance(subject, Agent) else ()
             for violation in found:
                 if violation.rule in _SHAPES:
@@ -382,7 +383,7 @@ class AgentRun:
         return EXTENSION if any(method.startswith("_") for method in subject.checker.awaited) else ""
 
     def _observe(self, case: Case, judged: Judged, agent: Agent, since: int = 0) -> None:
-        # What a probe of something recommended brought forth is told by that probe alone.
+        # Only the probe of a recommended feature reports the effects of that probe.
         blamed = case.level is not Level.MUST and judged.verdict in (Verdict.WARN, Verdict.FAIL)
         self._observed_in(case.id, agent, since, blamed=blamed)
 
@@ -412,7 +413,7 @@ class AgentRun:
                 with suppress(NoAnswer):
                     await agent.eof(within=_BRIEF)
         except CannotStart:
-            return  # each case tells
+            return  # each case reports it
         except Exception:
             self._mishaps.append(traceback.format_exc(limit=-3))
         if agent is not None:

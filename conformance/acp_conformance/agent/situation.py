@@ -1,7 +1,7 @@
-"""Whether a situation of the profile comes about, tried by itself.
+"""Whether a situation of the profile works, tried alone.
 
-A case that went wrong accuses the agent only if its situations come about when nothing else is done. If one does not,
-the profile does not describe this agent, and the rule could not be tried.
+A failed case finds a fault of the agent only if its situations work when nothing else is done. If one does not, the
+profile does not describe this agent, and the rule could not be tried.
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ _REQUESTS: Mapping[str, tuple[str, ...]] = {
         *("terminal/create", "terminal/output", "terminal/wait_for_exit"),
     ),
 }
-"""What the agent asks of its client, by situation; here it is left unanswered."""
+"""The agent's requests to its client, by situation; they stay unanswered here."""
 
 _UPDATES: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool_call", "tool_call_update"),
     "plan": ("plan", "plan_update"),
     "reports": ("usage_update", "session_info_update", "current_mode_update", "config_option_update"),
 }
-"""What it reports."""
+"""The updates that it reports."""
 
 _OFFERS = {"cancellable": ("tool_call_update", "toolCallId"), "shell": ("terminal_update", "terminalId")}
-"""What it reports that can be cancelled by itself (version 2)."""
+"""Its reports that can be cancelled alone (version 2)."""
 
 _LASTING = ("hang", "stubborn", "nested", *_OFFERS)
 """The situations whose turns do not end by themselves."""
 
 
 async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
-    """Prompt for a situation in a new session: why it does not come about, as a reason; empty if it does.
+    """Prompt for a situation in a new session: why it does not work, as a reason; empty if it does.
 
-    It is empty, too, if something else goes wrong on the way, such as an end of the process, which is not a matter of
-    the profile.
+    It is also empty after another fault on the way, such as an end of the process, which does not concern the profile.
     """
     try:
         first = version == VERSION
@@ -70,7 +69,7 @@ class _Turn:
         self._version = version
 
     async def instead(self) -> str:
-        """What the turn did instead of bringing the situation about; empty if it did that."""
+        """What the turn did instead of the situation; empty if it did that."""
         signs: Mapping[str, Callable[[], bool]] = {
             **dict.fromkeys(_REQUESTS, self._asks),
             **dict.fromkeys(("hang", "stubborn"), self._works),
@@ -86,7 +85,7 @@ class _Turn:
         return ("" if sign() else self._end()) or (await self._early_end() if self._situation in _LASTING else "")
 
     async def _ends(self) -> str:
-        """The same for a turn that ends by itself. A turn that does not end is not a matter of the profile."""
+        """The same for a turn that ends by itself. A turn that does not end does not concern the profile."""
         end = await self._agent.wait_for(lambda: self._end() or None, "the end of the turn")
         if self._situation == "fails":
             return ""
@@ -94,7 +93,7 @@ class _Turn:
             return end
         signs: Mapping[str, Callable[[], bool]] = {"stream": self._works, **dict.fromkeys(_UPDATES, self._reports)}
         sign = signs.get(self._situation)
-        # What comes behind the answer comes, too: that it is late is the matter of a case.
+        # Messages after the response count, too: another case finds that they are late.
         return "" if sign is None or await self._agent.comes(lambda: sign() or None) else end
 
     async def _early_end(self) -> str:
@@ -116,7 +115,7 @@ class _Turn:
         return f"ended with the stop reason {steps.short(idle[0].body.get('stopReason'))}" if idle else ""
 
     def _works(self) -> bool:
-        # That they bear the id of the session is the matter of a case.
+        # Another case checks that they have the id of the session.
         told = {update.kind for update in self._agent.updates(since=self._prompt.since)}
         if self._version == VERSION or self._situation == "stream":
             return bool(told & {*SPEECH, "agent_message"})

@@ -51,10 +51,10 @@ VERSION = 1
 AUTH_REQUIRED = -32000
 
 FENCE = "_conformance/fence"
-"""A method that no agent has: it is refused at once, behind everything that was sent before."""
+"""A method that no agent has: it is refused at once, after everything that was sent before."""
 
 SPEECH = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"})
-"""Updates that a turn brings forth; others may come at any time."""
+"""Updates that only a turn sends; others may come at any time."""
 
 
 class Agent(Conversation):
@@ -81,16 +81,16 @@ class Agent(Conversation):
         self.new_session: Mapping[str, Any] = {}
         """The result of the last `session/new`."""
         self.mark = ""
-        """What the environment of its processes carries: by it, those that left its group are found."""
+        """A variable in the environment of its processes: it finds those that left its group."""
         self.brief = False
-        """Whether what fails here is judged again in a process of its own: silence is enough then, for its end."""
+        """Whether a failure here is judged again in a separate process: silence is enough then to end it."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
 
     @property
     def version(self) -> int:
-        """The version that the conversation asks for; its messages are checked against the schema of this one."""
+        """The version that the conversation requests; its messages are checked against the schema of this one."""
         return self.checker.version
 
     @version.setter
@@ -114,8 +114,8 @@ class Agent(Conversation):
 
         Args:
             version: The `protocolVersion`.
-            capabilities: The whole `clientCapabilities`; default is what the editor has.
-            members: Further members of the parameters; None leaves a default one out.
+            capabilities: The whole `clientCapabilities`; default are those of the editor.
+            members: Further members of the parameters; None omits a default one.
         """
         announced_here = self.editor.capabilities if capabilities is None else capabilities
         self.checker.client_capabilities = announced_here
@@ -128,7 +128,7 @@ class Agent(Conversation):
         return await self.request("initialize", {name: value for name, value in params.items() if value is not None})
 
     def wants_login(self, method: str, error: object) -> bool:
-        """Whether this is the error of an agent that makes, lists or loads no session before the user logs in."""
+        """Whether this is the error of an agent that creates, lists or loads no session before the user logs in."""
         code = error.get("code") if isinstance(error, dict) else None
         return code == AUTH_REQUIRED and method.startswith("session/") and not self._has_session
 
@@ -147,7 +147,7 @@ class Agent(Conversation):
         return self.initialized
 
     async def log_in(self) -> None:
-        """`authenticate`, as the profile has it, which must succeed."""
+        """`authenticate`, as in the profile, which must succeed."""
         if self.profile.authenticate is not None:
             with belongs_to("initialize/authenticates"):
                 await (await self.request("authenticate", {"methodId": self.profile.authenticate})).result()
@@ -155,7 +155,7 @@ class Agent(Conversation):
     async def session(self, **params: object) -> str:
         """A new session, after `initialize` if that was not done: its id. `params` change those of `session/new`.
 
-        A case that gets here is skipped if the agent wants the user to authenticate first.
+        A case is skipped here if the agent wants the user to authenticate first.
         """
         if self.initialized is None:
             await self.initialize()
@@ -208,11 +208,11 @@ class Agent(Conversation):
                 await request.answer({"outcome": {"outcome": "cancelled"}})
 
     async def cancel_request(self, pending: Pending) -> None:
-        """`$/cancel_request` for a request of ours."""
+        """`$/cancel_request` for a request of the suite."""
         await self.notify("$/cancel_request", {"requestId": pending.id})
 
     def updates(self, session: str | None = None, *, since: int = 0) -> list[Update]:
-        """The updates so far, of one session if it is given, from position `since` of `received` on."""
+        """The updates so far, of one session if it is given, at or after position `since` of `received`."""
         found: list[Update] = []
         for entry in self.received[since:]:
             match entry.message:
@@ -226,11 +226,11 @@ class Agent(Conversation):
         return found
 
     def spoken(self, session: str, *, since: int = 0) -> list[Update]:
-        """The updates that only a turn brings forth: message and thought chunks, tool calls, plans."""
+        """The updates that only a turn sends: message and thought chunks, tool calls, plans."""
         return [update for update in self.updates(session, since=since) if update.kind in SPEECH]
 
     async def said_something(self, session: str | Pending) -> Update:
-        """Await the first such update since the (last) prompt of the session was sent: its turn is under way.
+        """Wait for the first such update after the (last) prompt of the session: its turn is running.
 
         If the prompt is answered first, the case fails: the profile does not describe this agent.
         """
@@ -250,19 +250,19 @@ class Agent(Conversation):
         return said
 
     async def fence(self) -> None:
-        """A cheap request and its answer, twice: everything sent before has been read and dispatched by the agent.
+        """A cheap request and its response, twice: everything sent before has been read and dispatched by the agent.
 
-        What an agent answers at once is in `received` by then; what works on for a while may still come: see `settle`.
+        Responses that an agent sends at once are in `received` by then; slower ones may still come: see `settle`.
         """
         params: object = {}
         if self._fence_method != FENCE:
             params = {"cwd": str(self.cwd), "mcpServers": []}
-        # An agent that serves messages side by side may answer the first before it has begun with what came ahead.
+        # An agent that serves messages concurrently may answer the first before it has begun with earlier ones.
         for _ in range(2):
             await (await self.request(self._fence_method, params)).answer()
 
     async def comes_late(self, missing: NoAnswer) -> bool:
-        """Whether something comes after all that was given up: in as much time again."""
+        """Whether something comes after the time-out: within as much time again."""
         try:
             await self.wait_for(missing.find, missing.what)
         except Outcome:
@@ -270,7 +270,7 @@ class Agent(Conversation):
         return True
 
     async def comes(self, find: Callable[[], T | None]) -> T | None:
-        """What `find` finds once the agent has had its say: behind a fence, or, if not there, at the end of its output.
+        """The result of `find` once the agent cannot send more: after a fence, or at the end of its output.
 
         It ends the conversation if nothing is found; so None is proof that nothing comes.
         """
@@ -282,7 +282,7 @@ class Agent(Conversation):
         return found
 
     async def null_answer(self, *, since: int = 0) -> Mapping[str, Any] | None:
-        """The response with the id null from position `since` on, None if there is none; see `comes`."""
+        """The response with the id null at or after position `since`, None if there is none; see `comes`."""
         return await self.comes(lambda: next(iter(self.null_answers(since)), None))
 
 

@@ -1,4 +1,4 @@
-"""One conversation that goes through all that the agent is known to do, so that every message is seen once."""
+"""One conversation with all known features of the agent, so that every message is seen once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .subject import Agent
 
 
 async def tour(agent: Agent) -> None:
-    """Go through everything the agent is known to do. Nothing is judged here, so what goes wrong only ends a part."""
+    """Use every known feature of the agent. Nothing is judged here, so a fault only ends a part."""
     for situation in agent.profile.situations or ("",):
-        # What one situation leaves unanswered is answered in the next.
+        # Requests that one situation leaves unanswered are answered in the next.
         agent.let_go()
         try:
             session = await agent.session()
@@ -32,6 +32,6 @@ async def tour(agent: Agent) -> None:
         except Outcome:
             pass
     try:
-        await agent.settle()  # what it says last is heard too
+        await agent.settle()  # its last messages count too
     except Outcome:
         return

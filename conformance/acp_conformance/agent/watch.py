@@ -1,8 +1,8 @@
-"""A profile from one conversation: prompts are tried, and what they make the agent do tells what they are for.
+"""A profile from one conversation: prompts are tried, and the agent's reactions show their situations.
 
-Tried are a greeting, what the user names, the commands that the agent offers, and requests for what agents have tools
-for. Nothing is judged. The client's part is played as in a run: files and terminals are in memory, no command is run,
-and what the agent asks leave for is allowed.
+It tries a greeting, the user's prompts, the commands that the agent offers, and prompts for the usual tools. Nothing is
+judged. The client's part is played as in a run: files and terminals are in memory, no command is run, and every
+permission is granted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOOLS = (
     "Run the command `sleep 60` in a terminal.",
     "Make a plan of three steps for tidying up this folder, and show it.",
 )
-"""What an agent with the tools for it asks its client for, or reports."""
+"""The requests and reports of an agent with the tools for it."""
 
 UNKNOWN = Profile(cwd_files={"a.txt": "first line\nsecond line\n"})
 """The profile of an agent that is to be watched."""
@@ -44,7 +44,7 @@ _METHODS = {
     "session/request_permission": "permission",
 }
 ASKING = frozenset({*_METHODS.values(), "nested"})
-"""The situations of an agent that asks its client for something."""
+"""The situations of an agent that sends requests to its client."""
 
 _WAITS = ("terminal/wait_for_exit", "session/request_permission", "fs/read_text_file", "fs/write_text_file")
 """Requests of a turn that can be left unanswered, so that the turn waits until it is cancelled; the best first."""
@@ -58,25 +58,25 @@ _REPORTS = frozenset({"usage_update", "session_info_update", "current_mode_updat
 
 @dataclass(slots=True)
 class Turn:
-    """What one prompt made the agent do."""
+    """The effects of one prompt on the agent."""
 
     prompt: str
     updates: list[str] = field(default_factory=list)
     """The kinds of its updates."""
     said: str = ""
     requests: list[str] = field(default_factory=list)
-    """The methods that it has asked the client for."""
+    """The methods of its requests to the client."""
     ended: str = ""
     """Its stop reason, `error`, or nothing if it had to be cancelled."""
     seconds: float = 0.0
-    """How long it took."""
+    """Its duration in seconds."""
     reported: list[str] = field(default_factory=list)
-    """The kinds of what it reported of the session."""
+    """The kinds of its reports about the session."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """What is known of the agent after the conversation."""
+    """The facts about the agent after the conversation."""
 
     name: str = ""
     turns: list[Turn] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Watched:
 
     @property
     def situations(self) -> Mapping[str, Situation]:
-        """Which prompt is for which situation: the first that fits, and how."""
+        """The prompt for each situation: the first that fits, and how."""
         found: dict[str, Situation] = {}
         for turn in self.turns:
             for name, hold in _of(turn):
@@ -94,13 +94,13 @@ class Watched:
 
     @property
     def slowest(self) -> float:
-        """The seconds of the slowest turn, among those that are of use and ended by themselves."""
+        """The seconds of the slowest turn, among useful turns that ended by themselves."""
         used = {entry.prompt for entry in self.situations.values()}
         return max((turn.seconds for turn in self.turns if turn.ended and turn.prompt in used), default=0.0)
 
     @property
     def asks(self) -> bool:
-        """Whether any of the turns asked the client for anything."""
+        """Whether any of the turns sent a request to the client."""
         return any(turn.requests for turn in self.turns)
 
 
@@ -112,13 +112,13 @@ async def watch(
     within: float | None = None,
     limit: float | None = None,
 ) -> Watched:
-    """Hold the conversation. Every prompt has a session of its own.
+    """Hold the conversation. Every prompt has a separate session.
 
     Args:
-        prompts: What is tried besides.
-        tools: Whether the commands that it offers and prompts for tools are tried; else the greeting alone.
+        prompts: Further prompts to try.
+        tools: Whether to try the commands that it offers and prompts for tools; else the greeting alone.
         within: Seconds that a turn may take until it is cancelled; default is the patience of the conversation.
-        limit: Seconds of the whole conversation; what was seen until then counts.
+        limit: Seconds of the whole conversation; the findings until then count.
     """
     watched = Watched()
     with anyio.move_on_after(limit):
@@ -180,7 +180,7 @@ async def _turn(agent: Agent, text: str, within: float | None) -> Turn:
 
 
 def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The situations that a turn was, each with what has to be left unanswered in it."""
+    """The situations that a turn was, each with the methods to leave unanswered in it."""
     if turn.ended == "error":
         yield "fails", ()
         return
@@ -208,7 +208,7 @@ def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
 
 
 def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
-    """The profile as a file, with what each prompt made the agent do as a comment."""
+    """The profile as a file, with the effects of each prompt as a comment."""
     lines = [f"name = {_string(watched.name or 'my agent')}"]
     did = {turn.prompt: turn for turn in watched.turns}
     found = watched.situations
@@ -229,6 +229,6 @@ def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
 
 
 def _string(value: object) -> str:
-    """A basic string of TOML, whose escapes are those of JSON but for DEL."""
+    """A basic string of TOML, whose escapes are those of JSON except for DEL."""
     text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

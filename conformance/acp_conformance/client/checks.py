@@ -1,7 +1,7 @@
-"""What has to hold for every message of a client, whatever the case: found in the background, judged at the end.
+"""Rules for every message of a client, in any case: checked in the background, judged at the end.
 
-Adds to `acp_conformance.core.schema.Checker` what only an agent knows: what it has announced, and which of the client's
-requests are still open.
+Adds to `acp_conformance.core.schema.Checker` the knowledge of the agent: the features that it has announced, and the
+client's open requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GATED = {"prompt": ("content", "ContentBlock"), "mcpServers": ("mcp", "McpServe
 _MAY_BE_NULL = {"fs/write_text_file", "terminal/kill", "terminal/release"}
 """Their results are empty: an object in the schema, null on the page."""
 _EXACT = 2**53 - 1
-"""Integers beyond this may have been rounded, which a case of its own tells."""
+"""Integers beyond this may have been rounded, which a separate case reports."""
 _OTHER_SPELLINGS = {"$/cancelRequest", "$/cancel", "notifications/cancelled"}
 
 
@@ -30,14 +30,14 @@ class Finding:
     """One message that breaks a rule."""
 
     case: str
-    """In which case it was sent."""
+    """The case in which it was sent."""
     what: str
     line: str
 
 
 @dataclass(slots=True)
 class Seen:
-    """All that was seen of a client in a run."""
+    """All observations of a client in a run."""
 
     agents: int = 0
     """How many agent processes it has started."""
@@ -47,7 +47,7 @@ class Seen:
     """By rule."""
 
     def against(self, rules: Collection[str]) -> str:
-        """What was found against any of these rules, in a sentence; empty if nothing was."""
+        """The findings against any of these rules, in a sentence; empty if there are none."""
         found = [finding for rule in rules for finding in self.findings.get(rule, ())]
         if not found:
             return ""
@@ -62,7 +62,7 @@ class Seen:
 
 
 class Watch:
-    """Looks at the messages of one conversation, in order."""
+    """Checks the messages of one conversation, in order."""
 
     def __init__(self, seen: Seen, case: str, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -72,20 +72,20 @@ class Watch:
         self._asked: dict[tuple[type, Any], str] = {}
         self._open: dict[tuple[type, Any], str] = {}
         self._batched = False
-        """A batch was sent: the answers to it may come as one."""
+        """A batch was sent: its responses may come as one."""
         seen.agents += 1
 
     def sent(self, message: Any) -> None:
         """Note a message to the client; None for something else."""
         self._checker.sent(message)
         if isinstance(message, list):
-            # A client that takes no batches may refuse it as a whole, with an error that has no id.
+            # A client that accepts no batches may refuse it as a whole, with an error that has no id.
             self._batched = self._checker.adverse = True
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict) or "id" not in each:
                 continue
             if not isinstance(id := each["id"], int | float | str | None):
-                continue  # the answer to a request whose id is of no such type
+                continue  # the response to a request whose id is of no such type
             key = (type(id), id)
             if "method" in each:
                 self._asked[key] = str(each["method"])
@@ -94,7 +94,7 @@ class Watch:
                 self._checker.agreed(each["result"].get("protocolVersion"))
 
     def received(self, line: bytes) -> Any:
-        """The message of a line, or None; what is wrong with it is noted."""
+        """The message of a line, or None; its faults are noted."""
         self._seen.messages += 1
         message, violations = self._checker.check(line)
         shown = line[:500].decode("utf-8", "backslashreplace")

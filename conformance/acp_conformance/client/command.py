@@ -1,4 +1,4 @@
-"""`python -m acp_conformance client`: what it does with its options, which are declared in `acp_conformance.cli`."""
+"""`python -m acp_conformance client`: the effect of its options, which are declared in `acp_conformance.cli`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main(
     here: bool = False,
     **rest: Any,
 ) -> None:
-    """Run the chosen cases, write the reports that were asked for, and exit with the run's code.
+    """Run the chosen cases, write the requested reports, and exit with the run's code.
 
     Raises:
         click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.

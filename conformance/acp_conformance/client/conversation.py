@@ -1,7 +1,7 @@
 """The messages between the client and one of its agent processes, which the suite plays.
 
-It reads in the background, keeps what a case has not asked for yet, and matches answers to what was asked. It answers
-the requests that no case is about, so that every client gets as far as it would with a real agent. It judges nothing.
+It reads in the background, keeps messages until a case reads them, and matches responses to requests. It answers the
+requests that no case is about, so that every client gets as far as it would with a real agent. It judges nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Silent(Exception):
-    """The client has not sent in time what was waited for; `ready` tells whether it has come since."""
+    """The client has not sent an expected message in time; `ready` is whether it has come since."""
 
     def __init__(self, what: str, seconds: float, ready: Callable[[], object] = lambda: None) -> None:
         super().__init__(f"{what} did not come within {seconds:.3g} s")
@@ -42,7 +42,7 @@ class Silent(Exception):
 
 
 class Ended(Exception):
-    """The client has closed the connection before it sent what was waited for."""
+    """The client has closed the connection before it sent an expected message."""
 
 
 class Message:
@@ -51,13 +51,13 @@ class Message:
     def __init__(self, value: dict[str, Any], place: int) -> None:
         self.value = value
         self.place = place
-        """Its place among all that the client has sent."""
+        """Its index among all messages of the client."""
         self.method: str = value["method"]
         self.params: Any = value.get("params")
 
     @property
     def is_request(self) -> bool:
-        """Whether it wants an answer."""
+        """Whether it needs a response."""
         return "id" in self.value
 
     def param(self, name: str) -> Any:
@@ -66,14 +66,14 @@ class Message:
 
 
 class Ask:
-    """A request to the client, and all the answers to it."""
+    """A request to the client, and all its responses."""
 
     def __init__(self, id: Any, method: str) -> None:
         self.id = id
         self.method = method
         self.answers: list[dict[str, Any]] = []
         self.place = 0
-        """The place of the first answer among all that the client has sent; 0 while there is none."""
+        """The index of the first response among all messages of the client; 0 before it."""
 
 
 class Conversation:
@@ -83,13 +83,13 @@ class Conversation:
         self.pace = pace
         self.dialect = dialect
         self.capabilities: dict[str, Any] = {}
-        """What the suite, as the agent, has announced."""
+        """The features that the suite, as the agent, has announced."""
         self.first: dict[str, Any] | None = None
         """The first message of the client."""
         self.log: list[str] = []
         """The methods of all its requests and notifications so far."""
         self.strays: list[dict[str, Any]] = []
-        """Responses to what was not asked."""
+        """Responses without a request."""
         self.closed = anyio.Event()
         """The client has closed the agent's input."""
         self.over = anyio.Event()
@@ -111,7 +111,7 @@ class Conversation:
 
     @property
     def patience(self) -> float:
-        """Seconds that the client may take for one answer."""
+        """The time-out of the client for one response, in seconds."""
         return self.pace.patience
 
     # -- in the background
@@ -177,10 +177,10 @@ class Conversation:
     # -- waiting
 
     async def until(self, ready: Callable[[], T | None], what: str, patience: float | None = None) -> T:
-        """Wait until `ready` has something, and return it.
+        """Wait until `ready` returns something, and return it.
 
         Raises:
-            Silent: Not in time; the text names `what` was waited for.
+            Silent: Not in time; the text names `what`, the expected message.
             Ended: The connection was closed before.
         """
         patience = self.patience if patience is None else patience
@@ -194,7 +194,7 @@ class Conversation:
         raise Silent(what, patience, ready)
 
     async def comes_late(self, missing: Silent) -> bool:
-        """Whether something comes after all that was given up: in as much time again."""
+        """Whether something comes after the time-out: within as much time again."""
         try:
             await self.until(missing.ready, missing.what)
         except (Silent, Ended):
@@ -210,7 +210,7 @@ class Conversation:
         return await self.until(lambda: next(self._pick(names), None), " or ".join(names), patience)
 
     async def answer(self, ask: Ask, patience: float | None = None) -> dict[str, Any]:
-        """Wait for the first answer to `ask`; raises like `until`."""
+        """Wait for the first response to `ask`; raises like `until`."""
         return await self.until(
             lambda: ask.answers[0] if ask.answers else None, f"an answer to {ask.method} ({ask.id!r})", patience
         )
@@ -225,7 +225,7 @@ class Conversation:
         await self._frame(b"O", line + b"\n")
 
     async def write(self, data: bytes, *messages: Any) -> None:
-        """Write bytes as they are: `messages` in another form, or what is not a message."""
+        """Write bytes unchanged: `messages` in another form, or bytes that are not a message."""
         for message in messages or [None]:
             self._watch.sent(message)
         for line in data.removesuffix(b"\n").split(b"\n"):
@@ -233,13 +233,13 @@ class Conversation:
         await self._frame(b"O", data)
 
     async def ask(self, method: str, params: Any, **id: Any) -> Ask:
-        """Send a request, with an id of our own or the one given as `id`."""
+        """Send a request, with a new id or the one given as `id`."""
         ask = self.expect(method, **id)
         await self.send({"jsonrpc": "2.0", "id": ask.id, "method": method, "params": params})
         return ask
 
     def expect(self, method: str, **id: Any) -> Ask:
-        """Be ready for the answers to a request that is sent by other means."""
+        """Expect the responses to a request that is sent by other means."""
         ask = Ask(id["id"] if id else next(self._ids), method)
         # The newest first: an id may be used again.
         self._asks.insert(0, ask)
@@ -250,19 +250,19 @@ class Conversation:
         await self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def reply(self, request: Message, result: Any) -> None:
-        """Answer a request; what came without an id is not answered."""
+        """Answer a request; a notification is not answered."""
         if request.is_request:
             await self.send({"jsonrpc": "2.0", "id": request.value["id"], "result": result})
 
     async def refuse(self, request: Message, code: int, message: str) -> None:
-        """Answer a request with an error; what came without an id is not answered."""
+        """Answer a request with an error; a notification is not answered."""
         if request.is_request:
             await self.send({"jsonrpc": "2.0", "id": request.value["id"], "error": {"code": code, "message": message}})
 
     # -- the agent process itself
 
     async def write_stderr(self, data: bytes) -> None:
-        """Have the agent process write to its standard error, and wait until it has; raises like `until`."""
+        """Make the agent process write to its standard error, and wait until it has; raises like `until`."""
         self._note(f"the agent writes {len(data):,} bytes to its standard error")
         for start in range(0, len(data), 65536):
             self._written = written = anyio.Event()
@@ -277,18 +277,18 @@ class Conversation:
         await self._frame(b"X", str(status).encode())
 
     async def close_output(self) -> None:
-        """Have the agent process close its output."""
+        """Make the agent process close its output."""
         self._note("the agent closes its output")
         await self._frame(b"C")
 
     async def aclose(self) -> None:
-        """Let go of the agent process."""
+        """Release the agent process."""
         await self._link.aclose()
 
-    # -- what no case is about
+    # -- requests that no case is about
 
     async def answer_by_itself(self, message: Message) -> None:
-        """Answer a request as a simple agent does, which refuses params that the schema does not allow."""
+        """Answer a request like a simple agent, which refuses params that the schema does not allow."""
         known = methods(self.dialect.version).get(message.method)
         params = {} if message.params is None else message.params
         checked = known is not None and known["receiver"] == "agent" and self.dialect.version == 1
@@ -310,11 +310,11 @@ class Conversation:
                     await self.reply(message, _EMPTY.get(method, {}))
 
     def hold(self, *names: str) -> None:
-        """Leave requests of these names to the case, from now on."""
+        """Leave further requests of these names to the case."""
         self._held.update(names)
 
     async def release(self, *names: str) -> None:
-        """From now on no case is about requests of these names: answer them, those that wait as well."""
+        """No case is about requests of these names any more: answer them, including the waiting ones."""
         self._held.difference_update(names)
         for message in list(self._pick(names)):
             await self.answer_by_itself(message)
@@ -337,7 +337,7 @@ class Conversation:
             for start in range(0, max(len(content), 1), 1 << 20):
                 await self._link.send(kind, content[start : start + (1 << 20)])
         except Gone:
-            pass  # the task that waits for something is told
+            pass  # the waiting task is notified
 
     def _note(self, text: str) -> None:
         self._transcript.add("suite", f"# {text}".encode())

@@ -1,6 +1,6 @@
-"""What differs between the versions of the protocol for the agent that the suite plays: one class for each version.
+"""The differences between the versions of the protocol for the agent that the suite plays: a class for each version.
 
-A case that is about both versions asks here for the form of a message, and so is written once.
+A case about both versions gets the form of a message here, and so is written once.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Dialect(Protocol):
 
     version: int
     capabilities: str
-    """The member of `initialize` with what the client can do."""
+    """The member of `initialize` with the client's capabilities."""
     info: str
-    """The member of `initialize` with who the client is."""
+    """The member of `initialize` with the client's name."""
     agent_capabilities: str
-    """The member of its answer with what the agent can do."""
+    """The member of its response with the agent's capabilities."""
     session_capabilities: str
-    """The member of that with what it can do with sessions."""
+    """The member of that with its capabilities for sessions."""
 
     def rule(self, name: str) -> str:
-        """The name of a rule about messages: each version has rules of its own."""
+        """The name of a rule about messages: each version has separate rules."""
         ...
 
     def hello(self, **fields: Any) -> dict[str, Any]:
-        """The answer to `initialize`, with `fields` added; None leaves one out."""
+        """The response to `initialize`, with `fields` added; None omits one."""
         ...
 
     def asked(self, version: object) -> None:
-        """End the case unless it applies to a client that asks for this version."""
+        """End the case unless it applies to a client that requests this version."""
         ...
 
     async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
-        """Begin what a prompt asks for."""
+        """Begin the turn of a prompt."""
         ...
 
     async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
@@ -60,12 +60,12 @@ class Dialect(Protocol):
         ...
 
     def question(self, call: str, options: list[dict[str, str]]) -> dict[str, Any]:
-        """The params of a permission request, save its session."""
+        """The params of a permission request, without its session."""
         ...
 
 
 class Version1:
-    """A prompt is answered when its turn is over."""
+    """A prompt is answered when its turn ends."""
 
     version = 1
     capabilities = "clientCapabilities"
@@ -78,12 +78,12 @@ class Version1:
         return name
 
     def hello(self, **fields: Any) -> dict[str, Any]:
-        """The answer to `initialize`."""
+        """The response to `initialize`."""
         result = {"protocolVersion": 1, "agentCapabilities": {}, "agentInfo": INFO, "authMethods": [], **fields}
         return _without_none(result)
 
     def asked(self, version: object) -> None:
-        """A client that asks for more is answered 1."""
+        """A client that requests more is answered 1."""
 
     async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
         """Nothing: the prompt stays open."""
@@ -106,7 +106,7 @@ class Version1:
 
 
 class Version2:
-    """A prompt is answered when it is in the conversation; updates tell what becomes of it (a draft)."""
+    """A prompt is answered when it is in the conversation; updates report its outcome (a draft)."""
 
     version = 2
     capabilities = "capabilities"
@@ -119,7 +119,7 @@ class Version2:
         return f"v2-{name}"
 
     def hello(self, **fields: Any) -> dict[str, Any]:
-        """The answer to `initialize`."""
+        """The response to `initialize`."""
         return _without_none({"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}, **fields})
 
     def asked(self, version: object) -> None:
@@ -128,7 +128,7 @@ class Version2:
             not_applicable(CASE_OF_ONE)
 
     async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
-        """Say the message back, answer the prompt, and be running."""
+        """Echo the message, answer the prompt, and be running."""
         id = self.message_of(prompt)
         content = prompt.param("prompt")
         await self._tell(conversation, prompt, {"sessionUpdate": "user_message", "messageId": id, "content": content})

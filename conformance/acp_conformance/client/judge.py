@@ -60,7 +60,7 @@ class Line:
 
 
 def listen(line: Line) -> None:
-    """Hand over what the client writes, until it closes our input."""
+    """Forward the client's output, until it closes our input."""
     while True:
         try:
             piece = os.read(0, PIECE)
@@ -84,7 +84,7 @@ def write(fd: int, content: bytes) -> bool:
 
 
 def main() -> None:
-    """Connect, then do as the suite says."""
+    """Connect, then obey the suite."""
     host, port, secret = sys.argv[1:4]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = Line(host, int(port))

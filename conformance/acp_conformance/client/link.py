@@ -1,6 +1,6 @@
-"""The suite's end of the judging agents: a socket on the loopback device, and the frames of `judge`.
+"""The suite's end of the agent processes: a socket on the loopback device, and the frames of `judge`.
 
-Knows which agent processes the client has started, and nothing of what they say.
+Knows which agent processes the client has started, and not the meaning of their messages.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ class Link:
             raise Gone from error
 
     async def aclose(self) -> None:
-        """Let go of it, upon which the process ends."""
+        """Release it, which ends the process."""
         await anyio.aclose_forcefully(self._stream)
 
 
 class Links:
-    """Where the agent processes of one client report, in the order in which they do. Made by `listen`."""
+    """The place where the agent processes of one client connect, in order. Made by `listen`."""
 
     def __init__(self, port: int, secret: str) -> None:
         self.command = [sys.executable, "-I", "-S", str(PROGRAM), "127.0.0.1", str(port), secret]
-        """What the client has to start: `-I -S` for any environment, and at once."""
+        """The command that the client has to start: `-I -S` for any environment, and a fast start."""
         self._secret = secret
         self._send, self._receive = anyio.create_memory_object_stream[Link](_WAITING)
 
@@ -88,16 +88,16 @@ class Links:
         except (Gone, anyio.WouldBlock):  # WouldBlock: a client that starts agents without end
             pass
         finally:
-            # Also if the run ends before it has said the secret.
+            # Also if the run ends before it has sent the secret.
             if not taken:
                 await link.aclose()
 
     async def next(self) -> Link:
-        """The next agent process that the client has started and that was not asked for before."""
+        """The next agent process of the client that was not returned before."""
         return await self._receive.receive()
 
     async def aclose(self) -> None:
-        """Let go of those that were not asked for."""
+        """Release those that were not returned."""
         self._send.close()
         async for link in self._receive:
             await link.aclose()

@@ -57,7 +57,7 @@ SITUATIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the user does in one situation."""
+    """The user's input in one situation."""
 
     stdin: Sequence[str] = ()
     signal: signal.Signals | None = None
@@ -67,7 +67,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of one client. The empty profile: it prompts by itself, and leaves when its input is closed."""
+    """The facts about one client. The empty profile: it prompts by itself, and leaves when its input is closed."""
 
     name: str = ""
     arguments: Sequence[str] = ()
@@ -85,7 +85,7 @@ def load(name: str) -> Profile:
     """The profile of a file, or the included one of that name.
 
     Raises:
-        ProfileError: There is none, or it is malformed; the text says where.
+        ProfileError: There is none, or it is malformed; the text names the place.
     """
     data, where = tables.document(name, INCLUDED)
     return parse(data, where=where)

@@ -1,4 +1,4 @@
-"""The client under test as a process: its command line, its folder, what it prints, and its end."""
+"""The client under test as a process: its command line, its folder, its output, and its end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _GRACE = 0.5
 
 
 def expand(command: Sequence[str], agent: Sequence[str], folder: str) -> list[str]:
-    """The words of `command` with what they stand for.
+    """The words of `command` with their placeholders replaced.
 
-    A word that is `{agent}` becomes the words of `agent`; inside of a longer word it becomes one string, quoted for a
-    shell. `{cwd}` becomes `folder`. Since the client is started in that folder, words that name a file by a relative
+    A word that is `{agent}` becomes the words of `agent`; inside a longer word it becomes one string, quoted for a
+    shell. `{cwd}` becomes `folder`. Because the client is started in that folder, words that name a file by a relative
     path are made absolute.
     """
     words: list[str] = []
@@ -54,7 +54,7 @@ class Program:
 
     @property
     def printed(self) -> str:
-        """The end of what it wrote to its output and to its standard error, at most `TEXT_LIMIT` characters."""
+        """The end of its standard output and standard error, at most `TEXT_LIMIT` characters."""
         output = self._output.decode("utf-8", "replace")[-TEXT_LIMIT // 2 :]
         errors = self._process.stderr
         if not output:
@@ -63,7 +63,7 @@ class Program:
         return f"[standard output]\n{output}{errors}"[-TEXT_LIMIT:]
 
     async def type(self, lines: Sequence[str]) -> None:
-        """Write lines to its input. That the program reads no more is not an error."""
+        """Write lines to its input. If the program reads no more, that is not an error."""
         try:
             await self._process.send("".join(f"{line}\n" for line in lines).encode())
         except (BrokenPipeError, anyio.ClosedResourceError):
@@ -78,7 +78,7 @@ class Program:
         self._process.signal(number)
 
     async def watch(self) -> None:
-        """Read what it prints, and note its end."""
+        """Read its output, and note its end."""
 
         async def output() -> None:
             while data := await self._process.receive():
@@ -95,7 +95,7 @@ class Program:
 async def run(
     command: Sequence[str], *, folder: str, env: Mapping[str, str], start: Start = spawn
 ) -> AsyncIterator[Program]:
-    """Start the client in `folder`; at the end of the block, nothing of it is left.
+    """Start the client in `folder`; at the end of the block, no process of it is left.
 
     Raises:
         CannotStart: The command cannot be executed.
@@ -110,6 +110,6 @@ async def run(
             finally:
                 with anyio.CancelScope(shield=True):
                     await process.end(_GRACE)
-                    # A client may have given a command of a terminal a group of its own.
+                    # A client may have given a command of a terminal a separate group.
                     await end_strays(token)
                 group.cancel_scope.cancel()

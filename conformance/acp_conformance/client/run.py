@@ -1,4 +1,4 @@
-"""Runs cases: the client is started afresh for each, a few at a time, and every case comes to an end."""
+"""Runs cases: the client is started again for each, a few at a time, and every case comes to an end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .subject import Client
 JOBS = 2
 _ACCUSING = (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
 _STEPS = 6
-"""How often a case may wait for as long as the client may take, before it is ended."""
+"""The number of full time-outs after which a case is ended."""
 
 _SHAPES = {
     "request": "schema/params",
@@ -37,7 +37,7 @@ _SHAPES = {
     "v2-error-object": "v2-envelope/error",
     "v2-kind": "v2-envelope/kind",
 }
-"""The case that is about messages of the wrong shape: a case that meets one knows no better than to end."""
+"""The case about messages of the wrong shape: a case that meets one can only end."""
 
 
 class Stop:
@@ -48,7 +48,7 @@ class Stop:
         self.scope: anyio.CancelScope | None = None
 
     def pull(self) -> None:
-        """End the run now: what has no verdict yet is skipped."""
+        """End the run now: cases without a verdict are skipped."""
         self.pulled = True
         if self.scope is not None:
             self.scope.cancel()
@@ -64,7 +64,7 @@ async def run(
 ) -> Run:
     """Run `cases` against the client of `setting`, `jobs` at a time; the results are in their order.
 
-    If the first one cannot be run, twice, since the client does not start its agent, neither are the others.
+    If the first one cannot be run, twice, because the client does not start its agent, neither are the others.
     """
     stop = stop or Stop()
     began, started = time.monotonic(), datetime.now(UTC)
@@ -86,7 +86,7 @@ async def run(
         await tell(case, await judge(case))
 
     async def tell(case: Case, result: CaseResult) -> None:
-        # One fault, one accusation: the case without which this one proves nothing tells first.
+        # One fault, one report: the case without which this one proves nothing reports first.
         if result.verdict in _ACCUSING and case.after in ended:
             await ended[case.after].wait()
             if results[case.after].verdict in _ACCUSING:
@@ -141,7 +141,7 @@ async def run(
 
 
 async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
-    """Run one case; what goes wrong with it is its verdict."""
+    """Run one case; a fault in it is its verdict."""
     began = time.monotonic()
     stage: Stage | None = None
     verdict, reason, root = Verdict.SUITE_ERROR, "", ""
@@ -153,7 +153,7 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
                 verdict, reason, root = await _play(case, stage, seen)
         if scope.cancelled_caught:
             verdict, reason = Verdict.SLOW, f"the case did not come to its end within {limit:.3g} s"
-    except Exception as error:  # the suite's own mistakes are told, and end no run
+    except Exception as error:  # the suite's own faults are reported, and end no run
         verdict, reason = Verdict.SUITE_ERROR, traceback.format_exc(limit=-3)
         if isinstance(cause := _only(error), CannotStart):
             verdict, reason = Verdict.ERROR, str(cause)
@@ -163,7 +163,7 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
 
 
 async def _play(case: Case, stage: Stage, seen: Seen) -> tuple[Verdict, str, str]:
-    """The verdict, its reason, and the case that stands for this one if it was not reached."""
+    """The verdict, its reason, and the case that represents this one if it was not reached."""
     reason = ""
     while True:
         try:
@@ -185,11 +185,11 @@ async def _play(case: Case, stage: Stage, seen: Seen) -> tuple[Verdict, str, str
         except Ended as error:
             if client.trying:
                 return case.broken(), _with_status(str(error), stage), ""
-            # Some clients start an agent to see what it can do, end it, and start it again.
+            # Some clients start an agent to read its capabilities, end it, and start it again.
             reason = str(error)
             await conversation.exit(0)
         except Exception:
-            # A case that is wrong is the suite's fault, unless it was told what has no meaning.
+            # An exception in a case is the suite's fault, unless a malformed message caused it.
             if wrong := seen.wrong_in(case.id, _SHAPES):
                 rule, finding = wrong
                 return Verdict.UNREACHED, f"{finding.what}: {finding.line:.200}", _SHAPES[rule]

@@ -33,13 +33,13 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is the same for all cases of a run."""
+    """The settings of all cases of a run."""
 
     command: Sequence[str]
     profile: Profile
     pace: Pace = field(default_factory=Pace)
     here: bool = False
-    """Start it in the present folder instead of an empty one."""
+    """Start it in the current folder instead of an empty one."""
     start: Start = spawn
 
 
@@ -51,7 +51,7 @@ class Stage:
     ) -> None:
         self.setting = setting
         self.folder = folder
-        """An empty folder, which is also where the client was started."""
+        """An empty folder, in which the client is started too."""
         self.program = program
         self.transcript = Transcript()
         self.began = anyio.current_time()
@@ -78,7 +78,7 @@ class Stage:
 
         async def give_up() -> None:
             await self.program.exited.wait()
-            # What it started just before its end may still be on its way.
+            # An agent that it started just before its end may still be on its way.
             await anyio.sleep(0.2)
             waiting.cancel_scope.cancel()
 
@@ -96,15 +96,15 @@ class Stage:
         return started[0]
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run something beside the case until its end. An error of it would be the suite's."""
+        """Run something concurrently with the case until its end. An error of it would be the suite's."""
         self._group.start_soon(function)
 
     def spare(self) -> None:
-        """Be a simple agent to whatever further agent processes the client starts from now on."""
+        """Be a simple agent to all further agent processes of the client."""
         self._group.start_soon(self._serve)
 
     async def user(self, situation: str, **values: object) -> None:
-        """Do what the user does in a situation; `values` are what its lines may name."""
+        """Give the user's input of a situation; its lines may contain `values`."""
         action = self.setting.profile.situations.get(situation, Action(closes=True))
         lines = [_fill(line, values) for line in action.stdin]
         if lines:
@@ -149,7 +149,7 @@ def _fill(line: str, values: dict[str, object]) -> str:
 
 @asynccontextmanager
 async def set_up(setting: Setting, case: Case, seen: Seen) -> AsyncIterator[Stage]:
-    """Start the client for one case; at the end of the block nothing of it is left.
+    """Start the client for one case; at the end of the block no process of it is left.
 
     Raises:
         CannotStart: The command cannot be executed.

@@ -41,7 +41,7 @@ class Client:
         self.trying = False
         """Whether the case has got as far as its rule."""
         self.capabilities: dict[str, Any] = {}
-        """What the client has announced."""
+        """The client's capabilities."""
         self.session_id = ""
         self.cwd = ""
         """The working directory that the client named for its session."""
@@ -49,7 +49,7 @@ class Client:
 
     @property
     def dialect(self) -> Dialect:
-        """The version that is judged."""
+        """The judged version."""
         return self.conversation.dialect
 
     @property
@@ -60,11 +60,11 @@ class Client:
     # -- the opening
 
     def begin_trial(self) -> None:
-        """What comes now is what the case is about."""
+        """Try the rule of the case now."""
         self.trying = True
 
     async def initialize(self, **fields: Any) -> Message:
-        """Answer `initialize` with `fields` added to what a plain agent says; the request."""
+        """Answer `initialize` with `fields` added to a plain agent's response; the request."""
         request = await self.greeting()
         await self.welcome(request, **fields)
         return request
@@ -121,7 +121,7 @@ class Client:
         return self._turn
 
     async def begin_turn(self) -> None:
-        """Begin what the prompt asks for; on version 2 this answers it."""
+        """Begin the turn of the prompt; on version 2 this answers it."""
         await self.dialect.begin_turn(self.conversation, self.turn)
 
     async def end_turn(self, reason: str = "end_turn") -> None:
@@ -136,18 +136,18 @@ class Client:
         pace.answered(anyio.current_time() - began)
         return request
 
-    # -- while a turn is under way
+    # -- during a turn
 
     async def ask(self, method: str, params: dict[str, Any], **id: Any) -> Ask:
-        """Send a request of the session, with an id of our own or the one given as `id`."""
+        """Send a request of the session, with a new id or the one given as `id`."""
         return await self.conversation.ask(method, {"sessionId": self.session_id, **params}, **id)
 
     async def answer(self, ask: Ask) -> Answer:
-        """Its answer: an object with `result` or `error`."""
+        """Its response: an object with `result` or `error`."""
         return await self.conversation.answer(ask)
 
     async def call(self, method: str, params: dict[str, Any]) -> Answer:
-        """Send a request of the session and wait for its answer."""
+        """Send a request of the session and wait for its response."""
         return await self.answer(await self.ask(method, params))
 
     async def result(self, method: str, params: dict[str, Any]) -> Any:
@@ -166,9 +166,9 @@ class Client:
         await self.update(self.dialect.message(text))
 
     async def alive(self) -> None:
-        """See that the client still answers, and so has read all that was sent before.
+        """Check that the client still answers, and so has read all earlier messages.
 
-        An unknown method has to be refused; a client that is silent about that may show its life by reading a file.
+        An unknown method has to be refused; a client that does not answer it may show that it lives by reading a file.
         """
         asks = [await self.conversation.ask(PROBE, {})]
         if announced(self.capabilities, "fs.readTextFile"):
@@ -179,7 +179,7 @@ class Client:
         )
 
     async def nothing_answered(self, what: str) -> None:
-        """See that the client lives, and has answered nothing but requests."""
+        """Check that the client lives, and has answered only requests."""
         await self.alive()
         if self.conversation.strays:
             fail(f"{what} was answered with {brief(self.conversation.strays[0])}")
@@ -187,16 +187,16 @@ class Client:
     # -- the user
 
     async def user(self, situation: str, **values: object) -> None:
-        """Do what the user does in a situation."""
+        """Give the user's input of a situation."""
         await self.stage.user(situation, **values)
 
     async def cancelled(self) -> Message:
-        """Have the user stop the turn, and wait for `session/cancel`."""
+        """Let the user stop the turn, and wait for `session/cancel`."""
         self.conversation.hold("session/cancel")  # a request of this name is for the case, too
         await self.user("cancel")
         return await self.conversation.receive("session/cancel")
 
-    # -- what a case needs
+    # -- requirements of a case
 
     def require(self, capability: str) -> None:
         """End the case unless the client announces `capability`, such as `fs.readTextFile`."""

@@ -55,21 +55,21 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Outcome(Exception):
-    """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` where the level is SHOULD."""
+    """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` if the level is SHOULD."""
 
     def __init__(self, verdict: Verdict, reason: str, root: str = "", *, at: int | None = None) -> None:
         super().__init__(reason)
         self.verdict = verdict
         self.reason = reason
         self.root = root
-        """The id of the case that is about what went wrong, where that is another one than this."""
+        """The id of the case about the actual fault, if that is another one than this."""
         self.at = at
-        """Which line of the subject breaks the rule, as an index into all that it wrote; None if it is not one line."""
+        """The line of the subject that breaks the rule, as an index into all its output; None if it is not one line."""
 
 
 @contextmanager
 def belongs_to(root: str) -> Iterator[None]:
-    """What goes wrong in the block is a matter of the case `root`: a step that many cases need."""
+    """A fault in the block belongs to the case `root`: a step that many cases need."""
     try:
         yield
     except Outcome as outcome:
@@ -81,14 +81,14 @@ def fail(reason: str, *, at: int | None = None) -> NoReturn:
     """End the case: the rule is broken.
 
     Args:
-        reason: One line with what came instead of what.
-        at: Which line of the subject breaks it, as an index into all that it wrote, where it is one line.
+        reason: One line with the actual and the expected behaviour.
+        at: The line of the subject that breaks it, as an index into all its output, if it is one line.
     """
     raise Outcome(Verdict.FAIL, reason, at=at)
 
 
 def skip(reason: str) -> NoReturn:
-    """End the case: it cannot be tried here. `reason` says what is missing."""
+    """End the case: it cannot be tried here. `reason` names the missing part."""
     raise Outcome(Verdict.SKIP, reason)
 
 
@@ -98,7 +98,7 @@ def not_applicable(reason: str) -> NoReturn:
 
 
 def choice(what: str) -> NoReturn:
-    """End the case: the specification leaves it open, and this is what the subject does."""
+    """End the case: the specification leaves it open, and `reason` describes the subject's choice."""
     raise Outcome(Verdict.CHOICE, what)
 
 
@@ -116,11 +116,11 @@ class Case:
     after: str
     """The case without which this one proves nothing: if that one fails, a failure of this one says nothing new."""
     shared: bool
-    """Whether one process of the subject serves it after others: a fresh one proves nothing more."""
+    """Whether it may share a process of the subject with earlier cases, because a fresh one proves nothing more."""
     strict: Level
     """The level under `--strict`."""
     whole_run: bool
-    """Judged once, at the end, over everything that was seen of the subject: it has no conversation of its own."""
+    """Judged once, at the end, over all conversations with the subject: it has no separate conversation."""
     function: Callable[[Any], Awaitable[None]]
     protocol: int = 1
     """The version of the protocol that it judges."""
@@ -132,11 +132,11 @@ class Case:
 
     @property
     def quick(self) -> bool:
-        """Whether it needs no process of its own."""
+        """Whether it needs no separate process."""
         return self.shared or (self.whole_run and self.group not in _TRYING)
 
     def broken(self) -> Verdict:
-        """The verdict when the rule is broken, by its level. A choice can go wrong, too: no answer, or the end."""
+        """The verdict when the rule is broken, by its level. A choice can fail, too: no response, or the end."""
         return Verdict.WARN if self.level is Level.SHOULD else Verdict.FAIL
 
     def judged(self, outcome: Outcome) -> Verdict:
@@ -146,7 +146,7 @@ class Case:
     def result(
         self, verdict: Verdict, reason: str = "", seconds: float = 0.0, lines: Sequence[Line] = (), **more: Any
     ) -> CaseResult:
-        """What became of it in a run; `more` are further fields of `CaseResult`."""
+        """Its result in a run; `more` are further fields of `CaseResult`."""
         return CaseResult(
             id=self.id,
             group=self.group,
@@ -213,8 +213,8 @@ class Registry:
         """Register the decorated function as the case `id` (`group/kebab-words`).
 
         The first line of its docstring is the title: the rule, as a sentence. `needs` names situations of the profile:
-        where one of them has no entry, the case is skipped with that reason and the function is not called. The others
-        are described at `Case`.
+        if one of them has no entry, the case is skipped with that reason and the function is not called. The others are
+        described at `Case`.
 
         Raises:
             ValueError: The id is malformed or taken, or there is no title.
@@ -247,7 +247,7 @@ class Registry:
         return register
 
     def matching(self, patterns: Iterable[str]) -> list[Case]:
-        """The cases whose id or group fits one of the shell-style patterns; all of them where there is none."""
+        """The cases whose id or group fits one of the shell-style patterns; all of them if there is none."""
         wanted = tuple(patterns)
         return [
             case

@@ -1,8 +1,8 @@
-"""Which problems of a run have one cause: one fault may break many rules, and is to be read about once.
+"""Which problems of a run have one cause: one fault may break many rules, and a reader needs it once.
 
-Cases have a cause in common if the same is missing, the same method was refused with the same code, or what came
-differs in the same way; so their reasons differ in values alone. What is not JSON at all is the cause of all that
-fails in the same conversation. Each case keeps its verdict: only how it is told follows from this.
+Cases have a common cause if the same member is missing, the same method was refused with the same code, or the messages
+differ in the same way; so their reasons differ in values alone. Output that is not JSON at all is the cause of all
+failures in the same conversation. Each case keeps its verdict: only the report follows from this.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _REFUSED = re.compile(r"([a-z_$]+/[a-z_]+|authenticate|initialize|logout) (?:is|
 _WHERE = re.compile(r",? in [a-z0-9-]+/[a-z0-9-]+: .*|,? in the (?:first|tour|end) .*", re.DOTALL)
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\b(?:None|True|False|null|true|false)\b|-?\d[\d.,]*""")
 _FAMILIES = ("the replay has",)
-"""Words of reasons that are about one thing, however different the rest of them is."""
+"""Words of reasons that name one thing, however different the rest of them is."""
 
 _TELLING = 4
-"""Words below which a phrase says too little to stand for a cause in another group."""
+"""The least words of a phrase that can represent a cause in another group."""
 
 
 def with_causes(results: Iterable[CaseResult], broken_in: Mapping[str, str] | None = None) -> list[CaseResult]:
-    """The results with `cause` set where a case has its cause in common with others: the id of the first of them.
+    """The results with `cause` set if a case has its cause in common with others: the id of the first of them.
 
     Args:
-        results: In the order in which they are told.
-        broken_in: By the id of a case, the id of that about the wire which its conversation has broken.
+        results: In the order of the report.
+        broken_in: By the id of a case, the id of the case about the wire that its conversation has broken.
     """
     told = list(results)
     about = broken_in or {}
@@ -48,7 +48,7 @@ def _leader(key: str, ids: Sequence[str]) -> str:
 
 
 def phrase(case: CaseResult) -> str:
-    """What two reasons that differ only in values have in common."""
+    """The common part of two reasons that differ only in values."""
     reason = case.reason
     if refused := _REFUSED.search(reason):
         return f"{refused[1]} refused with {refused[2]}"
@@ -59,7 +59,7 @@ def phrase(case: CaseResult) -> str:
 
 
 def folded(cases: Sequence[CaseResult]) -> list[tuple[CaseResult, Sequence[CaseResult]]]:
-    """Each cause once, with the other cases that it broke behind it; in the order of the causes."""
+    """Each cause once, followed by the other cases that it broke; in the order of the causes."""
     there = {case.id: case for case in cases}
     found: dict[str, list[CaseResult]] = {}
     for case in cases:

@@ -1,8 +1,8 @@
 """Checks every message of a subject against the JSON-RPC envelope and the published schema of the protocol.
 
-`Checker.check` is told of each line in order and answers with what is wrong with it, each a `Violation` of one `Rule`;
-the cases of the whole run make verdicts of them. It keeps what the envelope needs of the past: which requests are open,
-and which were answered. It does not decide what a broken rule means.
+`Checker.check` gets each line in order and returns its faults, each a `Violation` of one `Rule`; the cases of the whole
+run turn them into verdicts. It keeps the part of the past that the envelope needs: open requests, and answered ones. It
+does not decide the consequence of a broken rule.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from .schema import (
 from .violation import Violation
 
 _CAPABILITIES = {1: "agentCapabilities", 2: "capabilities"}
-"""The member of the result of `initialize` with what the agent can do, by version."""
+"""The member of the result of `initialize` with the agent's capabilities, by version."""
 
 _UPDATES = 500
-"""Updates of one conversation that are held against the schema; a flood would be no news after that."""
+"""Updates of one conversation that are checked against the schema; more of a flood prove nothing new."""
 
 
 class Checker:
-    """Checks one conversation. `subject` is the side that is checked, `version` what the suite speaks in it."""
+    """Checks one conversation. `subject` is the checked side, `version` the version that the suite speaks in it."""
 
     def __init__(self, subject: Literal["agent", "client"], version: int = 1) -> None:
         self.subject = subject
         self.version = version
         self.client_capabilities: Mapping[str, Any] = {}
-        """What the client of this conversation announces; set it before the first message is checked."""
+        """The capabilities of the client of this conversation; set it before the first message is checked."""
         self.agent_capabilities: Mapping[str, Any] = {}
         self.adverse = False
-        """Something was sent that is not a message: from now on, errors without an id answer that."""
+        """Something was sent that is not a message: after that, errors without an id answer it."""
         self.spoken = 0
-        """The version that the two sides agreed on. The shapes of messages of another one are not judged."""
+        """The version that both sides agreed on. The shapes of messages of another one are not judged."""
         self._updates = 0
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
@@ -82,7 +82,7 @@ class Checker:
         return [method for _, method in self._asked]
 
     def leftovers(self) -> list[Violation]:
-        """What turned out to be wrong only at the end of the conversation."""
+        """Faults that show only at the end of the conversation."""
         return self._meaning.strangers(self.awaited.count("session/new")) if self.subject == "agent" else []
 
     def agreed(self, version: Any) -> None:
@@ -90,11 +90,11 @@ class Checker:
         self.spoken = version if _integer(version) else 0
 
     def expect(self, id: JsonId) -> None:
-        """Note an id that an answer may have although no well-formed request had it."""
+        """Note an id that a response may have although no well-formed request had it."""
         self._expected.append(id)
 
     def check(self, line: bytes) -> tuple[Any, list[Violation]]:
-        """The message of a line, or None, and what is wrong with it."""
+        """The message of a line, or None, and its faults."""
         shown = line[:500].decode("utf-8", "backslashreplace")
         try:
             message = parse(line)
@@ -147,7 +147,7 @@ class Checker:
                 yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
             self._own.add(key)
         if method == "initialize" and _names_a_version(params) and _version_of(params) < self.version:
-            self.spoken = _version_of(params)  # a client that asks for an earlier version speaks that one
+            self.spoken = _version_of(params)  # a client that requests an earlier version speaks that one
         if self.spoken not in (0, self.version):
             return
         known = methods(self.version).get(method)
@@ -172,9 +172,9 @@ class Checker:
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
             return
         if self.version != 1:
-            return  # a draft does not yet say where members of one's own may stand
+            return  # a draft does not define yet where custom members may be
         if method == "initialize" and _version_of(params) > self.version:
-            return  # a client that asks for a later version says what that one wants to know, too
+            return  # a client that requests a later version announces that version's capabilities, too
         yield from _extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
             yield from self._update(params["update"], line)
@@ -197,7 +197,7 @@ class Checker:
     def _answer(self, message: dict[str, Any], line: str) -> Iterator[Violation]:
         id, error = message["id"], message.get("error")
         result: Any = message.get("result")
-        if "error" in message and not (error is None and "result" in message):  # as JSON-RPC 1.0 had it: one fault
+        if "error" in message and not (error is None and "result" in message):  # as in JSON-RPC 1.0: one fault
             code = error.get("code") if isinstance(error, dict) else None
             if not isinstance(error, dict) or not _integer(code) or not isinstance(error.get("message"), str):
                 yield Violation(
@@ -226,7 +226,7 @@ class Checker:
             return
         capability = known["capability"]
         if self.subject == "agent" and capability is not None and not self._has(capability):
-            return  # the rules are about what is announced; the suite asked for more
+            return  # the rules are about the announcement; the suite requested more
         if wrong := errors_of(known["result"], result, self.version):
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
             return
@@ -238,7 +238,7 @@ class Checker:
             yield from self._meaning.result(asked[1], result, line)
 
     def _is_echo(self, id: object) -> bool:
-        """Whether it was sent where no request had it, or none can have it: a matter of its own case."""
+        """Whether it was sent without a request, or none can have it: a separate case."""
         return any(same_id(each, id) for each in self._expected)
 
     def _has(self, capability: str) -> bool:
@@ -275,7 +275,7 @@ def _names_a_version(params: Any) -> bool:
 
 
 def _version_of(params: Any) -> int:
-    """The version that `initialize` asks for; 1 where that is not the number of one."""
+    """The version that `initialize` requests; 1 if that is not a number."""
     version = params.get("protocolVersion") if isinstance(params, dict) else None
     return version if _integer(version) and version > 0 else 1
 

@@ -1,4 +1,4 @@
-"""A home of its own for what is judged: a run must not fill the sessions, the settings and the caches of its user."""
+"""An empty home for the subject, so that a run does not fill the sessions, the settings and the caches of its user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDERS = {
 
 @contextmanager
 def home(*, own: bool) -> Iterator[Mapping[str, str]]:
-    """What the environment says of an empty home, which is removed at the end; nothing unless there is to be one."""
+    """The variables for an empty home, which is removed at the end; nothing if none is requested."""
     if not own:
         yield {}
         return

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a run that is told to end comes to its end, with its reports and without its subjects."""
+"""Ctrl-C and SIGTERM: the run ends with its reports and without processes of its subjects."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def interruptible(run: Callable[[], Awaitable[T]], stop: Callable[[], None]) -> T:
-    """Run it. The first signal calls `stop`, upon which `run` should end soon; a second one ends the program at once.
+    """Run it. The first signal calls `stop`, after which `run` should end soon; a second one ends the program at once.
 
-    A signal that is ignored, as SIGINT is in the background of a script, stays so.
+    An ignored signal, as SIGINT is in the background of a script, stays ignored.
     """
     heard = [number for number in _NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
 

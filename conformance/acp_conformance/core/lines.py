@@ -9,10 +9,10 @@ from typing import Literal
 from .result import Line, shorten
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one line beyond which the subject is not writing lines at all."""
+"""Bytes of one line beyond which the output of the subject does not count as lines at all."""
 
 MAX_TRANSCRIPT = 400
-"""Lines kept in a transcript: as many of its beginning, and then as many of its end."""
+"""Lines kept in a transcript: this number from its beginning, and the same number from its end."""
 
 
 class TooLong(Exception):
@@ -44,12 +44,12 @@ class Framer:
                 raise TooLong(f"a line of more than {MAX_LINE:,} bytes")
 
     def rest(self) -> bytes:
-        """What came after the last newline: at the end of the stream, a line that was not ended."""
+        """The bytes after the last newline: at the end of the stream, an incomplete line."""
         return b"".join(self._parts)
 
 
 class Transcript:
-    """Both directions of a conversation, as a report shows them. Bounded: the middle of a long one is left out."""
+    """Both directions of a conversation, as a report shows them. Bounded: the middle of a long one is omitted."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -80,6 +80,6 @@ class Transcript:
 
 
 def place_of(beginning: str, transcript: Sequence[Line]) -> int | None:
-    """Where the last line of the subject is that begins so; None if there is none."""
+    """The index of the subject's last line that begins so; None if there is none."""
     found = [n for n, line in enumerate(transcript) if line["from"] == "subject" and line["text"].startswith(beginning)]
     return found[-1] if found else None

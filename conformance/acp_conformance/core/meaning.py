@@ -1,6 +1,6 @@
-"""What the schema cannot say of an agent's messages: paths, lines, sessions and tool calls that are named rightly.
+"""Faults of an agent's messages that the schema cannot express: paths, lines, names of sessions and tool calls.
 
-It is told only of messages that have the shape their method's have.
+It gets only messages with the shape of their method.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Meaning:
         self._tools: set[tuple[str, str]] = set()
 
     def asked(self, method: str, params: Any) -> None:
-        """Note a request to the agent: the session may be of an earlier time, or a session that it need not refuse."""
+        """Note a request to the agent: its session may be earlier, or a session that the agent need not refuse."""
         if method in ("session/load", "session/resume", "session/prompt") and isinstance(params, dict):
             self._sessions.add(str(params.get("sessionId")))
 
@@ -54,10 +54,10 @@ class Meaning:
                 yield from self._tool(str(session), update, line, known=kind == "tool_call")
 
     def strangers(self, unanswered: int) -> list[Violation]:
-        """The messages that named sessions which were not made before the conversation was over.
+        """The messages that named sessions which were not created before the conversation was over.
 
-        `unanswered` is the number of `session/new` that have no answer. Each may have made a session without telling
-        the suite its name, so that many sessions are left out.
+        `unanswered` is the number of `session/new` without a response. Each may have created a session whose id the
+        suite does not know, so that many sessions are exempt.
         """
         named = list(dict.fromkeys(session for session, _ in self._strangers if session not in self._sessions))
         return [violation for session, violation in self._strangers if session in named[unanswered:]]

@@ -1,6 +1,6 @@
-"""The members that a value has and no published schema: what an agent or a client made up.
+"""The members of a value that no published schema has: custom members of an agent or a client.
 
-The schema here is the stable one. What later ones and drafts have is in `published/`, which `make schema` writes.
+The schema here is the stable one. `published/`, which `make schema` writes, has later ones and drafts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _EARLIER: Mapping[str, frozenset[str]] = {
     "ToolCallProgress": frozenset({"name"}),
     "ToolCallUpdate": frozenset({"name"}),
 }
-"""Members by type of drafts that were published before and that the newest schema has no more."""
+"""Members by type of earlier drafts that the newest schema no longer has."""
 
 
 class Published(NamedTuple):
-    """What the newest published schema has beyond the one here."""
+    """The additions of the newest published schema to the one here."""
 
     release: str
     date: str
@@ -49,12 +49,12 @@ class Published(NamedTuple):
 
 @cache
 def published(version: int = 1) -> Published:
-    """The newest schema of a version of the protocol that was known when the suite was made."""
+    """The newest schema of a version of the protocol that was known when the suite was built."""
     return Published(**json.loads((PUBLISHED / f"v{version}.json").read_text("utf-8")))
 
 
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
-    """The members that `value` has, at whatever depth, and the type `name` of version 1 has not: their paths."""
+    """The members of `value`, at any depth, that the type `name` of version 1 does not have: their paths."""
     text = text_of(value)
     return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
 
@@ -69,7 +69,7 @@ def _unknown_of(name: str, value: Any) -> list[str]:
 
 
 def _unknown(schemas: Sequence[Schema], value: Any, where: str) -> Iterator[str]:
-    """`value` is as all these schemas have it; what one of them leaves open may hold anything."""
+    """`value` fits all these schemas; parts that one of them leaves open may hold anything."""
     if not isinstance(value, dict | list):
         return
     parts = [part for schema in schemas for part in _parts(schema, value)]
@@ -86,7 +86,7 @@ def _unknown(schemas: Sequence[Schema], value: Any, where: str) -> Iterator[str]
 
 
 def _parts(schema: Schema, value: Any) -> Iterator[Schema]:
-    """The schema, and those of its alternatives that the value has: all of them say which members there are."""
+    """The schema, and its alternatives that the value fits: all of them list possible members."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     schema = resolved(schema, 1)
     beyond = {*_EARLIER.get(name, ()), *published().members.get(name, ())}
@@ -107,7 +107,7 @@ def _chosen(choices: list[Schema], value: Any) -> Sequence[Schema]:
 
 
 def _is_open(part: Schema) -> bool:
-    """Whether members of any name may be there: nothing is said of them, or the value is of a kind without a schema."""
+    """Whether members of any name are allowed: the schema lists none, or the value is of a kind without a schema."""
     if "anyOf" in part or "oneOf" in part or isinstance(part.get("additionalProperties"), dict):
         return False
     return "properties" not in part or any("not" in each for each in part["properties"].values())

@@ -1,7 +1,7 @@
-"""Standard output that takes nothing more: a run goes on without it, to its verdicts and the reports in files.
+"""A closed or full standard output: a run goes on without it, to its verdicts and the reports in files.
 
-A reader that has seen enough closes its pipe, as `head` does, and a disk may be full. Files that a command opens by
-itself are not looked after here.
+A reader may close its pipe early, as `head` does, and a disk may be full. Files that a command opens itself are not
+handled here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _GONE = {errno.EPIPE} | ({errno.EINVAL} if sys.platform == "win32" else set[int]
 
 
 class Output:
-    """A stream whose first failure is kept in `failure`; what comes behind it is dropped."""
+    """A stream whose first failure is kept in `failure`; later writes are dropped."""
 
     def __init__(self, stream: TextIO) -> None:
         self.failure: OSError | None = None
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write it, if the stream takes it."""
+        """Write it, if the stream accepts it."""
         if self.failure is None:
             try:
                 return self._stream.write(text)
@@ -34,7 +34,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was written, if the stream takes it."""
+        """Flush the written data, if the stream accepts it."""
         if self.failure is None:
             try:
                 self._stream.flush()
@@ -47,20 +47,20 @@ class Output:
     def _give_up(self, error: OSError) -> None:
         self.failure = error
         try:
-            # What could not be written is still in a buffer. At its end Python would try again, and complain.
+            # Data that could not be written is still in a buffer. At its end Python would try again, and complain.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
         except (OSError, ValueError):
-            pass  # not a file of the system's
+            pass  # not a file of the system
 
 
 @contextmanager
 def outlived() -> Generator[None]:
-    """A block that does not notice if standard output takes nothing more.
+    """A block that goes on if standard output can no longer be written.
 
-    Behind it the program ends with 2 if there was no room, which is said. A reader that has gone is nothing to be told
-    of, and changes no exit code.
+    After it the program ends with 2 if there was no room, and prints that. A reader that has gone is not reported, and
+    changes no exit code.
     """
     before = sys.stdout
     # There is no object if the descriptor was closed when Python started.

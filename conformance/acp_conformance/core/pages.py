@@ -1,4 +1,4 @@
-"""Where the pages of version 1 show another message than its schema has. Both are right."""
+"""Messages that the pages of version 1 show in another form than its schema. Both are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files for what a subject has said, which may be secret: for their owner alone."""
+"""Files with a subject's messages, which may be secret: only their owner may read them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 _DEVICES = ("/dev", "/dev/fd")
 
-# What a system lacks it does not need.
+# A system without it does not need it.
 _ALWAYS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Make or replace a file that its owner alone may read, whatever it was before. Raises OSError, also for symbolic
-    links and for what would make the program wait, such as a named pipe. An entry of `/dev`, such
-    as `/dev/stdout`, is the system's and is written to whatever it leads to."""
+    """Create or replace a file that only its owner may read, whatever it was before. Raises OSError, also for symbolic
+    links and for files that would block the program, such as a named pipe. An entry of `/dev`, such as `/dev/stdout`,
+    belongs to the system and is written wherever it leads."""
     if os.path.dirname(path) in _DEVICES:
         path.write_bytes(data)
         return

@@ -1,7 +1,7 @@
-"""The subject as a process: its three pipes, its group, and an end that is bounded and leaves nothing behind.
+"""The subject as a process: its three pipes, its group, and an end that is bounded and leaves no process behind.
 
-The pipes are read and written with readiness waits on descriptors of our own. So nothing the subject or its children do
-to them (keep them open, never read, never end) can hold the suite. Knows no lines and no JSON.
+The pipes are read and written with readiness waits on separate descriptors. So the subject and its children cannot
+block the suite by keeping them open, not reading or not ending. Knows no lines and no JSON.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from anyio import to_thread
 from .result import TEXT_LIMIT
 
 MARK = "ACP_CONFORMANCE_RUN"
-"""Environment variable that every process of a run inherits: by it, those that left their group are found."""
+"""Environment variable that every process of a run inherits: it finds processes that left their group."""
 
 _CHUNK = 65_536
 _POLL = 0.005
 
 
 class CannotStart(Exception):
-    """The command is not there, or is nothing that can be executed."""
+    """The command does not exist, or cannot be executed."""
 
 
 class Process:
@@ -58,7 +58,7 @@ class Process:
 
     @property
     def stderr(self) -> str:
-        """The end of what it wrote to standard error, at most `TEXT_LIMIT` characters."""
+        """The end of its standard error, at most `TEXT_LIMIT` characters."""
         return self._errors.decode("utf-8", "replace")[-TEXT_LIMIT:]
 
     async def send(self, data: bytes) -> None:
@@ -80,7 +80,7 @@ class Process:
                 raise BrokenPipeError from error
 
     async def receive(self) -> bytes:
-        """The next bytes of its standard output; empty at the end of it."""
+        """The next bytes of its standard output; empty at EOF."""
         await anyio.lowlevel.checkpoint()
         return b"" if self._stdout.closed else await _read(self._stdout.fileno())
 
@@ -91,7 +91,7 @@ class Process:
             await anyio.lowlevel.checkpoint()
 
     def end_input(self) -> None:
-        """Close its standard input: it reads the end of file."""
+        """Close its standard input: it reads EOF."""
         if not self._stdin.closed:
             anyio.notify_closing(self._stdin.fileno())
             self._stdin.close()
@@ -126,7 +126,7 @@ class Process:
             pass
 
     def company(self) -> list[int]:
-        """The living processes of its group beside it. Only Linux tells; elsewhere there seem to be none."""
+        """The other living processes of its group. Only Linux lists them; elsewhere the result is empty."""
         found: list[int] = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -142,7 +142,7 @@ class Process:
         self.signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
-        """End it and everything in its group: end of input and SIGTERM, after `grace` seconds SIGKILL."""
+        """End it and everything in its group: EOF and SIGTERM, after `grace` seconds SIGKILL."""
         self.end_input()
         if self._popen.poll() is None:
             self.signal(signal.SIGTERM)
@@ -164,11 +164,11 @@ class Process:
 async def spawn(
     command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0, cwd: str | None = None
 ) -> AsyncIterator[Process]:
-    """Start `command` in a process group of its own; at the end of the block the group is ended.
+    """Start `command` in its own process group; at the end of the block the group is ended.
 
     Args:
         env: Added to the environment of the suite.
-        grace: Seconds between the request to end and SIGKILL.
+        grace: Seconds between SIGTERM and SIGKILL.
         cwd: The folder to start it in; default is that of the suite.
 
     Raises:
@@ -204,7 +204,7 @@ async def ended_with(process: Process, grace: float) -> AsyncIterator[None]:
 
 
 class Start(Protocol):
-    """What `spawn` does. Tests of an agent's own stand in for it, where no process is needed."""
+    """The interface of `spawn`. Tests of an agent replace it if no process is needed."""
 
     def __call__(
         self, command: Sequence[str], *, env: Mapping[str, str], grace: float, cwd: str | None = None
@@ -214,7 +214,7 @@ class Start(Protocol):
 
 
 def processor_time(pid: int) -> float | None:
-    """Seconds of processor time that a process has taken, without its children. Only Linux tells."""
+    """Seconds of processor time that a process has taken, without its children. Linux only."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -223,7 +223,7 @@ def processor_time(pid: int) -> float | None:
 
 
 async def end_strays(token: str) -> int:
-    """Kill the processes whose `MARK` begins with `token` although their group was ended; how many there were.
+    """Kill the processes whose `MARK` begins with `token` although their group was ended; returns their number.
 
     Only Linux shows the environment of a process; elsewhere nothing is found.
     """
@@ -241,14 +241,14 @@ def _end_strays(token: str) -> int:
 
 
 def strays(token: str) -> list[int]:
-    """The living processes whose `MARK` begins with `token`, in whatever group. Only Linux tells."""
+    """The living processes whose `MARK` begins with `token`, in any group. Linux only."""
     marked = f"{MARK}={token}".encode()
     found: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
             if any(each.startswith(marked) for each in environ.read_bytes().split(b"\0")):
                 found.append(int(environ.parent.name))
-        except OSError:  # not ours to see, or gone meanwhile
+        except OSError:  # not readable, or gone meanwhile
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""Who is told of a run while it goes on."""
+"""The observers of a run while it goes on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .result import CaseResult, Run
 
 
 class Progress(Protocol):
-    """Is told what happens while it happens."""
+    """Gets the events of a run as they happen."""
 
     def begin(self, total: int) -> None:
         """The run begins."""
 
     def expect(self, seconds: float) -> None:
-        """The cases will take about so long, as far as the start of the subject tells."""
+        """The estimated seconds of the cases, from the start of the subject."""
 
     def started(self, id: str) -> None:
         """A case begins."""

@@ -1,4 +1,4 @@
-"""The data of a run: what every report reads. Knows nothing of how cases run or how reports look."""
+"""The data of a run, which every report reads. Knows nothing of how cases run or how reports look."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Literal, TypedDict
 from .members import published
 
 SUITE = "6"
-"""The version of the rules: it grows when a case is added, removed or judged otherwise."""
+"""The version of the rules: it grows when a case is added, removed or judged differently."""
 
 TEXT_LIMIT = 4_000
 """Characters kept of one transcript line, and of the end of the subject's standard error."""
 
 
 class Level(StrEnum):
-    """How binding a rule is: MUST and SHOULD as in the specification; CHOICE where it permits several ways."""
+    """How binding a rule is: MUST and SHOULD as in the specification; CHOICE if it permits several ways."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a case."""
+    """The outcome of a case."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -33,27 +33,27 @@ class Verdict(StrEnum):
     WARN = "warn"
     """A SHOULD is broken."""
     SKIP = "skip"
-    """It could not be tried; the reason says what is missing, such as a situation of the profile."""
+    """It could not be tried; the reason names the missing part, such as a situation of the profile."""
     NOT_APPLICABLE = "n/a"
-    """The capability that the rule is about is not announced."""
+    """The rule is about a capability that is not announced."""
     CHOICE = "choice"
-    """The rule leaves it open; the reason says what the subject does."""
+    """The rule leaves it open; the reason describes the subject's choice."""
     SLOW = "slow"
-    """It came, but only after the suite had given up waiting for it: that breaks no rule, and proves none."""
+    """It came, but only after the time-out of the suite: that breaks no rule, and proves none."""
     UNREACHED = "not-reached"
-    """Something went wrong before the rule could be tried, and another case is about that: see `CaseResult.root`."""
+    """A fault of another case came before the rule could be tried: see `CaseResult.root`."""
     ERROR = "error"
     """The suite could not run the case: the command does not start."""
     SUITE_ERROR = "suite-error"
-    """The suite itself is at fault: nothing is known of the subject."""
+    """The suite itself is at fault, which proves nothing about the subject."""
 
 
 Line = TypedDict("Line", {"at": float, "from": Literal["suite", "subject"], "text": str})
-"""One line of a conversation: seconds since its start, who wrote it, and the text without its newline."""
+"""One line of a conversation: seconds since its start, the writer, and the text without its newline."""
 
 
 class Subject(TypedDict):
-    """What the thing under test says it is, from its `initialize` message; None where it says nothing."""
+    """The subject's own name and version, from its `initialize` message; None if it sends none."""
 
     name: str | None
     version: str | None
@@ -71,22 +71,22 @@ class CaseResult:
     """The rule, as a sentence."""
     level: Level
     section: str
-    """Where the rule stands in `source`, such as "Prompt Turn, Cancellation"."""
+    """The place of the rule in `source`, such as "Prompt Turn, Cancellation"."""
     source: str
     """Short name of the document: "ACP v1", "JSON-RPC 2.0", "RFD request-cancellation"."""
     verdict: Verdict
     reason: str = ""
-    """One line: why it failed or was skipped, or what the choice was; empty on a pass."""
+    """One line: why it failed or was skipped, or the choice; empty on a pass."""
     root: str = ""
-    """The case that stands for this one: what is wrong there kept this rule from being tried."""
+    """The case that represents this one: its fault kept this rule from being tried."""
     cause: str = ""
-    """The first case with the same cause, which may be this one; empty where no other has it. See `core.causes`."""
+    """The first case with the same cause, which may be this one; empty if no other has it. See `core.causes`."""
     seconds: float = 0.0
     transcript: Sequence[Line] = field(default_factory=tuple)
     guilty: int | None = None
-    """Which line of the transcript breaks the rule; None if that is not one line."""
+    """The line of the transcript that breaks the rule; None if that is not one line."""
     stderr: str = ""
-    """The end of what the subject wrote to standard error."""
+    """The end of the subject's standard error."""
     protocol: int = 1
     """The version of the protocol that was judged."""
 
@@ -103,7 +103,7 @@ class Run:
     seconds: float
     cases: Sequence[CaseResult]
     interrupted: bool = False
-    """It was told to end before it had tried every case; the others are skipped."""
+    """It was interrupted before it had tried every case; the others are skipped."""
     suite: str = SUITE
 
     def counts(self) -> dict[Verdict, int]:
@@ -120,13 +120,13 @@ class Run:
 
     @property
     def tried(self) -> int:
-        """How many cases have shown whether their rule is kept, or what was chosen."""
+        """How many cases have shown whether their rule is kept, or which choice the subject makes."""
         counts = self.counts()
         return sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
 
     @property
     def applicable(self) -> int:
-        """How many cases are about what the subject announces."""
+        """How many cases are about features that the subject announces."""
         return len(self.cases) - self.counts()[Verdict.NOT_APPLICABLE]
 
     def broken(
@@ -138,10 +138,10 @@ class Run:
         return failed + [case.id for case in self.cases if case.verdict is Verdict.SKIP and case.id in passed]
 
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()) -> int:
-        """What the process that made the run ends with.
+        """The exit code of the process that made the run.
 
-        130 if it was interrupted; else 1 if a rule is broken that is required; else 3 if the suite itself was at fault.
-        Else it is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
+        130 if it was interrupted; else 1 if a required rule is broken; else 3 if the suite itself was at fault. Else it
+        is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
 
         Args:
             require: MUST, or SHOULD: then a warning counts as a failure.
@@ -176,7 +176,7 @@ class Run:
         """The inverse of `to_json`.
 
         Raises:
-            ValueError: `data` is not what `to_json` makes, or was made by a suite of another version.
+            ValueError: `data` is not a result of `to_json`, or is from a suite of another version.
         """
         if not isinstance(data, Mapping) or data.get("suite") != SUITE:
             raise ValueError(f"not a report of this suite (version {SUITE})")
@@ -205,7 +205,7 @@ def clean(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """`text`, cut beyond `TEXT_LIMIT` characters, with a note of what was left out."""
+    """`text`, cut beyond `TEXT_LIMIT` characters, with a note of the omitted part."""
     if len(text) <= TEXT_LIMIT:
         return text
     return f"{text[:TEXT_LIMIT]}... ({len(text) - TEXT_LIMIT:,} more characters)"

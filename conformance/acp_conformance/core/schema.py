@@ -1,8 +1,8 @@
-"""The published schemas of the protocol, and the JSON that they are about: values, ids, methods, capabilities.
+"""The published schemas of the protocol, and JSON: values, ids, methods, capabilities.
 
-Each function takes the version of the protocol: to judge another one, its files are all that is needed.
+Each function takes the version of the protocol: judging another one only needs its files.
 
-It knows no conversation: what one message means after others is for `checker` and `meaning`.
+It knows no conversation: the meaning of one message after others is in `checker` and `meaning`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ FOLDERS = Path(__file__).with_name("schemas")
 JsonId = int | str | None
 
 KEPT = 1_000
-"""Values of which it is known whether they are as the schema has them."""
+"""Values whose validity is already known."""
 
 _LONGEST_KEPT = 10_000
 """Characters of such a value."""
 
 
 class NotJson(ValueError):
-    """Text that is not JSON; `NaN` and `Infinity`, which Python would take, are not."""
+    """Text that is not JSON; `NaN` and `Infinity`, which Python would accept, are not."""
 
 
 def parse(line: bytes | str) -> Any:
@@ -50,7 +50,7 @@ def parse(line: bytes | str) -> Any:
 
 
 def encoded(message: object) -> bytes:
-    """A JSON value as bytes. Half characters, which UTF-8 cannot hold, are escapes as they were when they came."""
+    """A JSON value as bytes. Half characters, which UTF-8 cannot hold, are escapes, as when they arrived."""
     try:
         return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def member_capabilities(version: int = 1) -> Mapping[str, Mapping[str, str]]:
-    """The capabilities that members of a union need, by the name of the union and what tells the member apart."""
+    """The capabilities that members of a union need, by the name of the union and the tag of the member."""
     return json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
 
 
@@ -80,13 +80,13 @@ def _definitions(version: int) -> Mapping[str, Any]:
 
 
 def resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-    """A schema, or what it refers to."""
+    """A schema, or the target of its reference."""
     ref = schema.get("$ref")
     return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
 
 
 def tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
-    """Those of several types whose constant members, such as `type`, are all there and have these values."""
+    """Of several types, those whose constant members, such as `type`, are all there and have these values."""
     if not isinstance(instance, dict):
         return []
     found: list[Mapping[str, Any]] = []
@@ -109,7 +109,7 @@ def _validators(version: int) -> Any:
         yield from validator.descend(instance, resolved({"$ref": ref}, version))
 
     def union(keyword: str) -> Any:
-        """As in the standard; but where a constant member names a choice, the errors are those of that choice."""
+        """As in the standard; but if a constant member names a choice, the errors are those of that choice."""
         standard = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
         def check(validator: Any, choices: Any, instance: Any, schema: Any) -> _Errors:
@@ -124,7 +124,7 @@ def _validators(version: int) -> Any:
         return check
 
     return extend(
-        # All references of a schema are to its own definitions: to resolve them as addresses takes a third of the time.
+        # All references of a schema are to its own definitions: resolving them as addresses takes a third of the time.
         jsonschema.Draft202012Validator,
         {"$ref": ref, "oneOf": union("oneOf"), "anyOf": union("anyOf")},
     )
@@ -136,20 +136,20 @@ def _validator(name: str, version: int) -> Any:
 
 
 def fits(schema: Mapping[str, Any], value: Any, version: int) -> bool:
-    """Whether `value` is as a schema has it."""
+    """Whether `value` fits a schema."""
     return _validators(version)(schema).is_valid(value)
 
 
 def errors_of(name: str, value: Any, version: int = 1) -> str:
-    """What is wrong with `value` as the type `name` of the schema: the most telling error, or nothing."""
+    """The fault of `value` as the type `name` of the schema: the most informative error, or nothing."""
     text = text_of(value)
     return _errors(name, value, version) if text is None else _errors_of_text(name, text, version)
 
 
 def text_of(value: Any) -> str | None:
-    """`value` as a key to what is known of it already; None where it is too long to be kept.
+    """`value` as a key to known results; None if it is too long to be kept.
 
-    Conversations begin alike: most of what is held against the schema in a run has been before.
+    Conversations begin alike, so most values of a run were checked before.
     """
     try:
         text = json.dumps(value)

@@ -1,4 +1,4 @@
-"""The sentences that cases come from, and whom they bind: what binds clients alone accuses no agent."""
+"""The sentences from which cases come, and the sides that they bind: one side's sentence fails only that side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILES = [Path(__file__).with_name(name) for name in ("sentences.toml", "sentenc
 
 
 class Sentence(NamedTuple):
-    """One sentence, or what one section says, shortened."""
+    """One sentence, or the content of one section, shortened."""
 
     source: str
     section: str
@@ -21,7 +21,7 @@ class Sentence(NamedTuple):
     """`agent`, `client` or `both`."""
     text: str
     agent: Sequence[str] = ()
-    """The cases for agents that come from it; those of its section where neither side has any here."""
+    """The cases for agents that come from it; those of its section if neither side has any here."""
     client: Sequence[str] = ()
     unseen: str = ""
     """Why it cannot be seen from outside, for each side that it binds and that has no case."""
@@ -38,7 +38,7 @@ def sentences() -> Sequence[Sentence]:
 
 
 def cited(source: str, section: str, kind: str, id: str = "") -> Sequence[Sentence]:
-    """The sentences of a section that bind agents, or clients, and that a case comes from, if its id is given."""
+    """The sentences of a section that bind agents, or clients, and have cases; of one case if its id is given."""
     return [
         each
         for each in sentences()

@@ -1,4 +1,4 @@
-"""Profiles as files: a TOML document of a folder or a path, and its tables read with a place in every complaint."""
+"""Profiles as files: a TOML document of a folder or a path, and its tables read with a place in every error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 Reader = Callable[[Any, str], Any]
-"""Makes what a profile holds of a value; its second argument is the place of the value, for a complaint."""
+"""Converts a value of a profile; its second argument is the place of the value, for an error."""
 
 
 class ProfileError(Exception):
-    """A profile that is not there, or says something that no profile says."""
+    """A profile that does not exist, or has an invalid entry."""
 
 
 def names(folder: Path) -> list[str]:

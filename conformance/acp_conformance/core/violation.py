@@ -1,4 +1,4 @@
-"""What the background check of every message finds: which rule one message breaks, and how."""
+"""A finding of the background check of every message: the rule that one message breaks, and how."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class Violation:
 
     rule: Rule
     what: str
-    """What is wrong, with the place in the message."""
+    """The fault, with the place in the message."""
     line: str
     """The message, shortened."""

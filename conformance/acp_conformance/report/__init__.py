@@ -1,11 +1,11 @@
-"""What a run has found, for people and for programs; nothing here decides a verdict.
+"""The findings of a run, for people and for programs; nothing here decides a verdict.
 
     terminal    Terminal(stream): `begin(total)`, `started(id)`, `finished(result)`, `end(run)`
-    jsonfile    write(run, path), read(path): the run as it is, for `compare`
+    jsonfile    write(run, path), read(path): the run unchanged, for `compare`
     junit       write(run, path): for continuous integration
     html        write(run, path): one page that needs nothing else
-    compare     compare(before, after) -> Comparison; show(comparison, stream): what changed between two runs
-    words       what the reports share: the order of verdicts, text of strangers made harmless
+    compare     compare(before, after) -> Comparison; show(comparison, stream): the changes between two runs
+    words       shared by the reports: the order of verdicts, foreign text made safe
 
-Everything that a subject said is hostile: control characters, escape sequences, markup, half characters.
+All text of a subject is hostile: control characters, escape sequences, markup, half characters.
 """

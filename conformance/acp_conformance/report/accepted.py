@@ -31,7 +31,7 @@ _BROKEN = (Verdict.FAIL, Verdict.WARN, Verdict.UNREACHED)
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a run is compared with."""
+    """The baseline of a run."""
 
     known: frozenset[str] = frozenset()
     """The ids of cases that may fail."""
@@ -101,12 +101,12 @@ def _day(value: object, where: str) -> str:
 
 
 def write(run: Run, path: Path) -> None:
-    """Write what the run broke as a list of accepted cases. Raises OSError."""
+    """Write the failed cases of the run as a list of accepted cases. Raises OSError."""
     write_private(path, render(run).encode())
 
 
 def render(run: Run) -> str:
-    """The list, with what came as the reason: a text to replace by why that is accepted."""
+    """The list, with the finding as the reason: a text to replace by why that is accepted."""
     skipped = [case.id for case in run.cases if case.verdict is Verdict.SKIP]
     lines = ["# What may fail. Replace each reason by why it is accepted. What is not in `skipped` may not be skipped."]
     lines += [f"rules = {_string(run.suite)}", "skipped = [", *(f"    {_string(id)}," for id in skipped), "]"]
@@ -118,6 +118,6 @@ def render(run: Run) -> str:
 
 
 def _string(text: str) -> str:
-    """A basic string of TOML, whose escapes are those of JSON but for DEL."""
+    """A basic string of TOML, whose escapes are those of JSON except for DEL."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
-"""What changed between two runs, for a build that must not get worse.
+"""The changes between two runs, for a build that must not get worse.
 
-`pass`, `choice` and `n/a` are equally good, since a rule that does not apply is kept; then come `skip` (it is not
+`pass`, `choice` and `n/a` are equally good, because a rule that does not apply is kept; then come `skip` (it is not
 known any more), `warn`, `fail` and `error`.
 """
 
@@ -34,7 +34,7 @@ Change = tuple[CaseResult, CaseResult]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs, each in the order of the later run."""
+    """The differences, each in the order of the later run."""
 
     before: Run
     after: Run
@@ -72,7 +72,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
 
 def show(comparison: Comparison, stream: TextIO) -> None:
-    """Write the comparison for people: only what differs."""
+    """Write the comparison for people: only the differences."""
     paper = Paper(stream)
     paper.text(f"before: {_name(comparison.before)}")
     paper.text(f"after: {_name(comparison.after)}")

@@ -1,6 +1,6 @@
-"""The conversations on the page: each as much of it as there is room for, so that a page opens on any phone.
+"""The conversations on the page, cut to the room there is, so that a page opens on any phone.
 
-What breaks a rule is shown with the lines around it; what is left out is in the JSON report.
+The line that breaks a rule is shown with the lines around it; omitted lines are in the JSON report.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from acp_conformance.core.result import CaseResult, Run, Verdict
 from .words import PROBLEMS, printable, printable_lines, shown_lines
 
 _SHOWN = {*PROBLEMS, Verdict.CHOICE} - {Verdict.UNREACHED}
-"""The verdicts whose conversations are shown. What kept a case from being reached is shown where it was found."""
+"""The verdicts whose conversations are shown. If a case was not reached, the conversation of its root is shown."""
 
 
 class _Detail(NamedTuple):
-    """How much is shown of one conversation; a text is measured in bytes of the page."""
+    """The room for one conversation; a text is measured in bytes of the page."""
 
     lines: int
     around: int
-    """Lines on either side of the guilty one, where it is not among those."""
+    """Lines on either side of the guilty one, if it is not among those."""
     line: int
     guilty: int
     stderr: int
 
 
 _NOTE = 32
-"""Bytes of the note about what was cut off."""
+"""Bytes of the note about the cut."""
 
 _LEAST = 300
-"""Bytes below which a conversation would tell nothing."""
+"""Bytes below which a conversation would show nothing useful."""
 
 _PROBLEM = (
     _Detail(40, 5, 900, 6_000, 6_000),
@@ -46,9 +46,9 @@ _CHOICE = (_Detail(4, 0, 250, 250, 0),)
 
 
 def excerpts(run: Run, room: int) -> Mapping[str, str]:
-    """The conversation of each case that has something to tell, by its id; together they have at most `room` bytes.
+    """The conversation of each case that has one to show, by its id; together they have at most `room` bytes.
 
-    All have the same share. What a short one leaves is for the longer ones.
+    All have the same share. Short ones leave their rest to longer ones.
     """
     cases = sorted((case for case in run.cases if case.verdict in _SHOWN), key=_length)
     found: dict[str, str] = {}
@@ -61,7 +61,7 @@ def excerpts(run: Run, room: int) -> Mapping[str, str]:
 
 
 def text(said: str, room: int | None = None, *, lines: bool = False) -> str:
-    """What was said as text of a page, for outside of attributes: harmless, and cut to `room` bytes."""
+    """Foreign text as text of a page, outside of attributes: safe, and cut to `room` bytes."""
     harmless = printable_lines if lines else printable
     whole = said if room is None else said[:room]
     shown = escape(harmless(whole), quote=False)
@@ -102,7 +102,7 @@ def _transcript(case: CaseResult, detail: _Detail) -> Iterator[str]:
 
 
 def _parts(case: CaseResult, detail: _Detail) -> Sequence[range]:
-    """The lines that are shown: the guilty one with what led to it is always among them."""
+    """The lines that are shown: the guilty one and the lines before it are always among them."""
     parts = shown_lines(len(case.transcript), detail.lines)
     if case.guilty is None or any(case.guilty in part for part in parts):
         return parts

@@ -1,7 +1,7 @@
-"""One page: a matrix of all cases by group, and each case with its conversation folded under it.
+"""One page: a matrix of all cases by group, and each case with its conversation folded below it.
 
-The page runs no script and loads nothing, and its policy forbids both, so nothing that a subject said can do anything.
-Its filters are radio buttons that the style sheet reacts to.
+The page runs no script and loads nothing, and its policy forbids both, so a subject's text cannot do anything. Its
+filters are radio buttons to which the style sheet reacts.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .words import (
 )
 
 _LIMIT = 300_000
-"""Bytes of a page, whatever the subject has said."""
+"""Bytes of a page, whatever the subject has sent."""
 
 _REASONS = (2_000, 500, 100, 50)
-"""Bytes of a reason: fewer where there are very many."""
+"""Bytes of a reason: fewer if there are very many."""
 
 _ROOMY = 500
-"""Bytes of a reason from which on there is room for its sentence as well."""
+"""Bytes of a reason that leaves room for its sentence as well."""
 
 _NAME = 500
 """Bytes of the subject's name, and of its command."""
@@ -58,7 +58,7 @@ _SIGNS = {
     Verdict.NOT_APPLICABLE: "\N{MIDDLE DOT}",
     Verdict.PASS: "\N{CHECK MARK}",
 }
-"""So that colours are not needed to tell the verdicts apart."""
+"""A sign for each verdict, so that colours are not needed."""
 
 
 def write(run: Run, path: Path) -> None:
@@ -106,7 +106,7 @@ def _page(run: Run, reason: int, conversations: Mapping[str, str]) -> str:
 
 
 def _filters(run: Run) -> Iterator[str]:
-    """They come before all that they filter: a style sheet can only look forward."""
+    """They come before everything that they filter: a style sheet can only look forward."""
     counts = run.counts()
     problems = sum(counts[verdict] for verdict in PROBLEMS)
     choices = [("all", "all", len(run.cases)), ("problems", "problems", problems)]
@@ -169,7 +169,7 @@ def _group(
 
 
 def _verdicts(cases: Sequence[CaseResult]) -> str:
-    """For the filters, which leave out what would be empty."""
+    """For the filters, which omit empty groups."""
     return " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
 
 
@@ -193,7 +193,7 @@ def _case(run: Run, case: CaseResult, reason: int, conversation: str) -> Iterato
 
 
 def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
-    """The sentence that is broken, what to change, and which other cases have the same cause."""
+    """The broken sentence, the remedy, and the other cases with the same cause."""
     others = [each.id for each in run.cases if case.id == each.cause != each.id]
     same = f"{len(others)} more: {', '.join(others)}" if others else case.cause if case.cause != case.id else ""
     told = {"Sentence": sentence_of(case, run.kind), "Change": change_of(case, run.kind)}
@@ -203,10 +203,10 @@ def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
 
 
 def _moment(started: str) -> str:
-    """To the second, which is all that a reader wants."""
+    """To the second, which is enough for a reader."""
     return f"{started[:10]} {started[11:19]} UTC"
 
 
 def _anchor(id: str) -> str:
-    """An id from another tool may have anything in it; in an address everything but a separator is harmless."""
+    """An id from another tool may have anything in it; in an address everything except a separator is safe."""
     return escape("".join(each if each.isascii() and (each.isalnum() or each in "-/") else "_" for each in id))

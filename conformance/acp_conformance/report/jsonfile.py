@@ -1,4 +1,4 @@
-"""The run as a JSON file, to keep and to compare; `acp_conformance.result` says what is in it."""
+"""The run as a JSON file, to keep and to compare; `acp_conformance.result` describes its contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acp_conformance.core.result import Run
 
 
 def write(run: Run, path: Path) -> None:
-    """Write the run. Only ASCII is written, so half characters of a subject's survive. Raises OSError."""
+    """Write the run. Only ASCII is written, so half characters of a subject survive. Raises OSError."""
     write_private(path, f"{json.dumps(run.to_json(), indent=1)}\n".encode("ascii"))
 
 

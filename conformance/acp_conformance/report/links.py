@@ -1,7 +1,7 @@
-"""Where the sentence stands that a rule comes from: the address of its section, with the anchor.
+"""The place of the sentence from which a rule comes: the address of its section, with the anchor.
 
-The headings of the pages of ACP v1 are in `headings.json`; their anchors are made as the site makes them. What is not
-found there has no link, rather than a link that leads nowhere.
+The headings of the pages of ACP v1 are in `headings.json`; their anchors are made as the site makes them. A heading
+that is missing there has no link, which is better than a dead one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _DRAFT_PAGES: Mapping[str, str] = {
     "Schema": "schema",
     "Extensibility": "extensibility",
 }
-"""The pages of the draft by what its rules are about. Where the schema is newer than the page, the schema holds."""
+"""The pages of the draft by the subject of its rules. If the schema is newer than the page, the schema counts."""
 
 _RFD_HEADINGS = (
     "Shiny future",
@@ -80,7 +80,7 @@ _RFD_HEADINGS = (
 
 
 def link_to(source: str, section: str) -> str:
-    """The address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty where it is not known."""
+    """The address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty if it is not known."""
     match source:
         case "acp-conformance":
             return f"{_SUITE}#{_slug(section)}"
@@ -120,7 +120,7 @@ def _rfd(section: str) -> str:
 
 
 def _heading(headings: Sequence[str], wanted: str) -> str:
-    """The heading of this name; its number and its mark-up may be left out."""
+    """The heading of this name; its number and its mark-up are optional."""
     for heading in headings:
         if wanted in (heading, plain := heading.replace("`", ""), re.sub(r"^\d+\. ", "", plain)):
             return heading

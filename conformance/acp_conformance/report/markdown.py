@@ -1,4 +1,4 @@
-"""A run as a summary in Markdown, for the page of a pull request: the counts, and what is wrong."""
+"""A run as a summary in Markdown, for the page of a pull request: the counts, and the problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """The summary. What the subject said has no mark-up, names no person and links nowhere."""
+    """The summary. The subject's text has no mark-up, names no person and links nowhere."""
     return "\n".join(_lines(run)) + "\n"
 
 

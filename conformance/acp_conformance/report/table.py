@@ -1,6 +1,6 @@
-"""Several runs beside each other: a row for each rule that one of them breaks, a column for each subject.
+"""Several runs in one table: a row for each rule that one of them breaks, a column for each subject.
 
-As text, as Markdown and as a page that runs nothing. The rules that all keep are only counted.
+As text, as Markdown and as a page that runs nothing. Rules that all keep are only counted.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _UNKNOWN = "not in this run"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rule, and what each run says of it."""
+    """One rule, and its result in each run."""
 
     case: CaseResult
-    """As one of the runs has it, for its title and level."""
+    """The case of one of the runs, for its title and level."""
     verdicts: Sequence[Verdict | None]
-    """In the order of the runs; None where a run does not have the case."""
+    """In the order of the runs; None if a run does not have the case."""
 
     def cell(self, column: int) -> str:
-        """What is said of one run."""
+        """The facts about one run."""
         verdict = self.verdicts[column]
         return _UNKNOWN if verdict is None else NAMES[verdict]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What is shown."""
+    """The whole table."""
 
     names: Sequence[str]
     counts: Sequence[str]
@@ -46,7 +46,7 @@ class Table:
 
 
 def table(runs: Sequence[Run]) -> Table:
-    """Put runs beside each other, by the ids of their cases. Raises ValueError if some judge agents, others clients."""
+    """Combine runs by the ids of their cases. Raises ValueError if some judge agents, others clients."""
     if len({run.kind for run in runs}) > 1:
         raise ValueError("some of the runs judge agents, and others clients")
     cases = {case.id: case for run in reversed(runs) for case in run.cases}
@@ -67,7 +67,7 @@ def _ids(run: Run) -> Iterator[str]:
 
 
 def as_text(shown: Table) -> str:
-    """Columns of text; numbers stand for the subjects, which are named above."""
+    """Columns of text; numbers represent the subjects, which are named above."""
     lines = [f"[{number}] {name}: {count}" for number, (name, count) in enumerate(_subjects(shown), 1)]
     width = max([columns(printable(row.case.id)) for row in shown.rows] or [0])
     heads = [f"[{number}]".ljust(_widest(shown, number - 1)) for number in range(1, len(shown.names) + 1)]

@@ -1,7 +1,7 @@
 """Progress while a run goes on, and its summary at the end, for people.
 
-On a terminal progress is one line that is rewritten, elsewhere a line for each problem. What subjects said is made
-harmless and fits the stream's encoding; a terminal is never wider than it is.
+On a terminal progress is one line that is rewritten, elsewhere a line for each problem. A subject's text is made safe
+and fits the stream's encoding; no line is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _CLEAR = "\r\x1b[K"
 class Paper:
     """A stream with a width and perhaps colours.
 
-    Colours and rewriting need a terminal that is not `TERM=dumb`; `NO_COLOR` in the environment takes the colours away.
+    Colours and rewriting need a terminal that is not `TERM=dumb`; `NO_COLOR` in the environment disables the colours.
     """
 
     def __init__(self, stream: TextIO, width: int | None = None) -> None:
@@ -80,7 +80,7 @@ class Paper:
         self._coloured = self.rewritable and not os.environ.get("NO_COLOR")
 
     def text(self, text: str, verdict: Verdict | None = None, *, indent: str = "", bold: bool = False) -> None:
-        """Made harmless, in as many lines as it needs."""
+        """Made safe, in as many lines as it needs."""
         for line in wrapped(printable(text), self.width, indent):
             self._write(self.styled(line, verdict, bold=bold) + "\n")
 
@@ -94,7 +94,7 @@ class Paper:
         self.text(text, bold=True)
 
     def item(self, name: str, what: str, verdict: Verdict) -> None:
-        """A name, and what is said of it: behind it, or below it if that is too long."""
+        """A name and its description: after it, or below it if that is too long."""
         name, what = printable(name), printable(what)
         if columns(name) + columns(what) + 4 <= self.width:
             self._write(f"  {self.styled(name, verdict)}  {what}\n")
@@ -103,31 +103,31 @@ class Paper:
             self.paragraph(what)
 
     def paragraph(self, text: str) -> None:
-        """What belongs to the item above."""
+        """A detail of the item above."""
         self.text(text, indent="      ")
 
     def log(self, text: str) -> None:
-        """A line of its own, however long, shown at once."""
+        """A whole line, however long, shown at once."""
         self._write(text + "\n")
         self._stream.flush()
 
     def rewrite(self, text: str) -> None:
         """Replace the line that is being rewritten; only where `rewritable`."""
-        # The last column stays free: what fills it makes some terminals go to the next line.
+        # The last column stays free: some terminals go to the next line when it is filled.
         self._write(_CLEAR + clipped(text, self.width - 1))
         self._stream.flush()
 
     def wipe(self) -> None:
-        """Take the rewritten line away."""
+        """Remove the rewritten line."""
         if self.rewritable:
             self._write(_CLEAR)
 
     def flush(self) -> None:
-        """Show what was written."""
+        """Show the written lines."""
         self._stream.flush()
 
     def styled(self, text: str, verdict: Verdict | None = None, *, bold: bool = False) -> str:
-        """`text` in the colour of a verdict, where there are colours."""
+        """`text` in the colour of a verdict, if there are colours."""
         if not self._coloured:
             return text
         return click.style(text, fg=_COLOURS.get(verdict) if verdict else None, bold=bold or None)
@@ -140,7 +140,7 @@ class Paper:
 class Terminal:
     """Shows one run on a stream, from its first case to its summary.
 
-    `width`: columns; found out by itself where it is not given.
+    `width`: columns; by default that of the terminal.
     """
 
     def __init__(self, stream: TextIO, width: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
@@ -153,11 +153,11 @@ class Terminal:
         self._finished: list[CaseResult] = []
 
     def begin(self, total: int) -> None:
-        """So many cases will be run."""
+        """The number of cases that will be run."""
         self._total = total
 
     def expect(self, seconds: float) -> None:
-        """The cases will take about so long."""
+        """The estimated seconds of the cases."""
         self._began, self._expected = self._now(), seconds
         if self._paper.rewritable:
             self._paper.wipe()
@@ -180,7 +180,7 @@ class Terminal:
             self._paper.log(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
 
     def _is_known(self, result: CaseResult) -> bool:
-        """Whether it could not run for the same reason as one before: as a rule no case can."""
+        """Whether it could not run for the same reason as an earlier case: as a rule no case can."""
         told = (each for each in self._finished if each is not result and each.verdict is Verdict.ERROR)
         return result.verdict is Verdict.ERROR and any(each.reason == result.reason for each in told)
 
@@ -204,14 +204,14 @@ class Terminal:
         self._paper.rewrite("  ".join(printable(part) for part in said if part))
 
     def _bar(self) -> str:
-        """How much is done; where lines are short, what is said counts more."""
+        """The progress; on short lines the text matters more."""
         if self._paper.width < _BAR_NEEDS:
             return ""
         done = _BAR * len(self._finished) // max(self._total, 1)
         return f"[{'#' * done}{'.' * (_BAR - done)}]"
 
     def _left(self) -> str:
-        """How long the rest takes: by the estimate, and the more by what was seen the more is done."""
+        """The remaining time: by the estimate at first, and more by the measured times as the run goes on."""
         if not self._expected:
             return ""
         done = len(self._finished) / max(self._total, 1)
@@ -281,14 +281,14 @@ class _Summary:
             self._paper.paragraph(f"by the same cause, {len(others)} more: {', '.join(each.id for each in others)}")
 
     def _by_root(self, cases: Sequence[CaseResult]) -> None:
-        """One problem, and all that it kept from being tried."""
+        """One problem, and all cases that it kept from being tried."""
         for root in dict.fromkeys(case.root for case in cases):
             hindered = [case.id for case in cases if case.root == root]
             self._paper.text(f"because of {root}: {len(hindered)}", indent="  ")
             self._paper.paragraph(", ".join(hindered))
 
     def _by_reason(self, cases: Sequence[CaseResult]) -> None:
-        """What was in the way stands once, however many cases it hindered."""
+        """The obstacle is shown once, however many cases it hindered."""
         for reason in dict.fromkeys(case.reason for case in cases):
             hindered = [case for case in cases if case.reason == reason]
             self._paper.text(reason or NAMES[cases[0].verdict], indent="  ")
@@ -299,8 +299,8 @@ class _Summary:
 
 
 def _last_words(cases: Sequence[CaseResult]) -> list[str]:
-    """What the subject wrote to standard error, if it wrote the same, and nothing else, in several cases: why it did
-    not start is seldom said elsewhere."""
+    """The subject's standard error, if it is the same, and nothing else, in several cases: the reason of a failed start
+    is seldom anywhere else."""
     words = {case.stderr for case in cases}
     return words.pop().splitlines()[-_LAST_WORDS:] if len(words) == 1 else []
 

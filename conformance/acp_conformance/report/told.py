@@ -1,4 +1,4 @@
-"""What reports say of a problem besides what came: what was sent, which sentence it breaks, what to change."""
+"""The details of a problem in reports: the sent message, the broken sentence, the remedy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from acp_conformance.core.result import CaseResult, Line
 from acp_conformance.core.sentences import cited
 
 _FENCE = "_conformance/"
-"""Begins the methods by which the suite finds out how far the subject has read: they are not what a rule is about."""
+"""The prefix of the methods by which the suite finds out how far the subject has read: no rule is about them."""
 
 _ID = re.compile(r"\(id (-?\d+|'[^']*')\)")
 
 
 def sent_of(case: CaseResult) -> str:
-    """The line of the suite that what came is about: the request that was answered wrongly, or the last one sent."""
+    """The line of the suite to which the finding belongs: the wrongly answered request, or the last one sent."""
     came = _read(case.transcript[case.guilty]) if case.guilty is not None else {}
     before = case.transcript[: case.guilty]
     sent = [line for line in before if line["from"] == "suite"]
@@ -37,17 +37,17 @@ def sent_of(case: CaseResult) -> str:
 
 
 def came_of(case: CaseResult) -> str:
-    """The line that breaks the rule, where it is one line."""
+    """The line that breaks the rule, if it is one line."""
     return "" if case.guilty is None else case.transcript[case.guilty]["text"]
 
 
 def sentence_of(case: CaseResult, kind: str) -> str:
-    """The sentence that it breaks; empty where none is known."""
+    """The broken sentence; empty if none is known."""
     return " ".join(each.text for each in cited(case.source, case.section, kind, case.id))
 
 
 def change_of(case: CaseResult, kind: str) -> str:
-    """What to change, where it is plain."""
+    """The remedy, if it is plain."""
     entries = (each for each in _advice()[kind] if any(fnmatchcase(case.id, fit) for fit in each["cases"]))
     return next((str(each["change"]) for each in entries), "")
 

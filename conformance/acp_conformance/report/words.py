@@ -1,6 +1,6 @@
-"""What the reports share: the order and names of verdicts, and the text of strangers made harmless.
+"""Shared by the reports: the order and names of verdicts, and foreign text made safe.
 
-It knows no format: each report escapes what its own format demands on top.
+It knows no format: each report also escapes for its own format.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ NAMES = {
     Verdict.NOT_APPLICABLE: "not applicable",
     Verdict.PASS: "passed",
 }
-"""What is said of the cases with a verdict."""
+"""The heading of the cases with a verdict."""
 
 PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verdict.SLOW, Verdict.UNREACHED)
 
 
 def grouped(run: Run) -> list[tuple[str, list[CaseResult]]]:
-    """The cases of each group, groups and cases in the order in which they first came."""
+    """The cases of each group, groups and cases in the order of their first case."""
     order = list(dict.fromkeys(case.group for case in run.cases))
     cases = sorted(run.cases, key=lambda case: order.index(case.group))
     return [(group, list(members)) for group, members in groupby(cases, key=lambda case: case.group)]
@@ -59,7 +59,7 @@ def counted(cases: Iterable[CaseResult]) -> str:
 
 
 def subject_of(run: Run) -> str:
-    """What the subject says it is, and the versions judged, as one harmless line; empty where it says nothing."""
+    """The subject's own name and version, and the judged versions, as one safe line; empty if it sends none."""
     if run.subject is None:
         return ""
     words = [str(run.subject[key]) for key in ("name", "version") if run.subject.get(key) is not None]
@@ -69,12 +69,12 @@ def subject_of(run: Run) -> str:
 
 
 def tried_of(run: Run) -> str:
-    """How much of the text was tried: `250 of the 290 cases that apply were tried`."""
+    """The tried part of the text: `250 of the 290 cases that apply were tried`."""
     return f"{run.tried:,} of the {run.applicable:,} cases that apply were tried"
 
 
 def schema_of() -> str:
-    """What messages were held against."""
+    """The schema against which messages were checked."""
     return f"schema: {published()}"
 
 
@@ -84,24 +84,24 @@ def duration(seconds: float) -> str:
 
 
 def protocols_of(run: Run) -> str:
-    """Which versions of the protocol were judged: `protocol 1`, `protocols 1 and 2`."""
+    """The judged versions of the protocol: `protocol 1`, `protocols 1 and 2`."""
     return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"
 
 
 def rule_of(case: CaseResult) -> str:
-    """How binding the rule is and where it stands: `MUST, ACP v1, Prompt Turn, Cancellation`."""
+    """The level and the place of the rule: `MUST, ACP v1, Prompt Turn, Cancellation`."""
     return ", ".join(part for part in (str(case.level), case.source, case.section) if part)
 
 
 def command_of(run: Run) -> str:
-    """The command as one harmless line; its words are quoted only as far as reading it needs."""
+    """The command as one safe line; its words are quoted only if a reader needs it."""
     return printable(
         " ".join(word if word and not set(word) & set(" \t\n\"'\\") else repr(word) for word in run.command)
     )
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with escapes for what would steer a terminal, end a document or turn lines around.
+    """`text` on one line, with escapes for characters that steer a terminal, end a document or reverse lines.
 
     These are control and format characters, line separators, half characters (surrogates) and noncharacters.
     """
@@ -109,7 +109,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, but line feeds and tabs stay: for text of several lines."""
+    """Like `printable`, but line feeds and tabs stay: for text of several lines."""
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
 
 
@@ -124,7 +124,7 @@ def columns(text: str) -> int:
 
 
 def clipped(text: str, width: int) -> str:
-    """`text` in at most `width` columns, with `...` at its end where something is missing."""
+    """`text` in at most `width` columns, with `...` at its end if it was cut."""
     if columns(text) <= width:
         return text
     room, kept = width - 3, 0
@@ -195,7 +195,7 @@ def _width(character: str) -> int:
 
 
 def shown_lines(count: int, most: int) -> Sequence[range]:
-    """Which of `count` lines to show when `most` are enough: all, or as many at the beginning as at the end."""
+    """Which of `count` lines to show when `most` are enough: all, or as many from the beginning as from the end."""
     if count <= most:
         return [range(count)]
     return [range(most // 2), range(count - most // 2, count)]

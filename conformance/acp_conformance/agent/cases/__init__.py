@@ -1,4 +1,4 @@
-"""The cases for agents, a file a group."""
+"""The cases for agents, a file for each group."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with every case for agents in it."""
+    """The registry with all cases for agents."""
     return agent_cases.load(sys.modules[__name__], GROUPS)

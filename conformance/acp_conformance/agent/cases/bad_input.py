@@ -1,4 +1,4 @@
-"""Input that is not what it should be: it is answered as JSON-RPC says, or not at all, and the agent serves on."""
+"""Malformed input: it is answered as JSON-RPC requires, or not at all, and the agent goes on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GARBAGE = b'{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]\n'
 
 
 async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None) -> Mapping[str, Any]:
-    """Send a line that must be answered with one of `codes`, and the id null or `id`."""
+    """Send a line that requires a response with one of `codes`, and the id null or `id`."""
     await agent.initialize()
     since = len(agent.received)
     echoed = agent.expect(id, "the line") if id is not None else None
@@ -41,7 +41,7 @@ async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None
 
 
 async def _unanswered(agent: Agent, line: bytes) -> None:
-    """Send a line that must not be answered in any way."""
+    """Send a line that must get no response."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(line)
@@ -241,7 +241,7 @@ async def wrong_nested_param(agent: Agent) -> None:
     shared=True,
 )
 async def positional_params(agent: Agent) -> None:
-    """Parameters by position, which no method of the protocol has, are refused with an error."""
+    """Parameters by position, which no method of the protocol has, are answered with an error."""
     await agent.initialize()
     await (await agent.request("session/new", [str(agent.cwd), []])).error()
 
@@ -254,19 +254,19 @@ async def notification_bad_params(agent: Agent) -> None:
 
 @case("bad-input/stray-response", level=MUST, source=RPC, section="5 Response object")
 async def stray_response(agent: Agent) -> None:
-    """A response to nothing that the agent asked is not answered."""
+    """A response without a request is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":{}}\n')
 
 
 @case("bad-input/stray-error", level=MUST, source=RPC, section="5 Response object")
 async def stray_error(agent: Agent) -> None:
-    """An error with the id null, as clients send it for what they cannot read, is not answered."""
+    """An error with the id null, as clients send it for unreadable input, is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n')
 
 
 @case("bad-input/bad-response", level=MUST, source=RPC, section="5 Response object")
 async def bad_response(agent: Agent) -> None:
-    """A response that is malformed is not answered either: two peers could go on like that for ever."""
+    """A malformed response is not answered: two peers could go on like that for ever."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":1,"error":"boom"}\n')
 
 
@@ -283,7 +283,7 @@ async def blank_line(agent: Agent) -> None:
 
 @case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, shared=True)
 async def no_internals(agent: Agent) -> None:
-    """Whether errors show the inside of the agent: a traceback or a path of its source."""
+    """Whether errors disclose the inside of the agent: a traceback or a path of its source."""
     await agent.initialize()
     await agent.request("session/prompt", {"sessionId": 5, "prompt": 3})
     await agent.request("session/new", {"cwd": None})

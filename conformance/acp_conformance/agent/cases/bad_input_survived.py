@@ -1,4 +1,4 @@
-"""Input that is not what it should be: whatever it was answered with, the agent serves on."""
+"""Malformed input: whatever its response, the agent goes on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def invalid_utf_8_survives(agent: Agent) -> None:
 
 @case("bad-input/scalar-survives", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def scalar_survives(agent: Agent) -> None:
-    """After lines that are JSON and no objects, the next request is served."""
+    """After lines that are JSON but not objects, the next request is served."""
     await _survived(agent, b'42\nnull\ntrue\n"x"\n')
 
 
@@ -77,7 +77,7 @@ async def notification_bad_params_survives(agent: Agent) -> None:
     shared=True,
 )
 async def bad_response_survives(agent: Agent) -> None:
-    """After responses that are malformed or that the agent does not await, the next request is served."""
+    """After responses that are malformed or unexpected, the next request is served."""
     await _survived(
         agent,
         b'{"jsonrpc":"2.0","id":0,"error":"nope"}\n'

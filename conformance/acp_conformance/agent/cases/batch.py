@@ -1,8 +1,8 @@
 """Arrays of messages.
 
-ACP v1 says that messages are individual, and that it follows JSON-RPC 2.0, which has batches. So an agent takes them,
-or refuses each as a whole with one -32600; both are right, anything in between is not. Since the transport speaks of
-individual messages, these rules bind as those of JSON-RPC only under `--strict`.
+ACP v1 says that messages are individual, and that it follows JSON-RPC 2.0, which has batches. So an agent accepts them,
+or refuses each as a whole with one -32600; both are right, anything in between is not. Because the transport has
+individual messages, these rules bind like those of JSON-RPC only under `--strict`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTE: dict[str, Any] = {"jsonrpc": "2.0", "method": "_conformance/note", "params
 
 
 async def _answered(agent: Agent, batch: Sequence[object]) -> list[Any]:
-    """Everything that comes in answer to an array: the lines of it that are not calls."""
+    """Everything that comes in response to an array: its lines that are not calls."""
     since = len(agent.received)
     await agent.send(batch)
     await agent.fence()
@@ -37,7 +37,7 @@ async def _answered(agent: Agent, batch: Sequence[object]) -> list[Any]:
 
 
 def _refusal(answers: list[Any]) -> bool:
-    """Whether the answer is one -32600 with the id null: the array as a whole is refused."""
+    """Whether the response is one -32600 with the id null: the array as a whole is refused."""
     match answers:
         case [{"id": None, "error": {"code": -32600}}]:
             return True
@@ -46,13 +46,13 @@ def _refusal(answers: list[Any]) -> bool:
 
 
 def _silence() -> NoReturn:
-    """End the case because nothing was answered: if arrays are not answered at all, that is told once."""
+    """End the case because there was no response: if arrays are never answered, one case reports it."""
     with belongs_to("batch/one-array"):
         fail("there is no answer")
 
 
 async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
-    """What comes in answer to an array of an agent that takes batches; not applicable to an agent that refuses them."""
+    """The response of an agent that accepts batches to an array; not applicable to an agent that refuses them."""
     await agent.initialize()
     answers = await _answered(agent, batch)
     if _refusal(answers):
@@ -68,7 +68,7 @@ async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
     section="Transports, stdio",
 )
 async def taken_or_refused(agent: Agent) -> None:
-    """Batches are taken or refused."""
+    """Batches are accepted or refused."""
     await agent.initialize()
     answers = await _answered(agent, [_request(agent)])
     choice(
@@ -97,7 +97,7 @@ async def survives(agent: Agent) -> None:
     section=BATCH,
 )
 async def invalid_survives(agent: Agent) -> None:
-    """After an array of things that are not messages, the next request is served."""
+    """After an array of values that are not messages, the next request is served."""
     await agent.initialize()
     await agent.send([1, None, "x", [], {}])
     await agent.fence()
@@ -185,7 +185,7 @@ async def empty(agent: Agent) -> None:
     section=BATCH,
 )
 async def invalid_members(agent: Agent) -> None:
-    """Each member of an array that is not a message has a -32600 of its own."""
+    """Each member of an array that is not a message has its own -32600."""
     await _takes_batches(agent)
     answers = await _answered(agent, [1, 2, 3])
     match answers:
@@ -216,7 +216,7 @@ async def mixed(agent: Agent) -> None:
 
 @case("batch/responses", level=SHOULD, strict=MUST, source=RPC, after="batch/survives", section=BATCH)
 async def responses(agent: Agent) -> None:
-    """An array of responses that the agent does not await is not answered, if it takes batches."""
+    """An array of unexpected responses is not answered, if the agent accepts batches."""
     await _takes_batches(agent)
     stray = {"jsonrpc": "2.0", "id": 987654, "result": {}}
     if answers := await _answered(agent, [stray, {**stray, "id": 987655}]):
@@ -232,7 +232,7 @@ async def responses(agent: Agent) -> None:
     needs="hang",
 )
 async def slow_member(agent: Agent) -> None:
-    """While a member of an array takes its time, requests outside of it are served."""
+    """While a member of an array is slow, requests outside of it are served."""
     await _takes_batches(agent)
     session = await agent.session()
     text = [{"type": "text", "text": agent.text_of("hang")}]

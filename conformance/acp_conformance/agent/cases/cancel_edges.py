@@ -1,4 +1,4 @@
-"""Cancels and answers that are nearly right: with bad params, for a queue, with an id of another type."""
+"""Cancels and responses that are almost right: with bad params, for a queue, with an id of another type."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def cancel_with_meta(agent: Agent) -> None:
 
 @case("session-cancel/queued-prompt", level=MUST, source=RPC, section="5 Response object", needs=["hang", "quick"])
 async def queued_prompt(agent: Agent) -> None:
-    """A prompt that waits behind the turn of its session is answered when that one is cancelled."""
+    """A prompt that waits for the turn of its session is answered when that one is cancelled."""
     session = await agent.session()
     first = await running(agent, session)
     second = await agent.prompt(session, "quick")
@@ -62,7 +62,7 @@ async def queued_prompt(agent: Agent) -> None:
 
 @case("permission/answer-of-another-type", level=MUST, source=RPC, section="5 Response object: id", needs="permission")
 async def answer_of_another_type(agent: Agent) -> None:
-    """The answer to "7" gives no leave to what was asked as 7."""
+    """The response to "7" does not approve the request 7."""
     session = await agent.session()
     prompt, question = await asked(agent, session)
     if isinstance(question.id, bool) or not isinstance(question.id, int | str):
@@ -81,7 +81,7 @@ async def answer_of_another_type(agent: Agent) -> None:
 
 @case("nested/late-result", level=MUST, source=ACP, section="Prompt Turn, Cancellation", needs="nested")
 async def ignores_a_late_result(agent: Agent) -> None:
-    """A result that comes behind the cancel does not bring the turn back: it says nothing more and is answered once."""
+    """A result that comes after the cancel does not resume the turn: it sends nothing more and is answered once."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, request = await in_flight(agent, session)

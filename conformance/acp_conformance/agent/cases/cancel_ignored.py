@@ -1,4 +1,4 @@
-"""`$/cancel_request` that has nothing to cancel: for requests that are over or never were, malformed, or misspelled."""
+"""`$/cancel_request` without an effect: for requests that have ended or never existed, malformed, or misspelled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def is_not_answered(agent: Agent) -> None:
     section=NOTIFICATION[1],
 )
 async def ignores_an_unknown_id(agent: Agent) -> None:
-    """A cancel for a request that never was is ignored."""
+    """A cancel for a request that never existed is ignored."""
     await agent.initialize()
     strange = [agent.expect(id) for id in (987_654, "conformance-no-such-request", None)]
     for pending in strange:
@@ -55,7 +55,7 @@ async def ignores_an_unknown_id(agent: Agent) -> None:
     needs="hang",
 )
 async def does_not_keep_an_unknown_id(agent: Agent) -> None:
-    """A cancel for a request that is still to come does not hit it later."""
+    """A cancel for a request that is still to come does not cancel it later."""
     session = await agent.session()
     id = agent.new_id()
     await agent.cancel_request(agent.expect(id))
@@ -110,7 +110,7 @@ async def ignores_bad_params(agent: Agent) -> None:
     needs="hang",
 )
 async def as_a_request(agent: Agent) -> None:
-    """What `$/cancel_request` does when it is sent as a request is left open."""
+    """The effect of `$/cancel_request` that is sent as a request is left open."""
     prompt = await running(agent, await agent.session())
     wrong = await agent.request("$/cancel_request", {"requestId": prompt.id})
     answer = await wrong.answer()

@@ -1,7 +1,7 @@
-"""`$/cancel_request`: any request can be cancelled by its id. Support is optional; what supports it does it right.
+"""`$/cancel_request`: any request can be cancelled by its id. Support is optional, and correct where it exists.
 
-Whether an agent supports it shows only in what it does: `supporting` cancels one turn by its id, and the case is not
-applicable where that has no effect.
+Only an agent's behaviour shows whether it supports it: `supporting` cancels one turn by its id, and the case is not
+applicable if that has no effect.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ SOURCE = "RFD request-cancellation"
 SECTION = "Cancellation Processing"
 CANCELLED = -32800
 EFFECT_SECONDS = 2.0
-"""How long a cancel may take to show an effect before the agent is said to ignore it."""
+"""How long a cancel may take to show an effect before it counts as ignored."""
 
 
 async def supporting(agent: Agent) -> None:
-    """Cancel a turn by its id in a session of its own: not applicable, where that has no effect."""
+    """Cancel a turn by its id in a separate session: not applicable if that has no effect."""
     session = await agent.session()
     await cancelled_by_id(agent, session, await running(agent, session))
 
 
 async def cancelled_by_id(agent: Agent, session: str, prompt: Pending) -> None:
-    """Cancel the prompt by its id and await its answer: not applicable, if only `session/cancel` brings that."""
+    """Cancel the prompt by its id and wait for its response: not applicable, if only `session/cancel` causes it."""
     await agent.cancel_request(prompt)
     try:
         await prompt.answer(within=min(EFFECT_SECONDS, agent.patience / 2))
@@ -91,7 +91,7 @@ async def how_a_prompt_ends(agent: Agent) -> None:
 
 @case("cancel-request/other-requests", level=MUST, source=SOURCE, section="Shiny future", needs="hang")
 async def leaves_other_requests(agent: Agent) -> None:
-    """Other requests run on."""
+    """Other requests go on."""
     session, other = await agent.session(), await agent.session()
     beside = await running(agent, other)
     await cancelled_by_id(agent, session, await running(agent, session))
@@ -214,7 +214,7 @@ async def session_lives(agent: Agent) -> None:
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
-    """What a request that was cancelled by its id still reports comes before its answer."""
+    """Reports of a request that was cancelled by its id come before its response."""
     session = await agent.session()
     prompt = await running(agent, session)
     await cancelled_by_id(agent, session, prompt)
@@ -242,7 +242,7 @@ async def bears_meta(agent: Agent) -> None:
 
 @case("cancel-request/session-new", level=MUST, source=SOURCE, section=SECTION)
 async def session_new_is_answered_once(agent: Agent) -> None:
-    """A session/new with its cancel right behind it is answered once: with a session or with -32800."""
+    """A session/new directly followed by its cancel is answered once: with a session or with -32800."""
     await agent.session()
     id = agent.new_id()
     pending = agent.expect(id, "session/new")

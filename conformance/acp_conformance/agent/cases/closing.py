@@ -39,7 +39,7 @@ async def exits(agent: Agent) -> None:
 
 @case("closing/exits-at-once", level=SHOULD, source=ACP, section=STDIO)
 async def exits_at_once(agent: Agent) -> None:
-    """The agent ends when its input ends before anything was said."""
+    """The agent ends when its input ends before any message."""
     await agent.end_input()
     await _exits(agent, "the end of its input")
 
@@ -55,7 +55,7 @@ async def exits_during_turn(agent: Agent) -> None:
 
 @case("closing/exits-while-asking", level=SHOULD, source=ACP, section=STDIO, needs="permission")
 async def exits_while_asking(agent: Agent) -> None:
-    """The agent ends when its input ends while it waits for an answer of the client."""
+    """The agent ends when its input ends while it waits for a response of the client."""
     session = await agent.session()
     agent.hold("session/request_permission")
     await agent.prompt(session, "permission")
@@ -87,7 +87,7 @@ async def answers_first(agent: Agent) -> None:
 
 @case("closing/turn-at-end", level=CHOICE, source=ACP, section=STDIO, needs="hang")
 async def turn_at_end(agent: Agent) -> None:
-    """A prompt whose turn runs when the input ends is answered or not."""
+    """Whether a prompt whose turn runs when the input ends is answered is left open."""
     session = await agent.session()
     prompt = await agent.prompt(session, "hang")
     await agent.said_something(prompt)
@@ -110,7 +110,7 @@ async def no_newline(agent: Agent) -> None:
 
 @case("closing/cut-short", level=SHOULD, source=ACP, section=STDIO)
 async def cut_short(agent: Agent) -> None:
-    """Input that ends inside of a message is the end of input: the agent ends."""
+    """Input that ends inside a message is EOF: the agent ends."""
     await agent.initialize()
     await agent.raw(b'{"jsonrpc":"2.0","id":77,"meth')
     await agent.end_input()
@@ -119,10 +119,10 @@ async def cut_short(agent: Agent) -> None:
 
 @case("closing/broken-pipe", level=CHOICE, source=ACP, section=STDIO)
 async def broken_pipe(agent: Agent) -> None:
-    """Whether the agent ends when the client reads no more of what it writes is left open."""
+    """Whether the agent ends when the client stops reading its output is left open."""
     await agent.initialize()
     await agent.stop_reading()
-    # How many writes it takes to notice is up to the agent, so it is given reasons to write until it ends.
+    # The number of writes until an agent notices is its own choice, so it gets reasons to write until it ends.
     with anyio.move_on_after(agent.patience):
         while agent.process.returncode is None:
             await agent.request(UNKNOWN, {})
@@ -160,7 +160,7 @@ async def terminated_during_turn(agent: Agent) -> None:
 
 
 def _left(agent: Agent) -> set[int]:
-    """Processes of its group, and such that have left it."""
+    """Processes of its group, and processes that have left it."""
     return {*agent.process.company(), *(strays(agent.mark) if agent.mark else ())}
 
 

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as such: how they are framed, what is answered, and what never is."""
+"""JSON-RPC messages as such: their framing, and which of them have a response."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ async def json_lines(observed: Observed) -> None:
 
 @case("envelope/last-line", level=MUST, source=ACP, section=STDIO, whole_run=True)
 async def last_line(observed: Observed) -> None:
-    """Every message is ended by a newline, also the last one."""
+    """Every message ends with a newline, also the last one."""
     observed.forbid("newline")
 
 
 @case("envelope/individual", level=MUST, source=ACP, section=STDIO, whole_run=True)
 async def individual(observed: Observed) -> None:
-    """Messages are individual: an array is at most the answer to an array."""
+    """Messages are individual: an array is at most the response to an array."""
     observed.forbid("batch")
 
 
 @case("envelope/version", level=MUST, source=RPC, section="4, 5: jsonrpc", whole_run=True)
 async def version(observed: Observed) -> None:
-    """Every message says `"jsonrpc": "2.0"`."""
+    """Every message has `"jsonrpc": "2.0"`."""
     observed.forbid("version")
 
 
@@ -73,7 +73,7 @@ async def error_objects(observed: Observed) -> None:
     whole_run=True,
 )
 async def only_what_was_asked(observed: Observed) -> None:
-    """Every response answers a request that was made."""
+    """Every response belongs to a request that was made."""
     observed.forbid("unasked-answer")
 
 
@@ -97,7 +97,7 @@ async def directions(observed: Observed) -> None:
 
 @case("envelope/unknown-method", level=MUST, source=RPC, section="5.1 Error object", shared=True)
 async def unknown_method(agent: Agent) -> None:
-    """A request of a method that does not exist is answered with -32601."""
+    """A request with an unknown method is answered with -32601."""
     await agent.initialize()
     await (await agent.request("conformance/unknown", {})).error(-32601)
 
@@ -111,7 +111,7 @@ async def unknown_method(agent: Agent) -> None:
     shared=True,
 )
 async def extension_answered(agent: Agent) -> None:
-    """A request of an extension that the agent does not know is answered."""
+    """A request with an unknown extension method is answered."""
     await agent.initialize()
     await (await agent.request(UNKNOWN, {})).answer()
 
@@ -125,7 +125,7 @@ async def extension_answered(agent: Agent) -> None:
     shared=True,
 )
 async def unknown_extension(agent: Agent) -> None:
-    """A request of an extension that the agent does not know is answered with -32601."""
+    """A request with an unknown extension method is answered with -32601."""
     await agent.initialize()
     await (await agent.request(UNKNOWN, {})).error(-32601)
 
@@ -146,7 +146,7 @@ async def unknown_protocol_request(agent: Agent) -> None:
 
 @case("envelope/unknown-method-survives", level=MUST, source=RPC, section="5.1 Error object")
 async def unknown_method_survives(agent: Agent) -> None:
-    """After a request of a method that does not exist, the next request is served."""
+    """After a request with an unknown method, the next request is served."""
     await agent.initialize()
     await agent.request("conformance/unknown", {})
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
@@ -154,7 +154,7 @@ async def unknown_method_survives(agent: Agent) -> None:
 
 @case("envelope/unknown-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def unknown_notification(agent: Agent) -> None:
-    """A notification that the agent does not know is not answered."""
+    """An unknown notification is not answered."""
     await agent.initialize()
     await _unanswered(
         agent, {"method": "_conformance/note", "params": {"text": "hello"}}, {"method": "conformance/note"}
@@ -163,7 +163,7 @@ async def unknown_notification(agent: Agent) -> None:
 
 @case("envelope/unknown-protocol-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def unknown_protocol_notification(agent: Agent) -> None:
-    """A notification whose method begins with `$/` and is not known is not answered."""
+    """An unknown notification whose method begins with `$/` is not answered."""
     await agent.initialize()
     await _unanswered(agent, {"method": "$/conformance", "params": {"text": "hello"}})
 
@@ -187,14 +187,14 @@ async def _unanswered(agent: Agent, *notifications: Mapping[str, object]) -> Non
 
 @case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object", shared=True)
 async def empty_params(agent: Agent) -> None:
-    """A request may leave its parameters out: it is answered, if only with an error."""
+    """A request may omit its parameters: it is answered, if only with an error."""
     await agent.initialize()
     await (await agent.request("session/new")).answer()
 
 
 @case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", shared=True)
 async def whitespace(agent: Agent) -> None:
-    """Whitespace between the tokens of a message, a carriage return at its end included, means nothing."""
+    """Whitespace between the tokens of a message, including a carriage return at its end, has no meaning."""
     await agent.initialize()
     pending = agent.expect(agent.new_id(), UNKNOWN)
     line = f' {{ "jsonrpc" :\t"2.0" , "id" : {pending.id} , "method" : "{UNKNOWN}" , "params" : {{ }} }} \r\n'
@@ -225,7 +225,7 @@ async def escapes(agent: Agent) -> None:
 
 @case("envelope/pieces", level=MUST, source=ACP, section=STDIO, shared=True)
 async def pieces(agent: Agent) -> None:
-    """A message that arrives in pieces, cut inside of a character, is read as one."""
+    """A message that arrives in pieces, cut inside a character, is read as one."""
     await agent.initialize()
     id = "grüße 🦊"
     pending = agent.expect(id, UNKNOWN)
@@ -251,7 +251,7 @@ async def several_at_once(agent: Agent) -> None:
 
 @case("envelope/long-line", level=MUST, source=ACP, section=STDIO, shared=True)
 async def long_line(agent: Agent) -> None:
-    """A message of a megabyte is read: the protocol knows no limit."""
+    """A message of a megabyte is read: the protocol has no limit."""
     await agent.initialize()
     pending = await agent.request(UNKNOWN, {"text": "x" * 1_000_000})
     await pending.answer()
@@ -266,7 +266,7 @@ async def long_line(agent: Agent) -> None:
     shared=True,
 )
 async def long_answer(agent: Agent) -> None:
-    """An answer of several hundred kilobytes is written whole, on one line."""
+    """A response of several hundred kilobytes is written whole, on one line."""
     await agent.initialize()
     text = "".join(f"{number:09} " for number in range(30_000))
     since = len(agent.received)

@@ -1,4 +1,4 @@
-"""Capabilities, both ways: nothing is asked of a client that cannot do it, and what the agent announces is there."""
+"""Capabilities, both ways: the agent respects those of the client, and serves those that it announces."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def terminal(agent: Agent) -> None:
 
 
 _ASKING = ("quick", "permission", "tool", "read", "write", "reports")
-"""Situations that end by themselves, in which an agent may have something to ask."""
+"""Situations that end by themselves, in which an agent may send a request."""
 
 
 async def _no_forms(agent: Agent, elicitation: object) -> None:
@@ -76,19 +76,19 @@ async def _ends(agent: Agent, situation: str) -> None:
 
 @case("gating/empty-elicitation", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
 async def empty_elicitation(agent: Agent) -> None:
-    """A client whose `elicitation` is empty takes no forms: it is not asked to show one."""
+    """A client whose `elicitation` is empty shows no forms: it gets no request for one."""
     await _no_forms(agent, {})
 
 
 @case("gating/null-form", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
 async def null_form(agent: Agent) -> None:
-    """A client whose `elicitation.form` is null takes no forms: it is not asked to show one."""
+    """A client whose `elicitation.form` is null shows no forms: it gets no request for one."""
     await _no_forms(agent, {"form": None})
 
 
 @case("gating/nothing-announced", level=MUST, source=ACP, section=CAPABILITIES, needs="read")
 async def nothing_announced(agent: Agent) -> None:
-    """A client that lists no capabilities at all is asked for no files."""
+    """A client that lists no capabilities at all gets no request for files."""
     agent.checker.client_capabilities = {}
     result = await (await agent.request("initialize", {"protocolVersion": 1})).result()
     agent.initialized = result
@@ -138,7 +138,7 @@ async def boolean_options(agent: Agent) -> None:
 
 @case("gating/text", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def text(agent: Agent) -> None:
-    """A prompt of several text blocks is taken."""
+    """A prompt of several text blocks is accepted."""
     await _takes(agent, {"type": "text", "text": "\n"})
 
 
@@ -151,19 +151,19 @@ async def text(agent: Agent) -> None:
     shared=True,
 )
 async def resource_link(agent: Agent) -> None:
-    """A prompt with a link to a resource is taken: every agent supports it."""
+    """A prompt with a link to a resource is accepted: every agent supports it."""
     await _takes(agent, {"type": "resource_link", "uri": "file:///conformance/notes.txt", "name": "notes.txt"})
 
 
 @case("gating/image", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def image(agent: Agent) -> None:
-    """An agent that announces images takes a prompt with one."""
+    """An agent that announces images accepts a prompt with one."""
     await _takes(agent, {"type": "image", "data": _PNG, "mimeType": "image/png"}, "image")
 
 
 @case("gating/audio", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def audio(agent: Agent) -> None:
-    """An agent that announces audio takes a prompt with some."""
+    """An agent that announces audio accepts a prompt with audio."""
     await _takes(agent, {"type": "audio", "data": _WAV, "mimeType": "audio/wav"}, "audio")
 
 
@@ -176,7 +176,7 @@ async def audio(agent: Agent) -> None:
     shared=True,
 )
 async def embedded_context(agent: Agent) -> None:
-    """An agent that announces embedded context takes a prompt with an embedded resource."""
+    """An agent that announces embedded context accepts a prompt with an embedded resource."""
     resource = {"uri": "file:///conformance/notes.txt", "mimeType": "text/plain", "text": "some notes"}
     await _takes(agent, {"type": "resource", "resource": resource}, "embeddedContext")
 
@@ -189,7 +189,7 @@ async def _takes(agent: Agent, block: dict[str, object], capability: str = "") -
     await (await agent.say(session, [{"type": "text", "text": agent.text_of("quick")}, block])).result()
 
 
-# What is announced is there; what is not announced is refused: one case a method.
+# An announced method is served, another one refused: one case for each method.
 
 _OPTIONAL = {
     "load": ("session/load", "loadSession"),
@@ -212,7 +212,7 @@ async def _there(agent: Agent, name: str) -> None:
 
 
 async def _unannounced(agent: Agent, name: str) -> dict[str, object]:
-    """The answer to a method that is not announced."""
+    """The response to a method that is not announced."""
     method, capability = _OPTIONAL[name]
     await agent.initialize()
     if agent.can(capability):
@@ -291,23 +291,23 @@ async def no_resume(agent: Agent) -> None:
 
 @case("gating/no-list", level=CHOICE, source=ACP, section="Session List, Checking Support", shared=True)
 async def no_list(agent: Agent) -> None:
-    """What an agent that does not announce `sessionCapabilities.list` answers to session/list is its own affair."""
+    """The response to session/list without `sessionCapabilities.list` is left open."""
     await _answered(agent, "list")
 
 
 @case("gating/no-close", level=CHOICE, source=ACP, section="Session Setup, Closing Active Sessions", shared=True)
 async def no_close(agent: Agent) -> None:
-    """What an agent that does not announce `sessionCapabilities.close` answers to session/close is its own affair."""
+    """The response to session/close without `sessionCapabilities.close` is left open."""
     await _answered(agent, "close")
 
 
 @case("gating/no-delete", level=CHOICE, source=ACP, section="Session Delete, Checking Support", shared=True)
 async def no_delete(agent: Agent) -> None:
-    """What an agent that does not announce `sessionCapabilities.delete` answers to session/delete is its own affair."""
+    """The response to session/delete without `sessionCapabilities.delete` is left open."""
     await _answered(agent, "delete")
 
 
 @case("gating/no-logout", level=CHOICE, source=ACP, section="Authentication, Logging Out", shared=True)
 async def no_logout(agent: Agent) -> None:
-    """What an agent that does not announce `auth.logout` answers to logout is its own affair."""
+    """The response to logout without `auth.logout` is left open."""
     await _answered(agent, "logout")

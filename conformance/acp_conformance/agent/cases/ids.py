@@ -1,4 +1,4 @@
-"""The ids of requests: echoed exactly, of the right types, each direction with its own."""
+"""The ids of requests: echoed exactly, of the right types, separate for each direction."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def null(agent: Agent) -> None:
 
 @case("ids/result-too", level=MUST, source=RPC, section=SECTION)
 async def result_too(agent: Agent) -> None:
-    """A result carries the id of its request as errors do."""
+    """A result has the id of its request, like an error."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")
     await pending.result()
     await agent.log_in()
@@ -114,19 +114,19 @@ async def result_too(agent: Agent) -> None:
     shared=True,
 )
 async def widest_result(agent: Agent) -> None:
-    """The largest 64-bit integer comes back as it is with a result, too."""
+    """The largest 64-bit integer comes back unchanged with a result, too."""
     await agent.initialize()
     await _made(agent, 2**63 - 1)
 
 
 async def _made(agent: Agent, id: JsonId) -> None:
-    """A session made by a request of this id."""
+    """A session created by a request with this id."""
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []}, id=id)).result()
 
 
 @case("ids/types-apart", level=MUST, source=RPC, section=SECTION)
 async def types_apart(agent: Agent) -> None:
-    """Of two requests at a time with the ids 7 and "7", each has its own answer."""
+    """Of two concurrent requests with the ids 7 and "7", each has its own response."""
     await agent.initialize()
     number, text = agent.expect(7, UNKNOWN), agent.expect("7", UNKNOWN)
     await agent.raw(
@@ -201,13 +201,13 @@ async def own_types(observed: Observed) -> None:
 
 @case("ids/own-unique", level=MUST, source=RPC, section="4 Request object: id", whole_run=True)
 async def own_unique(observed: Observed) -> None:
-    """No two requests of the agent that are open at a time share an id."""
+    """No two open requests of the agent share an id."""
     observed.forbid("reused-id")
 
 
 @case("ids/own-in-flight", level=MUST, source=RPC, section="4 Request object: id", needs="permission")
 async def own_in_flight(agent: Agent) -> None:
-    """Two requests of the agent at a time have two ids."""
+    """Two concurrent requests of the agent have two ids."""
     first, second = await agent.session(), await agent.session()
     agent.hold("session/request_permission")
     await agent.prompt(first, "permission")

@@ -1,4 +1,4 @@
-"""Initialization: versions, capabilities, who the agent is."""
+"""Initialization: versions, capabilities, the agent's name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def answers(agent: Agent) -> None:
 
 @case("initialize/same-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def same_version(agent: Agent) -> None:
-    """The version that the client asks for is answered, if the agent speaks it."""
+    """The requested version is in the response, if the agent speaks it."""
     version = await _version(await agent.ask_initialize())
     if version != VERSION:
         fail(f"asked for version {VERSION}, it answers {version}")
@@ -39,7 +39,7 @@ async def same_version(agent: Agent) -> None:
 
 @case("initialize/newer-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def newer_version(agent: Agent) -> None:
-    """A client of a version that does not exist yet is answered with the latest version that the agent speaks."""
+    """A client of a future version gets the latest version that the agent speaks."""
     version = await _version(await agent.ask_initialize(version=65535))
     if not 0 <= version < 65535:
         fail(f"it agrees to version {version}")
@@ -47,7 +47,7 @@ async def newer_version(agent: Agent) -> None:
 
 @case("initialize/newer-version-then-works", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def newer_version_then_works(agent: Agent) -> None:
-    """After an answer with another version, a client that speaks that one goes on as usual."""
+    """After a response with another version, a client that speaks that one goes on as usual."""
     version = await _version(await agent.ask_initialize(version=65535))
     if version != VERSION:
         choice(f"it speaks version {version}")
@@ -60,7 +60,7 @@ async def newer_version_then_works(agent: Agent) -> None:
 async def older_version(agent: Agent) -> None:
     """A version that the agent does not speak is answered with the latest version that it speaks, not with an error.
 
-    Agents that speak version 2, too, refuse it as that has it, and name the versions that they speak.
+    Agents that also speak version 2 refuse it as version 2 requires, and name the versions that they speak.
     """
     pending = await agent.ask_initialize(version=0)
     answer = await pending.answer()
@@ -88,7 +88,7 @@ async def missing_version(agent: Agent) -> None:
 
 @case("initialize/no-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
 async def no_capabilities(agent: Agent) -> None:
-    """A client need not list capabilities: what it leaves out is unsupported."""
+    """A client need not list capabilities: a missing one is unsupported."""
     pending = await agent.request(
         "initialize", {"protocolVersion": VERSION, "clientInfo": {"name": "a", "version": "1"}}
     )
@@ -97,7 +97,7 @@ async def no_capabilities(agent: Agent) -> None:
 
 @case("initialize/no-client-info", level=MUST, source=SOURCE, section="Initialization, Implementation Information")
 async def no_client_info(agent: Agent) -> None:
-    """A client need not say which program it is."""
+    """A client need not name its program."""
     await (await agent.ask_initialize(clientInfo=None)).result()
 
 
@@ -110,14 +110,14 @@ async def null_members(agent: Agent) -> None:
 
 @case("initialize/unknown-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
 async def unknown_capabilities(agent: Agent) -> None:
-    """An agent does not refuse a client for capabilities that it does not know."""
+    """An agent does not refuse a client for unknown capabilities."""
     capabilities = {"fs": {"readTextFile": True, "watch": {}}, "telepathy": {"range": 5}, "teleport": True}
     await (await agent.ask_initialize(capabilities=capabilities)).result()
 
 
 @case("initialize/meta", level=MUST, source=SOURCE, section="Extensibility, The _meta Field")
 async def meta(agent: Agent) -> None:
-    """`_meta` is taken on the parameters and on the objects inside them."""
+    """`_meta` is accepted on the parameters and on the objects inside them."""
     mark = {"conformance.example/mark": [1, {"deep": None}], "traceparent": "00-80e1-7a08-01"}
     pending = await agent.ask_initialize(
         capabilities={"_meta": mark, "fs": {"_meta": mark}},
@@ -135,7 +135,7 @@ async def unknown_members(agent: Agent) -> None:
 
 @case("initialize/agent-info", level=SHOULD, source=SOURCE, section="Initialization, Implementation Information")
 async def agent_info(agent: Agent) -> None:
-    """The agent says its name and its version."""
+    """The agent sends its name and its version."""
     info = (await agent.initialize()).get("agentInfo")
     if not isinstance(info, dict) or not info.get("name") or not info.get("version"):
         fail(f"agentInfo is {info!r}")
@@ -158,7 +158,7 @@ async def twice(agent: Agent) -> None:
 
 @case("initialize/session-first", level=CHOICE, source=SOURCE, section=SECTION)
 async def session_first(agent: Agent) -> None:
-    """A session asked for before initialize is refused or made."""
+    """Whether a session requested before initialize is refused or created is left open."""
     answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
     choice(f"refused with {code_of(answer)}" if "error" in answer else "made")
 
@@ -193,7 +193,7 @@ async def authenticates(agent: Agent) -> None:
 
 @case("initialize/logs-out", level=MUST, source=SOURCE, section="Authentication, Logging Out")
 async def logs_out(agent: Agent) -> None:
-    """After `logout` the user can log in again, and then sessions are made as before."""
+    """After `logout` the user can log in again, and then sessions are created as before."""
     await agent.session()
     if not agent.can("auth.logout"):
         not_applicable("auth.logout is not announced")

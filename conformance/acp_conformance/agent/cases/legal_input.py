@@ -1,4 +1,4 @@
-"""Input that is unusual and right: what the schema lets a client send has to be taken."""
+"""Input that is unusual and valid: an agent has to accept whatever the schema allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT = "Content"
 
 
 async def _taken(agent: Agent, *blocks: Mapping[str, Any]) -> None:
-    """Prompt with these blocks behind the text of a situation: the prompt must be served."""
+    """Prompt with these blocks after the text of a situation: the prompt must be served."""
     text = {"type": "text", "text": agent.text_of("quick")}
     result = await (await agent.say(await agent.session(), _with(text, blocks))).result()
     if stop_reason(result) is None:
@@ -36,13 +36,13 @@ async def annotated_prompt(agent: Agent) -> None:
 
 @case("turns/null-members", level=MUST, source=ACP, section="Schema, ContentBlock", needs="quick", shared=True)
 async def null_members(agent: Agent) -> None:
-    """A prompt is served whose content has members that are null where the schema lets them be."""
+    """A prompt is served whose content has members that are null where the schema allows it."""
     await _taken(agent, {"type": "text", "text": " ", "annotations": None, "_meta": None})
 
 
 @case("turns/meta", level=MUST, source=ACP, section="Extensibility, The _meta Field", needs="quick", shared=True)
 async def prompt_with_meta(agent: Agent) -> None:
-    """A prompt is served that carries `_meta`, as the data of a trace is sent."""
+    """A prompt is served that has `_meta`, such as the data of a trace."""
     session = await agent.session()
     meta = {"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01", "conformance": [None]}
     params = {**prompt_params(session, agent.text_of("quick")), "_meta": meta}
@@ -53,7 +53,7 @@ async def prompt_with_meta(agent: Agent) -> None:
 
 @case("turns/linked-resource", level=MUST, source=ACP, section=f"{CONTENT}, Resource Link", needs="quick", shared=True)
 async def linked_resource(agent: Agent) -> None:
-    """A prompt with a link to a resource is served: every agent takes links, with all that is said of them."""
+    """A prompt with a link to a resource is served: every agent accepts links, with all of their members."""
     link = {"type": "resource_link", "uri": (agent.cwd / "linked.txt").as_uri(), "name": "linked.txt"}
     (agent.cwd / "linked.txt").write_text("linked\n")
     await _taken(agent, link, {**link, "title": "Linked", "mimeType": "text/plain", "size": 7, "description": "a file"})
@@ -63,7 +63,7 @@ async def linked_resource(agent: Agent) -> None:
     "turns/embedded-blob", level=MUST, source=ACP, section=f"{CONTENT}, Embedded Resource", needs="quick", shared=True
 )
 async def embedded_blob(agent: Agent) -> None:
-    """An agent that takes embedded resources takes those that are not text, too."""
+    """An agent that accepts embedded resources also accepts binary ones."""
     await agent.initialize()
     if not agent.can("promptCapabilities.embeddedContext"):
         not_applicable("promptCapabilities.embeddedContext is not announced")

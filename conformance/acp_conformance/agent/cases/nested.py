@@ -1,4 +1,4 @@
-"""Requests that the agent makes of its client while a turn runs: what they name, and their answers."""
+"""Requests of the agent to its client during a turn: their contents, and their responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXT = {"content": "conformance\n"}
 
 
 async def in_flight(agent: Agent, session: str) -> tuple[Pending, Incoming]:
-    """A prompt that waits for an answer of the client, and the request of the agent that it waits for."""
+    """A prompt that waits for a response of the client, and the agent's request."""
     agent.hold(*CLIENT_METHODS)
     prompt = await agent.prompt(session, "nested")
     request = await agent.wait_for(
@@ -54,7 +54,7 @@ async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     shared=True,
 )
 async def answer_arrives(agent: Agent) -> None:
-    """The client's answer is taken while the turn waits for it, and the turn goes on."""
+    """The client's response is accepted while the turn waits for it, and the turn goes on."""
     prompt, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
     await prompt.result()
@@ -69,7 +69,7 @@ async def answer_arrives(agent: Agent) -> None:
     shared=True,
 )
 async def answers_are_matched_by_id(agent: Agent) -> None:
-    """Answers reach the requests of their ids, in whatever order they come."""
+    """Responses reach the requests with their ids, in any order."""
     first, _ = await reading(agent, await agent.session())
     second, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
@@ -87,7 +87,7 @@ async def answers_are_matched_by_id(agent: Agent) -> None:
     needs=["nested", "hang"],
 )
 async def cancel_of_the_same_id(agent: Agent) -> None:
-    """The cancel of a client's request reaches it, and spares the agent's request of the same id."""
+    """The cancel of a client's request reaches it, and not the agent's request with the same id."""
     await supporting(agent)
     prompt, request = await in_flight(agent, await agent.session())
     if same_id(request.id, prompt.id):
@@ -105,7 +105,7 @@ async def cancel_of_the_same_id(agent: Agent) -> None:
 
 @case("nested/names-its-session", level=MUST, source=ACP, section="File System, Reading Files", needs="read")
 async def names_its_session(agent: Agent) -> None:
-    """A request for a file bears the id of the session whose turn makes it."""
+    """A request for a file has the id of the session whose turn makes it."""
     session, _ = await agent.session(), await agent.session()
     _, request = await reading(agent, session)
     named = request.params.get("sessionId") if isinstance(request.params, dict) else None
@@ -115,7 +115,7 @@ async def names_its_session(agent: Agent) -> None:
 
 @case("nested/own-folder", level=MUST, source=ACP, section=FOLDER, needs="read")
 async def own_folder(agent: Agent) -> None:
-    """A turn looks for a file in the folder of its own session, though another one was made since."""
+    """A turn looks for a file in the folder of its own session, even if another session was created since."""
     session = await agent.session()
     (agent.cwd / "other").mkdir()
     await agent.session(cwd=str(agent.cwd / "other"))
@@ -182,7 +182,7 @@ async def survives_an_error(agent: Agent) -> None:
     shared=True,
 )
 async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
-    """A request that the client gives up (-32800) does not make its turn `cancelled`."""
+    """A request that the client cancels (-32800) does not make its turn `cancelled`."""
     prompt, request = await reading(agent, await agent.session())
     await request.refuse(-32800, "Request cancelled")
     answer = await prompt.answer()
@@ -192,7 +192,7 @@ async def the_clients_cancel_is_no_cancel_of_the_turn(agent: Agent) -> None:
 
 @case("nested/malformed-answer", level=SHOULD, source="JSON-RPC 2.0", section="5", needs="read")
 async def survives_a_malformed_answer(agent: Agent) -> None:
-    """An answer of the client that is malformed does not end the connection."""
+    """A malformed response of the client does not end the connection."""
     _, request = await reading(agent, await agent.session())
     await agent.send({"jsonrpc": "2.0", "id": request.id, "error": "boom"})
     await agent.fence()

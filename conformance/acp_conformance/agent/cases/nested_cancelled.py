@@ -1,4 +1,4 @@
-"""Requests that the agent has made of its client when their turn is cancelled: it withdraws them."""
+"""Pending requests of the agent to its client when their turn is cancelled: the agent withdraws them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def withdrawals(agent: Agent) -> list[object]:
 
 
 async def withdrawal_or_end(agent: Agent, prompt: Pending) -> bool:
-    """Whether a cancelled turn withdraws its request or ends, and does not wait for the client's answer."""
+    """Whether a cancelled turn withdraws its request or ends, without waiting for the client's response."""
     try:
         await agent.wait_for(lambda: withdrawals(agent) or prompt.answers or None, "$/cancel_request for its request")
     except NoAnswer:
@@ -48,9 +48,9 @@ async def cancelled_turn_ends(agent: Agent) -> None:
     await agent.cancel(session)
     await agent.fence()
     if not request.answered:
-        # An agent that does not withdraw its request may wait for it: it gets the answer that a withdrawal would get.
+        # An agent that does not withdraw its request may wait for it: it gets the response that a withdrawal would get.
         await request.refuse(-32800, "Request cancelled")
-    # A question for permission was answered by the cancel itself, which is a case of its own.
+    # The cancel itself answered a permission request, which is a separate case.
     asks = request.method == "session/request_permission"
     with belongs_to("permission/cancelled-turn-ends" if asks else ""):
         await ends_cancelled(prompt)
@@ -93,7 +93,7 @@ async def withdraws_once(agent: Agent) -> None:
     needs="nested",
 )
 async def withdraws_its_own(agent: Agent) -> None:
-    """What the agent withdraws is a request of its own, by the very id that it was sent with."""
+    """The agent withdraws its own request, with exactly the id of that request."""
     session = await agent.session()
     prompt, request = await in_flight(agent, session)
     await agent.cancel(session)
@@ -157,7 +157,7 @@ async def leaves_requests_of_other_sessions(agent: Agent) -> None:
 
 @case("nested/waits-for-the-client", level=CHOICE, source=ACP, section="Cancellation", needs="nested")
 async def waits_for_the_client(agent: Agent) -> None:
-    """Whether a cancelled turn waits for the client's answer to what it withdrew is left open."""
+    """Whether a cancelled turn waits for the client's response to a withdrawn request is left open."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, _ = await in_flight(agent, session)
@@ -167,7 +167,7 @@ async def waits_for_the_client(agent: Agent) -> None:
 
 @case("nested/late-answer", level=MUST, source="JSON-RPC 2.0", section="5", needs="nested")
 async def ignores_a_late_answer(agent: Agent) -> None:
-    """An answer to a request that was withdrawn is ignored."""
+    """A response to a withdrawn request is ignored."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, request = await in_flight(agent, session)
@@ -206,7 +206,7 @@ async def asks_no_more(agent: Agent) -> None:
 
 
 async def ends_without_the_client(agent: Agent, prompt: Pending) -> bool:
-    """Whether the prompt is answered though the client answers nothing."""
+    """Whether the prompt is answered although the client answers nothing."""
     try:
         await prompt.answer(within=min(EFFECT_SECONDS, agent.patience / 2))
     except NoAnswer:

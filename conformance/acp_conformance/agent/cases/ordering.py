@@ -1,4 +1,4 @@
-"""What comes before what, and what does not wait for what."""
+"""The order of messages, and requests that do not wait for each other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TURN = "Prompt Turn"
 
 @case("ordering/updates-before-answer", level=MUST, source=ACP, section=TURN, needs="stream")
 async def updates_before_answer(agent: Agent) -> None:
-    """Everything that a turn says comes before the answer to its prompt."""
+    """All updates of a turn come before the response to its prompt."""
     session = await agent.session()
     prompt = await agent.prompt(session, "stream")
     await prompt.result()
     await agent.fence()
-    await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
+    await agent.pause()  # EOF may keep an agent from sending its last updates
     await agent.settle()
     assert prompt.position is not None
     if late := agent.spoken(session, since=prompt.position):
@@ -50,14 +50,14 @@ async def chunks(agent: Agent) -> None:
     said = await _said(agent)
     if said == says:
         return
-    # In another order, a text has the same characters. Another text says nothing of the order if it comes and goes.
+    # In another order, a text has the same characters. A different text proves nothing about the order if it varies.
     if sorted(said) != sorted(says) and await _said(agent) != said:
         skip("the situation 'stream' does not say the same each time, so the profile cannot say what it says")
     fail(f"instead of {says!r:.200} it says {said!r:.200}")
 
 
 async def _said(agent: Agent) -> str:
-    """The whole text of a turn that streams, in a session of its own."""
+    """The whole text of a turn that streams, in a separate session."""
     session = await agent.session()
     prompt = await agent.prompt(session, "stream")
     await prompt.result()
@@ -72,7 +72,7 @@ async def tool_call_first(observed: Observed) -> None:
 
 @case("ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", shared=True)
 async def session_before_updates(agent: Agent) -> None:
-    """Updates of a new session come after the answer that names it, which clients rely on, or before."""
+    """Whether updates of a new session come before the response that names it is left open; clients rely on after."""
     session = await agent.session()
     found = (
         entry.position
@@ -148,7 +148,7 @@ async def next_turn(agent: Agent) -> None:
 
 @case("ordering/pipelined", level=MUST, source="JSON-RPC 2.0", section="5 Response object")
 async def pipelined(agent: Agent) -> None:
-    """Of two hundred requests that are sent without waiting, each is answered, and once."""
+    """Of two hundred requests that are sent without waiting, each is answered exactly once."""
     await agent.initialize()
     asked = [await agent.request("_conformance/unknown", {"n": n}) for n in range(200)]
     for each in asked:
@@ -160,7 +160,7 @@ async def pipelined(agent: Agent) -> None:
 
 @case("ordering/initialize-pipelined", level=CHOICE, source=ACP, section="Initialization")
 async def initialize_pipelined(agent: Agent) -> None:
-    """A session/new right behind initialize, before that is answered, is served or refused."""
+    """A session/new directly after initialize, before its response, is served or refused."""
     first = await agent.ask_initialize()
     second = await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})
     await first.result()

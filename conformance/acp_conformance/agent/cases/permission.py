@@ -1,6 +1,7 @@
-"""`session/request_permission`: what is asked, and that nothing runs without leave.
+"""`session/request_permission`: its contents, and that nothing runs without permission.
 
-A tool is seen to run by its status (in progress, completed) and by what it does through the client (writing, commands).
+The suite sees a tool run by its status (in progress, completed) and by its effects through the client (writing,
+commands).
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 async def asked(agent: Agent, session: str) -> tuple[Pending, Incoming]:
-    """A prompt whose turn waits for leave, and the question."""
+    """A prompt whose turn waits for permission, and the request."""
     agent.hold(METHOD)
     prompt = await agent.prompt(session, "permission")
     return prompt, await agent.next_request(METHOD)
 
 
 def options(request: Incoming) -> list[dict[str, Any]]:
-    """What the user can choose from."""
+    """The options of the user."""
     found = request.params.get("options") if isinstance(request.params, dict) else None
     return [option for option in found if isinstance(option, dict)] if isinstance(found, list) else []
 
 
 def option(request: Incoming, kind: str) -> dict[str, Any]:
-    """The answer that chooses the first option of a kind, `allow` or `reject`; the case is skipped if there is none."""
+    """The response with the first option of a kind, `allow` or `reject`; the case is skipped if there is none."""
     chosen = next((each for each in options(request) if str(each.get("kind")).startswith(kind)), None)
     if chosen is None:
         skip(f"the agent offers no option to {kind}")
@@ -42,13 +43,13 @@ def option(request: Incoming, kind: str) -> dict[str, Any]:
 
 
 def tool_call(request: Incoming) -> object:
-    """The id of the tool call that leave is asked for."""
+    """The id of the tool call that needs the permission."""
     call = request.params.get("toolCall") if isinstance(request.params, dict) else None
     return call.get("toolCallId") if isinstance(call, dict) else None
 
 
 def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
-    """What shows that the tool has run, from a position on."""
+    """The evidence that the tool has run, from a position."""
     session = str(request.params.get("sessionId") if isinstance(request.params, dict) else None)
     found = [
         f"its tool call is {update.body['status']}"
@@ -66,7 +67,7 @@ def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
 
 
 async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None:
-    """The turn ends and the tool has not run since it was asked for, or the case fails."""
+    """The turn ends and the tool has not run since the request, or the case fails."""
     await prompt.answer()
     await agent.settle()
     if done := deeds(agent, request, since=request.position):
@@ -82,7 +83,7 @@ async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None
     shared=True,
 )
 async def asks_first(agent: Agent) -> None:
-    """A tool does not run before leave is given."""
+    """A tool does not run before it is permitted."""
     prompt, request = await asked(agent, await agent.session())
     await agent.fence()
     if done := deeds(agent, request, since=prompt.since):
@@ -91,7 +92,7 @@ async def asks_first(agent: Agent) -> None:
 
 @case("permission/names-its-tool-call", level=SHOULD, source=SOURCE, section=SECTION, needs="permission")
 async def names_its_tool_call(agent: Agent) -> None:
-    """Leave is asked for a tool call that was reported before, by its id."""
+    """Permission is requested for a tool call that was reported before, by its id."""
     session = await agent.session()
     _, request = await asked(agent, session)
     reported = {
@@ -105,7 +106,7 @@ async def names_its_tool_call(agent: Agent) -> None:
 
 @case("permission/has-options", level=MUST, source=SOURCE, section=OPTIONS, needs="permission")
 async def has_options(agent: Agent) -> None:
-    """There is something to choose from."""
+    """There is an option to choose."""
     _, request = await asked(agent, await agent.session())
     if not options(request):
         fail("no options")
@@ -113,7 +114,7 @@ async def has_options(agent: Agent) -> None:
 
 @case("permission/option-ids-differ", level=MUST, source=SOURCE, section=OPTIONS, needs="permission")
 async def option_ids_differ(agent: Agent) -> None:
-    """Each option has an id of its own."""
+    """Each option has a separate id."""
     _, request = await asked(agent, await agent.session())
     ids = [each.get("optionId") for each in options(request)]
     if len(set(map(str, ids))) != len(ids):
@@ -122,7 +123,7 @@ async def option_ids_differ(agent: Agent) -> None:
 
 @case("permission/option-kinds", level=MUST, source=SOURCE, section=OPTIONS, needs="permission")
 async def option_kinds_are_known(agent: Agent) -> None:
-    """Each option is of a kind that the specification has."""
+    """Each option has a kind of the specification."""
     _, request = await asked(agent, await agent.session())
     for each in options(request):
         if each.get("kind") not in ("allow_once", "allow_always", "reject_once", "reject_always"):
@@ -131,7 +132,7 @@ async def option_kinds_are_known(agent: Agent) -> None:
 
 @case("permission/names-its-session", level=MUST, source=SOURCE, section=SECTION, needs="permission")
 async def names_its_session(agent: Agent) -> None:
-    """The question bears the id of the session whose turn asks."""
+    """The permission request has the id of the session whose turn sends it."""
     session, _ = await agent.session(), await agent.session()
     _, request = await asked(agent, session)
     named = request.params.get("sessionId") if isinstance(request.params, dict) else None
@@ -148,7 +149,7 @@ async def names_its_session(agent: Agent) -> None:
     shared=True,
 )
 async def what_is_allowed_runs(agent: Agent) -> None:
-    """A tool that was allowed runs, and is reported to."""
+    """A permitted tool runs, and its end is reported."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer(option(request, "allow"))
     await prompt.answer()
@@ -164,7 +165,7 @@ async def what_is_allowed_runs(agent: Agent) -> None:
     needs="permission",
 )
 async def what_is_rejected_does_not_run(agent: Agent) -> None:
-    """A tool that was rejected does not run."""
+    """A rejected tool does not run."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer(option(request, "reject"))
     await does_not_run(agent, prompt, request)
@@ -178,7 +179,7 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     needs="permission",
 )
 async def what_is_dismissed_does_not_run(agent: Agent) -> None:
-    """A tool does not run when the question is answered `cancelled`, and the turn ends."""
+    """A tool does not run when its permission request is answered `cancelled`, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer(CANCELLED)
     await does_not_run(agent, prompt, request)
@@ -192,7 +193,7 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     needs="permission",
 )
 async def an_error_is_no_leave(agent: Agent) -> None:
-    """A tool does not run when the client answers the question with an error, and the turn ends."""
+    """A tool does not run when the client answers its permission request with an error, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
     await request.refuse(-32603, "The user cannot be asked")
     await does_not_run(agent, prompt, request)
@@ -200,7 +201,7 @@ async def an_error_is_no_leave(agent: Agent) -> None:
 
 @case("permission/unknown-option", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")
 async def an_unknown_option_is_no_leave(agent: Agent) -> None:
-    """A tool does not run when the answer names an option that was not offered."""
+    """A tool does not run when the response names an option that was not offered."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer({"outcome": {"outcome": "selected", "optionId": "conformance-no-such-option"}})
     await does_not_run(agent, prompt, request)
@@ -208,7 +209,7 @@ async def an_unknown_option_is_no_leave(agent: Agent) -> None:
 
 @case("permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, needs="permission")
 async def leave_is_for_one_session(agent: Agent) -> None:
-    """Leave that was given in one session makes no tool of another run."""
+    """Permission in one session makes no tool of another run."""
     first, question = await asked(agent, await agent.session())
     second, other = await asked(agent, await agent.session())
     await other.answer(option(other, "allow"))
@@ -222,7 +223,7 @@ async def leave_is_for_one_session(agent: Agent) -> None:
 
 @case("permission/once-is-once", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")
 async def once_is_once(agent: Agent) -> None:
-    """Leave for this time only (`allow_once`) is asked for again the next time."""
+    """A permission for this time only (`allow_once`) is requested again the next time."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await request.answer(option(request, "allow_once"))

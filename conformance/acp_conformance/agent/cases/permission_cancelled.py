@@ -1,4 +1,4 @@
-"""Leave that a turn asks for when it is cancelled: the turn ends, and its tool does not run."""
+"""A permission request whose turn is cancelled: the turn ends, and its tool does not run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANCELLATION = "Prompt Turn, Cancellation"
     shared=True,
 )
 async def a_cancelled_turn_ends(agent: Agent) -> None:
-    """A turn that is cancelled while it asks is answered `cancelled`, once the question is answered so."""
+    """When the permission request of a cancelled turn is answered `cancelled`, its prompt is answered `cancelled`."""
     session = await agent.session()
     prompt, _ = await asked(agent, session)
     await agent.cancel(session)
@@ -35,7 +35,7 @@ async def a_cancelled_turn_ends(agent: Agent) -> None:
     needs="permission",
 )
 async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
-    """The same if the client answers the withdrawn question with the error -32800."""
+    """The same if the client answers the withdrawn request with the error -32800."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await agent.cancel(session, answer_permissions=False)
@@ -53,7 +53,7 @@ async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
     needs="permission",
 )
 async def what_is_cancelled_does_not_run(agent: Agent) -> None:
-    """The tool of a turn that is cancelled while it asks does not run."""
+    """The tool of a turn that is cancelled during a permission request does not run."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await agent.cancel(session)
@@ -68,7 +68,7 @@ async def what_is_cancelled_does_not_run(agent: Agent) -> None:
     needs="permission",
 )
 async def late_leave_is_void(agent: Agent) -> None:
-    """Leave that comes behind the cancel does not make the tool run."""
+    """A permission that comes after the cancel does not make the tool run."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, request = await asked(agent, session)
@@ -87,7 +87,7 @@ async def late_leave_is_void(agent: Agent) -> None:
     needs="permission",
 )
 async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
-    """Leave that comes behind the cancel does not keep the turn from ending `cancelled`."""
+    """A permission that comes after the cancel does not keep the turn from ending `cancelled`."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, request = await asked(agent, session)
@@ -106,7 +106,7 @@ async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
     needs="permission",
 )
 async def withdraws_the_question(agent: Agent) -> None:
-    """Whether the question is withdrawn when its turn is cancelled, where the client answers it late, is left open."""
+    """Whether the cancel of a turn withdraws its permission request, if the client answers late, is left open."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await agent.cancel(session, answer_permissions=False)

@@ -1,4 +1,4 @@
-"""What the profile says of the agent must be so: a build is green only if its rules were tried."""
+"""The profile's claims about the agent must hold: a build is green only if its rules were tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of every message that the agent ever sent in this run, held against the published schema."""
+"""The shape of every message that the agent sent in this run, checked against the published schema."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ ACP = "ACP v1"
 
 @case("schema/results", level=MUST, source=ACP, section="Schema", whole_run=True)
 async def results(observed: Observed) -> None:
-    """Every result has the shape that its method's has."""
+    """Every result has the shape of its method."""
     observed.forbid("result")
 
 
 @case("schema/requests", level=MUST, source=ACP, section="Schema", whole_run=True)
 async def requests(observed: Observed) -> None:
-    """The parameters of every request and notification to the client have the shape that its method's have."""
+    """The parameters of every request and notification to the client have the shape of its method."""
     observed.forbid("request")
 
 
 @case("schema/updates", level=MUST, source=ACP, section="Schema, SessionUpdate", whole_run=True)
 async def updates(observed: Observed) -> None:
-    """Every session/update is of a kind that exists, and has its shape."""
+    """Every session/update has an existing kind, and its shape."""
     observed.forbid("update")
 
 
@@ -41,14 +41,14 @@ async def line_numbers(observed: Observed) -> None:
 
 @case("schema/sessions", level=MUST, source=ACP, section="Session Setup, Session ID", whole_run=True)
 async def sessions(observed: Observed) -> None:
-    """Every session that the agent names was made by the agent, or named by the client."""
+    """Every session that the agent names was created by the agent, or named by the client."""
     observed.forbid("session")
 
 
 @case("schema/custom-members", level=SHOULD, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
 async def custom_members(observed: Observed) -> None:
-    """Parameters, results and updates have no members of the agent's own: those go into `_meta`.
+    """Parameters, results and updates have no custom members: those go into `_meta`.
 
-    The specification says MUST NOT. A member of a later schema than the suite has looks the same, so it is a warning.
+    The specification says MUST NOT. A member of a newer schema looks the same, so it is a warning.
     """
     observed.forbid("extra-member")

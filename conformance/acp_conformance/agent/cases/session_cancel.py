@@ -1,4 +1,4 @@
-"""`session/cancel`: the turn stops and its prompt is answered `cancelled`; nothing else is touched."""
+"""`session/cancel`: the turn stops and its prompt is answered `cancelled`; nothing else is affected."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ async def at_once(agent: Agent, *messages: Mapping[str, object]) -> None:
 
 
 async def running(agent: Agent, session: str, situation: str = "hang") -> Pending:
-    """A prompt whose turn is under way."""
+    """A prompt whose turn is running."""
     prompt = await agent.prompt(session, situation)
     await agent.said_something(prompt)
     return prompt
 
 
 async def cancelled(agent: Agent, situation: str = "hang") -> tuple[str, Pending]:
-    """The session and the prompt of a turn that was under way when it was cancelled."""
+    """The session and the prompt of a turn that was cancelled while it ran."""
     session = await agent.session()
     prompt = await running(agent, session, situation)
     await agent.cancel(session)
@@ -44,14 +44,14 @@ async def ends_cancelled(prompt: Pending) -> None:
 
 
 async def is_answered_once(agent: Agent, prompt: Pending) -> None:
-    """The prompt, which has an answer, gets no other one, or the case fails."""
+    """The prompt, which has a response, gets no other one, or the case fails."""
     await agent.settle()
     if len(prompt.answers) != 1:
         fail(f"{len(prompt.answers)} answers to one prompt")
 
 
 async def says_no_more(agent: Agent, session: str, prompt: Pending) -> None:
-    """The turn reports nothing behind its answer, or the case fails."""
+    """The turn reports nothing after its response, or the case fails."""
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
         fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
@@ -101,10 +101,10 @@ async def answers_once(agent: Agent) -> None:
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
-    """What a cancelled turn still reports comes before its answer."""
+    """The last reports of a cancelled turn come before its response."""
     session, prompt = await cancelled(agent)
     await prompt.answer()
-    await agent.pause()  # the end of its input may keep an agent from saying what it was about to say
+    await agent.pause()  # EOF may keep an agent from sending its last updates
     await says_no_more(agent, session, prompt)
 
 
@@ -116,7 +116,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     needs="stubborn",
 )
 async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
-    """A turn that is slow to stop reports nothing after its answer either."""
+    """A turn that is slow to stop reports nothing after its response either."""
     session, prompt = await cancelled(agent, "stubborn")
     await prompt.answer()
     await says_no_more(agent, session, prompt)
@@ -152,7 +152,7 @@ async def is_not_answered(agent: Agent) -> None:
     needs="hang",
 )
 async def leaves_other_sessions(agent: Agent) -> None:
-    """The turns of other sessions run on."""
+    """The turns of other sessions go on."""
     session, other = await agent.session(), await agent.session()
     prompt, beside = await running(agent, session), await running(agent, other)
     await agent.cancel(session)
@@ -255,7 +255,7 @@ async def twice_while_stopping(agent: Agent) -> None:
     shared=True,
 )
 async def too_late_is_void(agent: Agent) -> None:
-    """A cancel that comes after the turn does not hit the next one."""
+    """A cancel that comes after the turn does not cancel the next one."""
     session = await agent.session()
     await (await agent.prompt(session, "quick")).answer()
     await agent.cancel(session)
@@ -274,7 +274,7 @@ async def too_late_is_void(agent: Agent) -> None:
     shared=True,
 )
 async def spares_the_next_prompt(agent: Agent) -> None:
-    """A cancel does not hit the prompt that comes right behind it."""
+    """A cancel does not affect the prompt that directly follows it."""
     session = await agent.session()
     first = await running(agent, session)
     await agent.notify("session/cancel", {"sessionId": session})
@@ -321,7 +321,7 @@ async def ignores_bad_params(agent: Agent) -> None:
 
 @case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, needs="hang")
 async def as_a_request(agent: Agent) -> None:
-    """What session/cancel does when it is sent as a request is left open."""
+    """The effect of session/cancel that is sent as a request is left open."""
     session = await agent.session()
     prompt = await running(agent, session)
     wrong = await agent.request("session/cancel", {"sessionId": session})

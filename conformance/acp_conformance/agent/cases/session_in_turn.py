@@ -1,4 +1,4 @@
-"""What a session does beside its turn: its mode and its options can be set, and nothing works on behind its end."""
+"""A session during its turn: its mode and its options can be set, and no work goes on after its end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from acp_conformance.core.process import processor_time
 
 ACP = "ACP v1"
 BUSY = 0.1
-"""Seconds of processor time in a second of silence that are more than waiting takes, also on a busy machine."""
+"""Seconds of processor time in a second of silence that exceed mere waiting, also on a busy machine."""
 
 
 async def _set_while_it_runs(agent: Agent, method: str, **params: object) -> None:
-    """Make a request of a session whose turn runs: it is answered, and the turn goes on until it is cancelled."""
+    """Send a request of a session whose turn runs: it is answered, and the turn goes on until it is cancelled."""
     session = str(agent.new_session["sessionId"])
     prompt = await running(agent, session)
     await (await agent.request(method, {"sessionId": session, **params})).result()
@@ -83,12 +83,12 @@ def _agree(state: object) -> None:
     needs="hang",
 )
 async def idle_behind_the_answer(agent: Agent) -> None:
-    """A second after a cancelled turn was answered nothing works on: the process takes no more time than to wait."""
+    """A second after the response to a cancelled turn no work goes on: the process takes only the time of waiting."""
     _, prompt = await cancelled(agent)
     await ends_cancelled(prompt)
     if processor_time(agent.process.pid) is None:
         not_applicable("this system does not tell the processor time of a process")
-    spent = [await _spent_in_silence(agent) for _ in range(3)][1:]  # the first is for what there is to clean up
+    spent = [await _spent_in_silence(agent) for _ in range(3)][1:]  # the first second is for cleanup
     if min(spent) > BUSY:
         fail(f"in two seconds of silence it took {sum(spent):.2g} s of processor time")
 

@@ -1,4 +1,4 @@
-"""Lists of sessions that take several pages, and conversations of several turns that are loaded again."""
+"""Lists of sessions of several pages, and conversations of several turns that are loaded again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from acp_conformance.core.case import MUST, belongs_to, fail, not_applicable
 ACP = "ACP v1"
 PAGES = f"{LIST}, Pagination"
 MANY = 12
-"""Sessions of one folder. Real pages are longer; where one page holds them all, there is nothing to see."""
+"""Sessions of one folder. Real pages are longer; if one page holds them all, nothing can be tested."""
 
 MOST_PAGES = 2 * MANY
 
 
 async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]]:
-    """The sessions of each page, to the last one or until a cursor comes twice."""
+    """The sessions of each page, up to the last one or until a cursor comes twice."""
     pages: list[list[Mapping[str, Any]]] = []
     cursors: set[str] = set()
     asked = params
@@ -39,7 +39,7 @@ async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]
 
 
 async def _many(agent: Agent, *, folders: int = 1) -> tuple[list[str], list[list[Mapping[str, Any]]]]:
-    """As many sessions in each of some folders, and the pages that list those of the first."""
+    """As many sessions in each of several folders, and the pages with those of the first."""
     await capable(agent, "sessionCapabilities.list")
     made: list[str] = []
     for number in range(folders):
@@ -66,7 +66,7 @@ async def pages_list_each_once(agent: Agent) -> None:
 
 @case("sessions/pages-keep-the-filter", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions")
 async def pages_keep_the_filter(agent: Agent) -> None:
-    """On every page only sessions of the working directory that is asked for are listed."""
+    """On every page only sessions of the requested working directory are listed."""
     _, pages = await _many(agent, folders=2)
     for number, page in enumerate(pages, 1):
         strangers = {each.get("cwd") for each in page} - {str(agent.cwd / "pages-0")}
@@ -98,14 +98,14 @@ async def pages_end(agent: Agent) -> None:
 
 @case("sessions/list-null-cursor", level=MUST, source=ACP, section="Schema, ListSessionsRequest", shared=True)
 async def list_null_cursor(agent: Agent) -> None:
-    """A cursor and a working directory that are null are as good as none."""
+    """A cursor and a working directory that are null mean the same as missing ones."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.request("session/list", {"cursor": None, "cwd": None})).result()
 
 
 @case("sessions/list-dates", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
 async def list_dates(agent: Agent) -> None:
-    """When a session was last active is told as a date and time of ISO 8601, with its offset from UTC."""
+    """The time of a session's last activity is a date and time of ISO 8601, with its offset from UTC."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.prompt(await agent.session(), "quick")).result()
     dates = [each.get("updatedAt") for page in await _pages(agent) for each in page]
@@ -125,7 +125,7 @@ def _is_timestamp(date: object) -> bool:
 
 
 def _told(updates: list[Update]) -> list[tuple[str, str]]:
-    """The texts and tool calls, in order. Chunks of one message are joined; a chunk without text is left out."""
+    """The texts and tool calls, in order. Chunks of one message are joined; a chunk without text is omitted."""
     told: list[tuple[str, str]] = []
     for update in updates:
         match update.kind:
@@ -150,7 +150,7 @@ def _is_empty(update: Update) -> bool:
 
 
 async def replay(agent: Agent, session: str) -> list[Update]:
-    """What `session/load` replays of a session, which is closed before where that can be done."""
+    """The replay of `session/load` for a session, which is closed before if possible."""
     if agent.can("sessionCapabilities.close"):
         await end(agent, session)
     since = len(agent.received)
@@ -165,7 +165,7 @@ async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
 
 @case("sessions/load-twice-the-same", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_twice_the_same(agent: Agent) -> None:
-    """A session that is loaded twice replays the same conversation: what was replayed is not said once more."""
+    """A session that is loaded twice replays the same conversation: the replay is not added to it."""
     await capable(agent, "loadSession")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).result()
@@ -197,7 +197,7 @@ async def load_keeps_the_order(agent: Agent) -> None:
     "sessions/loads-again", level=MUST, source=ACP, section=LOADING, needs="quick", after="sessions/load-replays-user"
 )
 async def loads_again(agent: Agent) -> None:
-    """A session that is loaded once more replays the same conversation: what was replayed is not said anew."""
+    """A session that is loaded again replays the same conversation: the replay is not added to it."""
     await capable(agent, "loadSession", "sessionCapabilities.close")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).result()

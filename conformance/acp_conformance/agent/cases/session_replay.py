@@ -1,4 +1,4 @@
-"""What a session keeps of its conversation: all of what was said in it, and nothing of what was said elsewhere."""
+"""The conversation that a session keeps: all of its own, and nothing of other sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _said(updates: list[Update], kind: str = "user_message_chunk") -> str:
 
 
 async def _taken(agent: Agent, session: str, *texts: str) -> None:
-    """Prompt with blocks of text. An agent that refuses so much is not judged by what it keeps of it."""
+    """Prompt with blocks of text. An agent that refuses so much is not judged by the part that it keeps."""
     blocks = [{"type": "text", "text": text} for text in texts]
     answer = await (await agent.say(session, blocks)).answer()
     if "error" in answer:
@@ -72,7 +72,7 @@ async def load_replays_one_session(agent: Agent) -> None:
 
 @case("sessions/load-replays-cancelled", level=MUST, source=ACP, section=LOADING, needs="hang", shared=True)
 async def load_replays_cancelled(agent: Agent) -> None:
-    """A turn that was cancelled is replayed, with what was said in it until then."""
+    """A cancelled turn is replayed, with its messages until the cancel."""
     await capable(agent, "loadSession")
     session = await agent.session()
     prompt = await running(agent, session)
@@ -104,7 +104,7 @@ async def load_replays_tool_ends(agent: Agent) -> None:
 
 
 def _statuses(updates: list[Update]) -> dict[str, str]:
-    """The last status of each tool call; what says none is pending."""
+    """The last status of each tool call; a missing status is pending."""
     found: dict[str, str] = {}
     for each in updates:
         if each.kind in ("tool_call", "tool_call_update"):
@@ -115,7 +115,7 @@ def _statuses(updates: list[Update]) -> dict[str, str]:
 
 @case("sessions/resume-keeps-history", level=MUST, source=ACP, section=RESUMING, needs="quick", shared=True)
 async def resume_keeps_history(agent: Agent) -> None:
-    """A session that was resumed still has what was said before, and what is said then comes behind it."""
+    """A resumed session still has its conversation, and new messages follow it."""
     await capable(agent, "loadSession", "sessionCapabilities.resume")
     session = await agent.session()
     first, second = " This was said first.", " This was said second."

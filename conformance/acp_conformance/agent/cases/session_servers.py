@@ -1,4 +1,4 @@
-"""What a session is set up with: MCP servers that are there, and directories beside its own."""
+"""The set-up of a session: its MCP servers, and additional directories."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for line in sys.stdin:
     if "id" in asked:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
-"""A server of the Model Context Protocol with one tool. It notes how it was started, and locks a file meanwhile."""
+"""A server of the Model Context Protocol with one tool. It notes how it was started, and locks a file while it runs."""
 
 _WORDS = ["two words", '"quoted"', "ä", ""]
 
@@ -68,7 +68,8 @@ def _lives(note: Path) -> bool:
 
 
 async def _use(agent: Agent, *servers: Mapping[str, Any]) -> str:
-    """Make a session with servers, and prompt in it where the profile says how: some connect only then. Its id."""
+    """Create a session with servers, and prompt in it if the profile says how, because some agents connect only then;
+    its id."""
     session = await agent.session(mcpServers=servers)
     if "quick" in agent.profile.situations:
         await (await agent.prompt(session, "quick")).answer()
@@ -84,7 +85,7 @@ async def _comes(agent: Agent, there: Callable[[], bool]) -> bool:
 
 @case("sessions/starts-mcp-server", level=SHOULD, source=ACP, section=SERVERS)
 async def starts_mcp_server(agent: Agent) -> None:
-    """An MCP server that the client names is started and connected to, at the latest for the first prompt."""
+    """An MCP server that the client names is started and connected, at the latest for the first prompt."""
     await agent.initialize()
     note = agent.cwd / "started.json"
     await _use(agent, _server(note))
@@ -122,7 +123,7 @@ async def starts_each_mcp_server(agent: Agent) -> None:
 
 @case("sessions/close-ends-mcp-server", level=SHOULD, source=ACP, section=CLOSING, after="sessions/starts-mcp-server")
 async def close_ends_mcp_server(agent: Agent) -> None:
-    """Closing a session frees its resources: its MCP server ends, while the agent runs on."""
+    """Closing a session frees its resources: its MCP server ends, while the agent goes on."""
     await capable(agent, "sessionCapabilities.close")
     note = agent.cwd / "started.json"
     session = await _use(agent, _server(note))
@@ -161,7 +162,7 @@ async def connects_by_http(agent: Agent) -> None:
         try:
             await _use(agent, server)
         except Outcome as outcome:
-            ended = outcome  # the server is of no use, which an agent may tell
+            ended = outcome  # the server is useless, which an agent may report
         came = await _comes(agent, lambda: bool(heads))
         tasks.cancel_scope.cancel()
     if ended is not None and ended.verdict is not Verdict.FAIL:
@@ -174,7 +175,7 @@ async def connects_by_http(agent: Agent) -> None:
 
 @case("sessions/additional-directories", level=MUST, source=ACP, section=DIRECTORIES)
 async def additional_directories(agent: Agent) -> None:
-    """An agent that announces additional directories makes and reopens sessions with some, with none and without."""
+    """An agent that announces additional directories creates and reopens sessions with some, with none and without."""
     await capable(agent, "sessionCapabilities.additionalDirectories")
     (agent.cwd / "beside").mkdir()
     for directories in ([str(agent.cwd / "beside")], []):

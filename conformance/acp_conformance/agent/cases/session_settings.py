@@ -1,4 +1,4 @@
-"""What the user can set in a session: modes and config options, in new sessions and in those that are opened again."""
+"""The settings of a session: modes and config options, in new sessions and in sessions that are opened again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def options_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def values_of(option: Mapping[str, Any]) -> list[str]:
-    """The values of a select, also where they are in groups."""
+    """The values of a select, also in groups."""
     values: list[str] = []
     for entry in option.get("options") or ():
         values += values_of(entry) if "options" in entry else [entry.get("value")]
@@ -80,7 +80,7 @@ async def current_option(agent: Agent) -> None:
 
 @case("sessions/set-option", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_option(agent: Agent) -> None:
-    """Setting an option is answered with the complete list of options and their values as they are now."""
+    """Setting an option is answered with the complete list of options and their current values."""
     result = await _new(agent)
     options = options_of(result)
     selects = [option for option in options if option.get("type") == "select" and len(values_of(option)) > 1]
@@ -97,7 +97,7 @@ async def set_option(agent: Agent) -> None:
 
 @case("sessions/set-option-lists-all", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_option_lists_all(agent: Agent) -> None:
-    """What answers the setting of an option lists every option, also those that stay as they are."""
+    """The response to setting an option lists every option, including unchanged ones."""
     result = await _new(agent)
     options = [each for each in options_of(result) if each.get("type") == "select" and values_of(each)]
     if len(options_of(result)) < 2 or not options:
@@ -119,7 +119,7 @@ async def set_option_lists_all(agent: Agent) -> None:
     shared=True,
 )
 async def option_update_lists_all(agent: Agent) -> None:
-    """When the agent changes an option by itself, it tells all options, as an answer to the client does."""
+    """When the agent changes an option by itself, its update has all options, like a response to the client."""
     session = await agent.session()
     made = agent.new_session
     await (await agent.prompt(session, "reports")).answer()
@@ -151,7 +151,7 @@ async def set_unknown_option(agent: Agent) -> None:
 
 
 async def opened_again(agent: Agent, session: str) -> Mapping[str, Any]:
-    """The result of session/resume, or of session/load where there is no other."""
+    """The result of session/resume, or of session/load if there is no resume."""
     ways = {"session/resume": "sessionCapabilities.resume", "session/load": "loadSession"}
     method = next((method for method, capability in ways.items() if agent.can(capability)), None)
     if method is None:
@@ -183,7 +183,8 @@ async def mode_of_one_session(agent: Agent) -> None:
     """Setting the mode of a session leaves the mode of the others as it is."""
     other = await _new(agent)
     _, modes = modes_of(other)
-    # The profile sets one in each new session, and an agent may have one of its own for what is opened again.
+    # The profile sets one in each new session, and an agent may have a different default for sessions that are opened
+    # again.
     before, _ = modes_of(await opened_again(agent, other["sessionId"]))
     target = next((mode for mode in modes if mode != before), None)
     if target is None:
@@ -201,9 +202,9 @@ async def mode_of_one_session(agent: Agent) -> None:
 
 @case("sessions/option-of-one-session", level=MUST, source=ACP, section=OPTIONS, shared=True)
 async def option_of_one_session(agent: Agent) -> None:
-    """Setting the options of a session leaves those of the others as they are."""
+    """Setting the options of a session leaves those of the others unchanged."""
     other = await _new(agent)
-    # As with modes; a mode of the profile's may be an option, too.
+    # As with modes; a mode of the profile may be an option, too.
     again = await opened_again(agent, other["sessionId"])
     before = {each.get("id"): each.get("currentValue") for each in options_of(again)}
     session = await agent.session()

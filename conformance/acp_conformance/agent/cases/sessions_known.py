@@ -1,4 +1,4 @@
-"""Sessions that the agent knows already: listed, deleted, loaded and resumed."""
+"""Sessions that the agent already knows: listed, deleted, loaded and resumed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def _list(agent: Agent, **params: object) -> list[Mapping[str, Any]]:
 
 @case("sessions/list-empty", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_empty(agent: Agent) -> None:
-    """Where no session matches, the list is empty."""
+    """If no session matches, the list is empty."""
     await capable(agent, "sessionCapabilities.list")
     result = await (await agent.request("session/list", {"cwd": f"{agent.cwd}/never"})).result()
     if not isinstance(result, dict) or result.get("sessions") != []:
@@ -56,7 +56,7 @@ async def list_empty(agent: Agent) -> None:
 
 @case("sessions/list-by-cwd", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_by_cwd(agent: Agent) -> None:
-    """Only sessions of the working directory that is asked for are listed."""
+    """Only sessions of the requested working directory are listed."""
     await capable(agent, "sessionCapabilities.list")
     await agent.session()
     (agent.cwd / "other").mkdir()
@@ -68,7 +68,7 @@ async def list_by_cwd(agent: Agent) -> None:
 
 @case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_shows_new(agent: Agent) -> None:
-    """A session is listed from its start, or only once it has something to show."""
+    """Whether a session is listed from its start, or only after its first content, is left open."""
     await capable(agent, "sessionCapabilities.list")
     session = await agent.session()
     listed = {each.get("sessionId") for each in await _list(agent, cwd=str(agent.cwd))}
@@ -77,7 +77,7 @@ async def list_shows_new(agent: Agent) -> None:
 
 @case("sessions/list-bad-cursor", level=SHOULD, source=ACP, section=f"{LIST}, Pagination", shared=True)
 async def list_bad_cursor(agent: Agent) -> None:
-    """A cursor that the agent never gave out is refused."""
+    """A cursor that the agent never sent is refused."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.request("session/list", {"cursor": "conformance-no-such-cursor"})).error()
 
@@ -103,7 +103,7 @@ async def delete_unknown(agent: Agent) -> None:
 
 @case("sessions/delete-twice", level=SHOULD, source=ACP, section=DELETE, shared=True)
 async def delete_twice(agent: Agent) -> None:
-    """Deleting a session that is deleted already succeeds silently."""
+    """Deleting a session that is already deleted succeeds silently."""
     await capable(agent, "sessionCapabilities.delete")
     session = await agent.session()
     await (await agent.request("session/delete", {"sessionId": session})).result()
@@ -114,7 +114,7 @@ async def delete_twice(agent: Agent) -> None:
 
 
 async def _with_history(agent: Agent) -> tuple[str, str, str]:
-    """A session with one turn behind it: its id, what the user said, and what the agent said."""
+    """A session with one ended turn: its id, the user's text, and the agent's text."""
     session = await agent.session()
     situation = "stream" if "stream" in agent.profile.situations else "quick"
     prompt = await agent.prompt(session, situation)
@@ -137,7 +137,7 @@ async def _loaded(agent: Agent) -> tuple[Pending, int, str, str, str]:
 
 @case("sessions/load-replays-user", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def load_replays_user(agent: Agent) -> None:
-    """Loading a session replays what the user said."""
+    """Loading a session replays the user's messages."""
     _, since, session, asked, _ = await _loaded(agent)
     replayed = "".join(each.text for each in agent.updates(session, since=since) if each.kind == "user_message_chunk")
     if asked not in replayed:
@@ -146,7 +146,7 @@ async def load_replays_user(agent: Agent) -> None:
 
 @case("sessions/load-replays-agent", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def load_replays_agent(agent: Agent) -> None:
-    """Loading a session replays what the agent said."""
+    """Loading a session replays the agent's messages."""
     _, since, session, _, said = await _loaded(agent)
     if not said:
         not_applicable("the turn said nothing")
@@ -169,7 +169,7 @@ async def load_replays_first(agent: Agent) -> None:
 
 @case("sessions/loaded-goes-on", level=MUST, source=ACP, section=LOADING, needs="quick", shared=True)
 async def loaded_goes_on(agent: Agent) -> None:
-    """A loaded session takes prompts."""
+    """A loaded session accepts prompts."""
     _, _, session, _, _ = await _loaded(agent)
     await (await agent.prompt(session, "quick")).result()
 
@@ -215,7 +215,7 @@ async def resume_replays_nothing(agent: Agent) -> None:
     after="gating/has-resume",
 )
 async def resumed_goes_on(agent: Agent) -> None:
-    """A resumed session takes prompts."""
+    """A resumed session accepts prompts."""
     await capable(agent, "sessionCapabilities.resume")
     session, _, _ = await _with_history(agent)
     await (await reopen(agent, "session/resume", session)).result()

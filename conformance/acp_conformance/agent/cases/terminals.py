@@ -1,4 +1,4 @@
-"""Terminals of the client: each is released in the end, whatever becomes of the turn, and none is used after that."""
+"""Terminals of the client: each is released in the end, whatever happens to the turn, and none is used after that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANCELLATION = "Prompt Turn, Cancellation"
 
 
 def member(request: Incoming, name: str) -> Any:
-    """A parameter of a request; None where there is none."""
+    """A parameter of a request; None if it is missing."""
     return request.params.get(name) if isinstance(request.params, dict) else None
 
 
@@ -37,7 +37,7 @@ async def at_work(agent: Agent, session: str) -> Pending:
 
 
 async def all_released(agent: Agent) -> None:
-    """Await the release of every terminal that was created; the case fails if one is kept."""
+    """Wait for the release of every terminal that was created; the case fails if one is kept."""
     await agent.wait_for(
         lambda: True if all(terminal.released for terminal in agent.editor.terminals.values()) else None,
         "the release of its terminal",
@@ -138,7 +138,7 @@ async def survives_that_none_is_created(agent: Agent) -> None:
 
 @case("terminals/released-after-an-error", level=MUST, source=SOURCE, section=RELEASE, needs="terminal")
 async def releases_after_an_error(agent: Agent) -> None:
-    """A terminal is released though the client could not wait for its command."""
+    """A terminal is released even if the client could not wait for its command."""
 
     def refuse(_: Incoming) -> object:
         raise Refuse(-32603, "It cannot be waited for")
@@ -190,7 +190,7 @@ async def releases_at_cancel(agent: Agent) -> None:
     needs="terminal",
 )
 async def releases_the_late_one(agent: Agent) -> None:
-    """A terminal that the client creates though its turn was cancelled meanwhile is released."""
+    """A terminal that the client creates although its turn was cancelled meanwhile is released."""
     agent.editor.commands_end = False
     agent.yields_to_cancel = False
     agent.hold("terminal/create")
@@ -205,7 +205,7 @@ async def releases_the_late_one(agent: Agent) -> None:
 
 @case("terminals/failing-release", level=MUST, source=SOURCE, section=CANCELLATION, needs="terminal")
 async def survives_a_failing_release(agent: Agent) -> None:
-    """A cancelled turn is answered `cancelled` though its terminal can neither be killed nor released."""
+    """A cancelled turn is answered `cancelled` although its terminal can neither be killed nor released."""
 
     def refuse(_: Incoming) -> object:
         raise Refuse(-32603, "It cannot be reached")

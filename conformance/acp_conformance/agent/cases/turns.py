@@ -1,4 +1,4 @@
-"""Prompt turns that are not cancelled: how they end, what they report meanwhile, and what else goes on beside them."""
+"""Prompt turns that are not cancelled: their ends, their reports, and concurrent work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stop_reason(result: object) -> object:
 
 
 def tool_states(updates: list[Update]) -> list[tuple[str, object]]:
-    """Id and status of each report on a tool call that names a status, in order."""
+    """Id and status of each report on a tool call that has a status, in order."""
     reports = [update.body for update in updates if update.kind in ("tool_call", "tool_call_update")]
     return [(str(body.get("toolCallId")), body["status"]) for body in reports if isinstance(body.get("status"), str)]
 
@@ -77,7 +77,7 @@ async def is_answered_once(agent: Agent) -> None:
     needs=["hang", "quick"],
 )
 async def second_prompt(agent: Agent) -> None:
-    """What becomes of a prompt for a session whose turn runs is left open."""
+    """The outcome of a prompt for a session whose turn runs is left open."""
     session = await agent.session()
     first = await agent.prompt(session, "hang")
     await agent.said_something(first)
@@ -117,7 +117,7 @@ async def answers_a_turn_that_fails(agent: Agent) -> None:
     shared=True,
 )
 async def session_survives_a_failure(agent: Agent) -> None:
-    """After a turn that failed the session takes the next prompt."""
+    """After a failed turn the session accepts the next prompt."""
     session = await agent.session()
     await (await agent.prompt(session, "fails")).answer()
     await (await agent.prompt(session, "quick")).result()
@@ -132,7 +132,7 @@ async def session_survives_a_failure(agent: Agent) -> None:
     shared=True,
 )
 async def failure_tells_no_trace(agent: Agent) -> None:
-    """Whether the error of a failed turn shows where in the agent's code it happened is left open."""
+    """Whether the error of a failed turn discloses its place in the agent's code is left open."""
     prompt = await agent.prompt(await agent.session(), "fails")
     answer = await prompt.answer()
     text = json.dumps(answer.get("error"))
@@ -229,7 +229,7 @@ async def plans_are_whole(agent: Agent) -> None:
 
 @case("turns/plan-complete", level=MUST, source=SOURCE, section="Agent Plan, Updating Plans", needs="plan", shared=True)
 async def plans_are_complete(agent: Agent) -> None:
-    """Each update of a plan has all of its steps: none is left out because it has not changed."""
+    """Each update of a plan has all of its steps: unchanged ones are not omitted."""
     session = await agent.session()
     await (await agent.prompt(session, "plan")).answer()
     plans = [_steps(update.body) for update in agent.spoken(session) if update.kind == "plan"]
@@ -237,7 +237,7 @@ async def plans_are_complete(agent: Agent) -> None:
         not_applicable("the turn reported no plan twice")
     for number, steps in enumerate(plans):
         before, after = set().union(*plans[:number]), set().union(*plans[number + 1 :])
-        # A step that is dropped for good is a plan that has changed; a step that comes back was left out.
+        # A step that is dropped for good is a changed plan; a step that comes back was omitted.
         if left_out := (before & after) - steps:
             fail(f"update {number + 1} of the plan lacks the step {min(left_out)!r:.100}, which comes again later")
 

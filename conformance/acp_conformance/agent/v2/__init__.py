@@ -1,1 +1,1 @@
-"""Judging agents of the draft of version 2 of the protocol: cases of their own, run by the same machinery."""
+"""Judging agents of the draft of version 2 of the protocol: separate cases, run by the same machinery."""

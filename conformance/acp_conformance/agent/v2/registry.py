@@ -11,4 +11,4 @@ case = v2_cases.case
 """Registers a case for agents of version 2; its argument is a `acp_conformance.agent.subject.Agent`."""
 
 SOURCE = "ACP v2 draft"
-"""The text that the rules are from."""
+"""The text from which the rules come."""

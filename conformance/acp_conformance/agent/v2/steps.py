@@ -1,4 +1,4 @@
-"""The steps that cases of version 2 share: agreeing on it, prompting, and what a session says of its state."""
+"""The steps that cases of version 2 share: agreeing on it, prompting, and the states of a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANCELLED = -32800
 
 PERMISSION = "session/request_permission"
 FINAL = ("completed", "failed", "cancelled")
-"""The states of a tool call after which nothing of it changes."""
+"""The states of a tool call after which it does not change."""
 
 
 def hello(version: object = 2) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def not_of_version_1(result: object) -> None:
 
 
 async def begin(agent: Agent) -> Mapping[str, Any]:
-    """Agree on version 2, and log in as the profile has it: the result of `initialize`."""
+    """Agree on version 2, and log in as in the profile: the result of `initialize`."""
     result = await agree(agent)
     method = agent.profile.authenticate
     offered = result.get("authMethods")
@@ -82,14 +82,14 @@ async def prompt(agent: Agent, session: str, situation: str) -> Pending:
 
 
 async def working(agent: Agent, situation: str = "hang") -> str:
-    """A session in which the work of a situation is under way: its prompt was answered, and it is running."""
+    """A session with the work of a situation in progress: its prompt was answered, and it is running."""
     session = await session_of(agent)
     await work(agent, session, situation)
     return session
 
 
 async def work(agent: Agent, session: str, situation: str = "hang") -> Pending:
-    """Have the work of a situation under way in a session; the prompt."""
+    """Begin the work of a situation in a session; the prompt."""
     since = len(agent.received)
     asked = await prompt(agent, session, situation)
     with belongs_to(LIFE):
@@ -99,7 +99,7 @@ async def work(agent: Agent, session: str, situation: str = "hang") -> Pending:
 
 
 async def run(agent: Agent, session: str, situation: str) -> list[Update]:
-    """Prompt, and await the end of the work: its updates, up to the state idle."""
+    """Prompt, and wait for the end of the work: its updates, up to the state idle."""
     since = len(agent.received)
     with belongs_to(LIFE):
         await (await prompt(agent, session, situation)).result()
@@ -120,19 +120,19 @@ def said(updates: list[Update]) -> dict[object, str]:
 
 
 def states(agent: Agent, session: str, *names: str, since: int = 0) -> list[Update]:
-    """Each time that the session said it is in one of these states; in any, if none is named."""
+    """The positions at which the session reported one of these states; any, if none is named."""
     found = agent.updates(session, since=since)
     return [each for each in found if each.kind == "state_update" and (not names or each.body.get("state") in names)]
 
 
 async def reached(agent: Agent, session: str, *names: str, since: int = 0) -> Update:
-    """Await the first time that the session is in one of these states."""
+    """Wait for the first time that the session is in one of these states."""
     what = f"the state {' or '.join(names)}"
     return await agent.wait_for(lambda: next(iter(states(agent, session, *names, since=since)), None), what)
 
 
 async def ends(agent: Agent, session: str, reason: str, since: int = 0) -> Update:
-    """Await the state idle, which must have this stop reason, or the case fails."""
+    """Wait for the state idle, which must have this stop reason, or the case fails."""
     idle = await reached(agent, session, "idle", since=since)
     if (found := idle.body.get("stopReason")) != reason:
         fail(f"the stopReason is {found!r} instead of {reason!r}"[:200], at=idle.position)
@@ -140,7 +140,7 @@ async def ends(agent: Agent, session: str, reason: str, since: int = 0) -> Updat
 
 
 async def nothing_follows(agent: Agent, session: str, behind: int) -> None:
-    """Nothing of the session comes behind this position, or the case fails."""
+    """Nothing of the session comes after this position, or the case fails."""
     await agent.fence()
     await agent.pause()
     if late := [update for update in agent.updates(session) if update.position > behind]:
@@ -153,7 +153,7 @@ async def refused(agent: Agent, method: str, params: object, *codes: int) -> Map
 
 
 def fields(agent: Agent, session: str, kind: str, key: str, since: int = 0) -> dict[str, dict[str, Any]]:
-    """What the patches of this kind have come to so far, by the id of what they are about."""
+    """The result of the patches of this kind so far, by the id of their object."""
     found: dict[str, dict[str, Any]] = {}
     for update in agent.updates(session, since=since):
         if update.kind == kind and isinstance(id := update.body.get(key), str):
@@ -162,7 +162,7 @@ def fields(agent: Agent, session: str, kind: str, key: str, since: int = 0) -> d
 
 
 def tool_calls(agent: Agent, session: str, since: int = 0) -> dict[str, dict[str, Any]]:
-    """The tool calls of a session by id, as they are now."""
+    """The tool calls of a session by id, in their current state."""
     return fields(agent, session, "tool_call_update", "toolCallId", since)
 
 
@@ -173,7 +173,7 @@ def can_be_cancelled(thing: Mapping[str, Any]) -> bool:
 
 
 async def offered(agent: Agent, session: str, kind: str, key: str) -> str:
-    """Await a tool call or terminal that can be cancelled: its id."""
+    """Wait for a tool call or terminal that can be cancelled: its id."""
 
     def find() -> str | None:
         there = fields(agent, session, kind, key).items()
@@ -183,7 +183,7 @@ async def offered(agent: Agent, session: str, kind: str, key: str) -> str:
 
 
 async def question(agent: Agent, session: str) -> Incoming:
-    """Have the work of the situation `permission` under way: its request, which is not answered."""
+    """Begin the work of the situation `permission`: its request, which is not answered."""
     agent.hold(PERMISSION)
     with belongs_to(LIFE):
         await (await prompt(agent, session, "permission")).result()

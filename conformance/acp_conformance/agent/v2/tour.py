@@ -1,4 +1,4 @@
-"""One conversation of version 2 that goes through all that the agent is known to do."""
+"""One conversation of version 2 with all known features of the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LASTING = ("hang", "stubborn", "nested", "cancellable", "shell")
 
 
 async def tour(agent: Agent) -> None:
-    """Go through everything the agent is known to do. Nothing is judged here, so what goes wrong only ends a part."""
+    """Use every known feature of the agent. Nothing is judged here, so a fault only ends a part."""
     try:
         for situation in agent.profile.situations:
             await _work(agent, situation)
@@ -23,7 +23,7 @@ async def tour(agent: Agent) -> None:
     except Outcome:
         pass
     try:
-        await agent.settle()  # what it says last is heard too
+        await agent.settle()  # its last messages count too
     except Outcome:
         return
 
@@ -34,7 +34,7 @@ async def _work(agent: Agent, situation: str) -> None:
         since = len(agent.received)
         await work(agent, session, situation)
         if situation in _LASTING:
-            await agent.fence()  # what it says before is heard
+            await agent.fence()  # its earlier messages count
             await agent.notify("session/cancel", {"sessionId": session})
         await reached(agent, session, "idle", since=since)
     except Ended:

@@ -1,4 +1,4 @@
-"""The cases for clients, a file a group."""
+"""The cases for clients, a file for each group."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with every case for clients in it."""
+    """The registry with all cases for clients."""
     return client_cases.load(sys.modules[__name__], GROUPS)

@@ -1,4 +1,4 @@
-"""What becomes of a client whose agent writes what is not a message."""
+"""A client whose agent writes lines that are not messages."""
 
 from acp_conformance.client.conversation import Ended, Silent
 from acp_conformance.client.registry import case
@@ -38,7 +38,7 @@ async def not_utf8(client: Client) -> None:
 
 @case("bad-input/unasked-response", level=MUST, source=_JSON_RPC, section="Response object")
 async def unasked_response(client: Client) -> None:
-    """A response to what the client did not ask is not answered, and the connection lives."""
+    """A response without a request is not answered, and the connection lives."""
     await client.prompt()
     conversation = client.conversation
     await conversation.send({"jsonrpc": "2.0", "id": "never asked", "result": {}})
@@ -49,7 +49,7 @@ async def unasked_response(client: Client) -> None:
 
 @case("bad-input/batch", level=CHOICE, source=_JSON_RPC, section="Batch")
 async def batch(client: Client) -> None:
-    """What a client does with a batch: ACP speaks of individual messages, JSON-RPC has batches."""
+    """A client's reaction to a batch is left open: ACP has individual messages, JSON-RPC has batches."""
     await client.prompt()
     conversation = client.conversation
     asks = [conversation.expect(PROBE) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""How a client cancels a turn, and what it still takes afterwards."""
+"""How a client cancels a turn, and the messages that it still accepts afterwards."""
 
 from acp_conformance.client.conversation import Ended
 from acp_conformance.client.registry import case
@@ -24,7 +24,7 @@ async def is_a_notification(client: Client) -> None:
 
 @case("cancel/accepts-updates", level=SHOULD, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def accepts_updates(client: Client) -> None:
-    """A client takes updates between session/cancel and the answer to the prompt."""
+    """A client accepts updates between session/cancel and the response to the prompt."""
     await client.prompt()
     await client.update({"sessionUpdate": "tool_call", "toolCallId": "call-1", "title": "Run", "status": "in_progress"})
     await client.alive()

@@ -1,4 +1,4 @@
-"""What a client makes of $/cancel_request for requests of the agent. To support it is optional; to answer is not."""
+"""A client's reaction to $/cancel_request for requests of the agent. Support is optional; a response is not."""
 
 from acp_conformance.client.conversation import Ask, Silent
 from acp_conformance.client.registry import case
@@ -16,7 +16,7 @@ async def _cancel(client: Client, id: object) -> None:
 
 
 def _allowed(ask: Ask) -> None:
-    """An answer to a cancelled request is a result, or -32800."""
+    """A response to a cancelled request is a result, or -32800."""
     answer = ask.answers[0]
     error = answer.get("error")
     if error is not None and (not isinstance(error, dict) or error.get("code") != -32800):
@@ -53,7 +53,7 @@ async def allowed_answer(client: Client) -> None:
 
 @case("cancel-request/answers-once", level=MUST, source=_SOURCE, section=_SECTION)
 async def answers_once(client: Client) -> None:
-    """A request that the agent withdraws, twice even, is answered exactly once."""
+    """A request that the agent withdraws, even twice, is answered exactly once."""
     ask, terminal = await _pending_wait(client)
     await _cancel(client, ask.id)
     await _cancel(client, ask.id)
@@ -95,7 +95,7 @@ async def unknown_id(client: Client) -> None:
 
 @case("cancel-request/already-answered", level=MUST, source="RFD request-cancellation", section="FAQ")
 async def already_answered(client: Client) -> None:
-    """The withdrawal of a request that was answered brings no second answer."""
+    """The withdrawal of an answered request causes no second response."""
     await client.prompt()
     ask = await client.conversation.ask(PROBE, {})
     await client.answer(ask)
@@ -115,7 +115,7 @@ async def malformed(client: Client) -> None:
 
 @case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId")
 async def same_type(client: Client) -> None:
-    """The withdrawal of "70007" does not concern request 70007, nor that of 70008 request "70008"."""
+    """The withdrawal of "70007" does not affect request 70007, nor that of 70008 request "70008"."""
     first, terminal = await _pending_wait(client, id=70_007)
     second = await client.ask("terminal/wait_for_exit", {"terminalId": terminal}, id="70008")
     for ask, other in ((first, "70007"), (second, 70_008)):

@@ -11,7 +11,7 @@ _LINES = ["first\n", "zweite Zeile: ä\n", "third 🙂\n", "fourth\n"]
 
 
 async def _read(client: Client, **where: int) -> str:
-    """The text of a file of four lines, as the client answers it."""
+    """The text of a file of four lines, in the client's response."""
     await client.prompt()
     client.require("fs.readTextFile")
     path = client.folder / "lines.txt"
@@ -26,7 +26,7 @@ async def _read(client: Client, **where: int) -> str:
 
 @case("files/reads", level=MUST, source=_ACP, section=_READING)
 async def reads(client: Client) -> None:
-    """A file is read as it is."""
+    """A file is read unchanged."""
     content = await _read(client)
     if content != "".join(_LINES):
         fail(f"the file has {''.join(_LINES)!r}, the answer {content!r}")
@@ -34,7 +34,7 @@ async def reads(client: Client) -> None:
 
 @case("files/from-a-line", level=MUST, source=_ACP, section=_READING)
 async def from_a_line(client: Client) -> None:
-    """A file is read from a line on; lines are counted from 1."""
+    """A file is read from a given line; lines are counted from 1."""
     content = await _read(client, line=3)
     if content.rstrip("\n") != "".join(_LINES[2:]).rstrip("\n"):
         fail(f"from line 3 on there is {''.join(_LINES[2:])!r}, the answer is {content!r}")
@@ -42,7 +42,7 @@ async def from_a_line(client: Client) -> None:
 
 @case("files/some-lines", level=MUST, source=_ACP, section=_READING)
 async def some_lines(client: Client) -> None:
-    """No more lines are read than the agent asks for."""
+    """No more lines are read than the agent requests."""
     content = await _read(client, line=2, limit=2)
     if content.rstrip("\n") != "".join(_LINES[1:3]).rstrip("\n"):
         fail(f"the lines 2 and 3 are {''.join(_LINES[1:3])!r}, the answer is {content!r}")
@@ -50,7 +50,7 @@ async def some_lines(client: Client) -> None:
 
 @case("files/more-lines-than-there-are", level=MUST, source=_ACP, section=_READING)
 async def more_lines_than_there_are(client: Client) -> None:
-    """With a limit beyond its end a file is read as it is, the last newline included."""
+    """With a limit beyond its end a file is read unchanged, including the last newline."""
     content = await _read(client, limit=len(_LINES) + 5)
     if content != "".join(_LINES):
         fail(f"the file has {''.join(_LINES)!r}, the answer {content!r}")
@@ -80,7 +80,7 @@ async def relative_path(client: Client) -> None:
 
 @case("files/keeps-line-ends", level=MUST, source=_ACP, section=_READING)
 async def keeps_line_ends(client: Client) -> None:
-    """A file is read with the ends of lines that it has: CRLF, LF, and none at its end."""
+    """A file is read with its own line endings: CRLF, LF, and none at its end."""
     await client.prompt()
     client.require("fs.readTextFile")
     text = "one\r\ntwo\nthree\r\nfour"
@@ -106,7 +106,7 @@ async def _write(client: Client, content: str) -> str:
 
 @case("files/creates", level=MUST, source=_ACP, section=_WRITING)
 async def creates(client: Client) -> None:
-    """Writing makes a file that does not exist, in UTF-8, with nothing added."""
+    """Writing creates a missing file, in UTF-8, with nothing added."""
     await client.prompt()
     client.require("fs.writeTextFile")
     text = "ä line\nanother 🙂, without an end"
@@ -116,7 +116,7 @@ async def creates(client: Client) -> None:
 
 @case("files/writes-line-ends", level=MUST, source=_ACP, section=_WRITING)
 async def writes_line_ends(client: Client) -> None:
-    """A file is written with the ends of lines that the agent sends."""
+    """A file is written with the line endings that the agent sends."""
     await client.prompt()
     client.require("fs.writeTextFile")
     text = "one\r\ntwo\nthree"
@@ -126,7 +126,7 @@ async def writes_line_ends(client: Client) -> None:
 
 @case("files/replaces", level=MUST, source=_ACP, section=_WRITING)
 async def replaces(client: Client) -> None:
-    """Writing replaces all of what was in the file."""
+    """Writing replaces the whole content of the file."""
     await client.prompt()
     client.require("fs.writeTextFile")
     (client.folder / "written.txt").write_text("something that is much longer\n")

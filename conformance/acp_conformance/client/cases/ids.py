@@ -1,4 +1,4 @@
-"""Whether the ids of the agent's requests come back as they were."""
+"""The ids of the agent's requests come back unchanged."""
 
 from collections.abc import Iterable
 
@@ -30,19 +30,19 @@ async def integers(client: Client) -> None:
 
 @case("ids/strings", level=MUST, source=_JSON_RPC, section="Response object")
 async def strings(client: Client) -> None:
-    """String ids come back as the same strings, those that look like numbers as well."""
+    """String ids come back as the same strings, including those that look like numbers."""
     await _echoed(client, ["70007", "", "6f1c0e0e-9d0c-4f2b-8a51-1d1a3c3c5b52", 'ünï "\\\n\u2028 🙂'])
 
 
 @case("ids/int64", level=SHOULD, source="ACP v1", section="Schema, RequestId")
 async def int64(client: Client) -> None:
-    """Integer ids beyond what a double holds come back exactly."""
+    """Integer ids that a double cannot hold come back exactly."""
     await _echoed(client, [2**53 + 1, 2**63 - 1, -(2**63)])
 
 
 @case("ids/null", level=CHOICE, source=_JSON_RPC, section="Request object")
 async def null(client: Client) -> None:
-    """What a client does with a request whose id is null, which is allowed and discouraged."""
+    """A client's reaction to a request whose id is null, which is allowed and discouraged, is left open."""
     await client.prompt()
     ask = await client.conversation.ask(PROBE, {}, id=None)
     try:

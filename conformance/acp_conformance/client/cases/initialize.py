@@ -1,4 +1,4 @@
-"""How a client begins: the first message, the version, the information about itself, what it makes of the answer."""
+"""How a client begins: the first message, the version, its own data, its reaction to the response."""
 
 from acp_conformance.client.conversation import Ended, Silent
 from acp_conformance.client.registry import case
@@ -48,7 +48,7 @@ async def version_is_an_integer(client: Client) -> None:
 
 @case("initialize/names-itself", level=SHOULD, source=_ACP, section="Initialization, Implementation Information")
 async def names_itself(client: Client) -> None:
-    """A client says its name and its version."""
+    """A client sends its name and its version."""
     request = await client.greeting()
     info = request.param(client.dialect.info)
     if not isinstance(info, dict) or not all(isinstance(info.get(key), str) for key in ("name", "version")):
@@ -77,7 +77,7 @@ async def unsupported_version(client: Client) -> None:
     after="initialize/unsupported-version",
 )
 async def lower_version(client: Client) -> None:
-    """What a client does if the agent answers with a lower version than it asked for."""
+    """A client's reaction to a response with a lower version than it requested is left open."""
     request = await client.greeting()
     client.begin_trial()
     asked = request.param("protocolVersion")
@@ -92,7 +92,7 @@ async def lower_version(client: Client) -> None:
 
 @case("initialize/bare-answer", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def bare_answer(client: Client) -> None:
-    """An agent that answers with its version alone is used: what it omits it does not support."""
+    """A client uses an agent that answers with its version alone: omitted features are unsupported."""
     request = await client.greeting()
     client.begin_trial()
     await client.welcome(request, agentCapabilities=None, agentInfo=None, authMethods=None)
@@ -101,7 +101,7 @@ async def bare_answer(client: Client) -> None:
 
 @case("initialize/unknown-capabilities", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def unknown_capabilities(client: Client) -> None:
-    """Capabilities that the client does not know, and _meta, do not disturb it."""
+    """Unknown capabilities, and _meta, do not disturb the client."""
     request = await client.greeting()
     client.begin_trial()
     await client.welcome(

@@ -1,4 +1,4 @@
-"""What a client makes of notifications that it cannot use: nothing."""
+"""Notifications that a client cannot use have no effect."""
 
 from acp_conformance.client.registry import case
 from acp_conformance.client.subject import Client
@@ -7,7 +7,7 @@ from acp_conformance.core.case import MUST
 
 @case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def unknown(client: Client) -> None:
-    """A notification that the client does not know is not answered, and the connection lives."""
+    """An unknown notification is not answered, and the connection lives."""
     await client.prompt()
     for method in ("_conformance/hello", "$/conformance", "conformance/hello"):
         await client.conversation.notify(method, {"a": 1})
@@ -25,7 +25,7 @@ async def invalid_params(client: Client) -> None:
 
 @case("notifications/unknown-elicitation", level=MUST, source="ACP v1", section="Elicitation, URL completion")
 async def unknown_elicitation(client: Client) -> None:
-    """The completion of an elicitation that the client does not know is ignored."""
+    """The completion of an unknown elicitation is ignored."""
     await client.prompt()
     await client.conversation.notify("elicitation/complete", {"elicitationId": "there is none"})
     await client.nothing_answered("the completion of an unknown elicitation")

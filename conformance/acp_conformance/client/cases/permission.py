@@ -1,4 +1,4 @@
-"""How a client answers permission requests, and what becomes of them when the turn is cancelled."""
+"""How a client answers permission requests, and their outcome when the turn is cancelled."""
 
 from typing import Any, NoReturn
 
@@ -23,13 +23,14 @@ async def _ask(client: Client, options: list[dict[str, str]], call: str = "call-
 
 
 async def _decided(client: Client, situation: str, kind: str, *kinds: str) -> tuple[dict[str, Any], str | None]:
-    """Ask, let the user decide for the option of `kind`: the outcome, and the kind of the option it names."""
+    """Request permission, let the user decide for the option of `kind`: the outcome, and the kind of the option it
+    names."""
     await client.prompt()
     options = _options("opt", *kinds)
     ask = await _ask(client, options)
     wanted = next(option for option in options if option["kind"] == kind)
     number = options.index(wanted) + 1
-    # A user answers what is shown: the client has read the question by then.
+    # A user answers a visible question: the client has read the request by then.
     await client.alive()
     await client.user(situation, number=number, option=wanted["optionId"], name=wanted["name"])
     outcome = _outcome(await client.answer(ask))
@@ -46,7 +47,7 @@ def _outcome(answer: Answer) -> dict[str, Any]:
 
 
 async def _cancelled(client: Client, cancel: Message, ask: Ask) -> None:
-    """See that the request, pending at session/cancel, is answered as it has to be."""
+    """Check that the request, pending at session/cancel, is answered correctly."""
     answer = await client.answer(ask)
     if ask.place < cancel.place:
         _by_itself()
@@ -55,7 +56,7 @@ async def _cancelled(client: Client, cancel: Message, ask: Ask) -> None:
 
 
 async def left_open(client: Client, *asks: Ask) -> None:
-    """See that the client has read the requests and waits for its user."""
+    """Check that the client has read the requests and waits for its user."""
     await client.alive()
     if any(ask.answers for ask in asks):
         _by_itself()
@@ -67,7 +68,7 @@ def _by_itself() -> NoReturn:
 
 @case("permission/offered-option", level=MUST, source=_ACP, section=_REQUESTING, needs="approve")
 async def offered_option(client: Client) -> None:
-    """The answer to a permission request names an option that was offered."""
+    """The response to a permission request names an option that was offered."""
     outcome, kind = await _decided(client, "approve", "allow_once", "reject_once", "allow_once")
     if outcome.get("outcome") == "selected" and kind is None:
         fail(f"optionId is {outcome.get('optionId')!r}, which was not offered")
@@ -77,7 +78,7 @@ async def offered_option(client: Client) -> None:
 
 @case("permission/approval-allows", level=MUST, source=_ACP, section="Tool Calls, Permission Options", needs="approve")
 async def approval_allows(client: Client) -> None:
-    """What the user approves is answered with an option that allows, wherever in the list it is."""
+    """The user's approval is answered with an option that allows, wherever in the list it is."""
     outcome, kind = await _decided(client, "approve", "allow_once", "reject_always", "reject_once", "allow_once")
     if kind is None or not kind.startswith("allow"):
         fail(f"the answer to an approval is {brief(outcome)}")
@@ -85,7 +86,7 @@ async def approval_allows(client: Client) -> None:
 
 @case("permission/rejection-rejects", level=MUST, source=_ACP, section="Tool Calls, Permission Options", needs="reject")
 async def rejection_rejects(client: Client) -> None:
-    """What the user rejects is not answered with an option that allows."""
+    """The user's rejection is not answered with an option that allows."""
     outcome, kind = await _decided(client, "reject", "reject_once", "allow_once", "allow_always", "reject_once")
     if outcome.get("outcome") == "cancelled":
         choice("dismisses the request (cancelled) although the turn goes on")
@@ -95,12 +96,12 @@ async def rejection_rejects(client: Client) -> None:
 
 @case("permission/each-its-own", level=MUST, source=_ACP, section=_REQUESTING, needs="approve")
 async def each_its_own(client: Client) -> None:
-    """Two permission requests at once are answered each with an option of its own."""
+    """Two concurrent permission requests are each answered with one of their own options."""
     await client.prompt()
     offers = [_options(prefix, "reject_once", "allow_once") for prefix in ("first", "second")]
     asks = [await _ask(client, options, f"call-{number}") for number, options in enumerate(offers, 1)]
     for answered, options in enumerate(offers):
-        # It has read both before its user decides, and may show the second only when the first is decided.
+        # It has read both before its user decides, and may show the second only after the decision about the first.
         await client.conversation.until(
             lambda wanted=answered: sum(bool(ask.answers) for ask in asks) >= wanted or None, "the first decision"
         )
@@ -134,7 +135,7 @@ async def all_cancelled(client: Client) -> None:
 
 @case("permission/cancelled-once", level=MUST, source="JSON-RPC 2.0", section="Response object", needs="cancel")
 async def cancelled_once(client: Client) -> None:
-    """A permission request that was cancelled with its turn is answered once, also if it is withdrawn besides."""
+    """A permission request that was cancelled with its turn is answered once, even if it is also withdrawn."""
     await client.prompt()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
     await left_open(client, ask)
@@ -154,7 +155,7 @@ async def cancelled_once(client: Client) -> None:
     needs=["cancel", "approve"],
 )
 async def dialog_closed(client: Client) -> None:
-    """What the user says to a question that was cancelled with its turn is not sent as a second answer."""
+    """The user's decision about a request that was cancelled with its turn is not sent as a second response."""
     await client.prompt()
     options = _options("opt", "allow_once", "reject_once")
     ask = await _ask(client, options)

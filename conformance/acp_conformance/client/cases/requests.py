@@ -1,4 +1,4 @@
-"""What a client answers to requests that it cannot serve."""
+"""A client's responses to requests that it cannot serve."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ async def _refused_as_unknown(client: Client, method: str) -> None:
 
 @case("requests/unknown-method", level=MUST, source=_ACP, section="Extensibility, Custom Requests")
 async def unknown_method(client: Client) -> None:
-    """A request for a method that the client does not know is answered with -32601, and the connection lives."""
+    """A request with an unknown method is answered with -32601, and the connection lives."""
     await _refused_as_unknown(client, "_conformance/unknown")
 
 
@@ -34,7 +34,7 @@ async def dollar_method(client: Client) -> None:
 
 @case("requests/not-announced", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def not_announced(client: Client) -> None:
-    """A method that the client has not announced is refused, not passed over in silence."""
+    """A method that the client has not announced is refused with an error, not ignored."""
     await client.prompt()
     tries: list[tuple[str, str, dict[str, Any]]] = [
         ("terminal", "terminal/create", {"command": "true"}),
@@ -58,7 +58,7 @@ async def not_announced(client: Client) -> None:
 
 @case("requests/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Error object")
 async def invalid_params(client: Client) -> None:
-    """A permission request whose params are wrong is answered, without choosing what was not offered."""
+    """A permission request whose params are wrong is answered, without choosing an option that was not offered."""
     await client.prompt()
     for params in ({"options": "all"}, {"toolCall": 7, "options": [{"name": 1}]}):
         answer = await client.call("session/request_permission", params)

@@ -1,4 +1,4 @@
-"""How a client opens a session, and what it does if it has to authenticate first."""
+"""How a client opens a session, and how it authenticates first if necessary."""
 
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -24,7 +24,7 @@ async def absolute_cwd(client: Client) -> None:
 
 @case("sessions/mcp-servers", level=MUST, source=_ACP, section="Session Setup, MCP Servers")
 async def mcp_servers(client: Client) -> None:
-    """A new session comes with a list of MCP servers, be it an empty one."""
+    """A new session has a list of MCP servers, which may be empty."""
     await client.initialize()
     request = await client.session()
     if not isinstance(servers := request.param("mcpServers"), list):
@@ -33,7 +33,7 @@ async def mcp_servers(client: Client) -> None:
 
 @case("sessions/authenticates-as-offered", level=MUST, source=_ACP, section="Authentication")
 async def authenticates_as_offered(client: Client) -> None:
-    """A client that authenticates does it by a method that the agent offers."""
+    """A client authenticates by a method that the agent offers."""
     conversation = client.conversation
     conversation.hold("authenticate")
     await client.initialize(authMethods=[{"id": _LOGIN, "name": "Log in", "description": "By the agent"}])
@@ -58,7 +58,7 @@ async def authenticates_as_offered(client: Client) -> None:
     "sessions/terminal-login-is-no-request", level=MUST, source=_ACP, section="Authentication, Terminal authentication"
 )
 async def terminal_login_is_no_request(client: Client) -> None:
-    """A client that knows logins in a terminal sends no authenticate request for such a way."""
+    """A client that knows logins in a terminal sends no authenticate request for such a method."""
     greeting = await client.greeting()
     client.require("auth.terminal")
     client.conversation.hold("authenticate")
@@ -69,7 +69,7 @@ async def terminal_login_is_no_request(client: Client) -> None:
         try:
             message = await client.conversation.any_of("authenticate", "session/new")
         except (Ended, Silent):
-            return  # its user is asked, or logs in elsewhere
+            return  # its user decides, or logs in elsewhere
         if message.method == "authenticate":
             if message.param("methodId") == "terminal":
                 fail("authenticate names the way that is of the type terminal")

@@ -41,7 +41,7 @@ async def _ended(client: Client, terminal: str) -> Any:
 
 @case("terminals/create-does-not-wait", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def create_does_not_wait(client: Client) -> None:
-    """A terminal is there before its command has ended."""
+    """A terminal exists before its command has ended."""
     await _ready(client)
     terminal = await start(client, _FOR_EVER)
     status = (await _output(client, terminal)).get("exitStatus")
@@ -63,7 +63,7 @@ async def output(client: Client) -> None:
 
 @case("terminals/standard-error", level=SHOULD, source=_ACP, section="Terminals, Getting Output")
 async def standard_error(client: Client) -> None:
-    """The output of a command has what it writes to standard error."""
+    """The output of a command includes its standard error."""
     await _ready(client)
     terminal = await start(client, "import sys\nsys.stderr.write('to standard error')")
     await _ended(client, terminal)
@@ -73,7 +73,7 @@ async def standard_error(client: Client) -> None:
 
 @case("terminals/two-at-once", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def two_at_once(client: Client) -> None:
-    """Two commands at a time have two terminals, each with its own output and its own exit status."""
+    """Two concurrent commands have two terminals, each with its own output and its own exit status."""
     await _ready(client)
     codes = (3, 4)
     terminals = [await start(client, f"print('command {code}')\nraise SystemExit({code})") for code in codes]
@@ -89,7 +89,7 @@ async def two_at_once(client: Client) -> None:
 
 @case("terminals/exit-status-after-kill", level=SHOULD, source=_ACP, section="Terminals, Killing Commands")
 async def exit_status_after_kill(client: Client) -> None:
-    """A command that was killed is not said to have ended with 0."""
+    """A killed command is not reported as ended with 0."""
     await _ready(client)
     terminal = await start(client, _FOR_EVER)
     await client.result("terminal/kill", {"terminalId": terminal})
@@ -100,7 +100,7 @@ async def exit_status_after_kill(client: Client) -> None:
 
 @case("terminals/exit-status", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")
 async def exit_status(client: Client) -> None:
-    """The exit status of a command is told to the requests that wait for it."""
+    """Requests that wait for a command get its exit status."""
     await _ready(client)
     result = await _ended(client, await start(client, "raise SystemExit(7)"))
     if not isinstance(result, dict) or result.get("exitCode") != 7:
@@ -109,7 +109,7 @@ async def exit_status(client: Client) -> None:
 
 @case("terminals/exit-status-with-output", level=MUST, source=_ACP, section="Terminals, Getting Output")
 async def exit_status_with_output(client: Client) -> None:
-    """When a command has ended, its exit status comes with its output."""
+    """After a command has ended, its output comes with its exit status."""
     await _ready(client)
     terminal = await start(client, "raise SystemExit(7)")
     await _ended(client, terminal)
@@ -120,7 +120,7 @@ async def exit_status_with_output(client: Client) -> None:
 
 @case("terminals/waiting-after-the-end", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")
 async def waiting_after_the_end(client: Client) -> None:
-    """Waiting for a command that has ended already is answered at once, each time, with the same status."""
+    """Waiting for a command that has already ended is answered at once, each time, with the same status."""
     await _ready(client)
     terminal = await start(client, "raise SystemExit(7)")
     for _ in range(2):
@@ -131,7 +131,7 @@ async def waiting_after_the_end(client: Client) -> None:
 
 @case("terminals/arguments", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def arguments(client: Client) -> None:
-    """A command has the arguments that the agent names, each as it is: no shell splits or expands them."""
+    """A command has the arguments that the agent names, each unchanged: no shell splits or expands them."""
     await _ready(client)
     words = ["two words", "$HOME", "*", "a;b", "'\"", ""]
     command, *args = [*PYTHON, "import sys;print(sys.argv[1:])", *words]
@@ -186,7 +186,7 @@ async def waiting_holds_nothing_up(client: Client) -> None:
 
 @case("terminals/killed-is-still-there", level=MUST, source=_ACP, section="Terminals, Killing Commands")
 async def killed_is_still_there(client: Client) -> None:
-    """After terminal/kill the output and the exit status can still be asked for."""
+    """After terminal/kill the output and the exit status are still available."""
     await _ready(client)
     terminal = await start(client, "import time\nprint('begun', flush=True)\ntime.sleep(60)")
     while "begun" not in (await _output(client, terminal))["output"]:  # noqa: ASYNC110 - there is no event
@@ -212,7 +212,7 @@ async def released_is_gone(client: Client) -> None:
 async def release_kills(client: Client) -> None:
     """Releasing a terminal ends its command."""
     await _ready(client)
-    # The command holds a connection to here, whose end is the command's.
+    # The command holds a connection to here, which ends with the command.
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(SocketAttribute.local_port)
     begun, ended = anyio.Event(), anyio.Event()

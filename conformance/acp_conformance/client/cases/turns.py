@@ -1,4 +1,4 @@
-"""How a client prompts, and what it makes of an error."""
+"""How a client prompts, and its reaction to an error."""
 
 from acp_conformance.client.conversation import Ended, Silent
 from acp_conformance.client.registry import case
@@ -7,12 +7,12 @@ from acp_conformance.core.case import MUST, SHOULD, fail
 
 _ACP = "ACP v1"
 _MOMENT = 1.0
-"""Seconds in which a client that sends what is typed at once has sent it. A slower one is not accused."""
+"""Seconds in which a client that sends typed text at once has sent it. A slower one is not reported."""
 
 
 @case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
 async def session_id(client: Client) -> None:
-    """A prompt names its session by exactly the id that session/new was answered with."""
+    """A prompt names its session by exactly the id in the response to session/new."""
     request = await client.prompt()
     if request.param("sessionId") != client.session_id:
         fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
@@ -37,7 +37,7 @@ async def after_the_session(client: Client) -> None:
 
 @case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object")
 async def failed_prompt(client: Client) -> None:
-    """A prompt that is answered with an error leaves a client that answers, or that ends."""
+    """After an error response to a prompt a client still answers, or ends."""
     prompt = await client.prompt()
     await client.conversation.refuse(prompt, -32603, "Internal error")
     try:
@@ -55,7 +55,7 @@ async def failed_prompt(client: Client) -> None:
     after="turns/failed-prompt",
 )
 async def prompt_after_a_failed_one(client: Client) -> None:
-    """After a prompt that failed, the user's next one is sent in the same session, and its answer ends it."""
+    """After a failed prompt, the user's next one is sent in the same session, and its response ends it."""
     prompt = await client.prompt()
     client.conversation.hold("session/prompt")
     await client.conversation.refuse(prompt, -32603, "Internal error")
@@ -73,7 +73,7 @@ async def prompt_after_a_failed_one(client: Client) -> None:
 
 @case("turns/one-at-a-time", level=SHOULD, source=_ACP, section="Prompt Turn, 6. Continue Conversation", needs="again")
 async def one_at_a_time(client: Client) -> None:
-    """What the user types while a turn runs is sent when that one is over, and does not disturb it."""
+    """Text that the user types during a turn is sent after its end, and does not disturb it."""
     await client.prompt()
     await client.say("working")
     await client.alive()
@@ -90,7 +90,7 @@ async def one_at_a_time(client: Client) -> None:
     after="turns/one-at-a-time",
 )
 async def one_at_a_time_at_cancel(client: Client) -> None:
-    """What the user types while a turn stops is sent when the agent has confirmed that it is over."""
+    """Text that the user types while a turn stops is sent when the agent has confirmed its end."""
     await client.prompt()
     await client.say("working")
     await client.alive()
@@ -102,7 +102,7 @@ async def one_at_a_time_at_cancel(client: Client) -> None:
 async def _typed_meanwhile(client: Client, when: str) -> None:
     client.conversation.hold("session/prompt")
     await client.user("again")
-    # The client has read the line by the time that it has answered twice, or it reads it only behind the turn.
+    # The client has read the line by the time that it has answered twice, or it reads it only after the turn.
     for _ in range(2):
         await client.alive()
     try:

@@ -1,4 +1,4 @@
-"""What a client makes of session/update: known kinds, unknown ones, many of them."""
+"""A client's reaction to session/update: known kinds, unknown ones, many of them."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ _UPDATES: list[dict[str, Any]] = [
 
 @case("updates/known-kinds", level=MUST, source=_ACP, section="Prompt Turn, Agent Reports Output")
 async def known_kinds(client: Client) -> None:
-    """Every kind of update of the protocol is taken, and none is answered."""
+    """Every kind of update of the protocol is accepted, and none is answered."""
     await client.prompt()
     for update in _UPDATES:
         await client.update(update)
@@ -77,7 +77,7 @@ async def known_kinds(client: Client) -> None:
 
 @case("updates/unknown-tool-call", level=SHOULD, source=_ACP, section="Tool Calls, Updating")
 async def unknown_tool_call(client: Client) -> None:
-    """An update for a tool call that was never reported is borne, and not answered."""
+    """An update for a tool call that was never reported is accepted, and not answered."""
     await client.prompt()
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "never", "status": "completed"})
     await client.nothing_answered("an update for an unknown tool call")
@@ -85,7 +85,7 @@ async def unknown_tool_call(client: Client) -> None:
 
 @case("updates/meta", level=MUST, source=_ACP, section="Extensibility, The _meta Field")
 async def meta(client: Client) -> None:
-    """_meta is taken in every place."""
+    """_meta is accepted in every place."""
     await client.prompt()
     await client.conversation.notify(
         "session/update",
@@ -106,7 +106,7 @@ async def meta(client: Client) -> None:
 
 @case("updates/unknown-kind", level=SHOULD, source=_ACP, section="Extensibility, Custom Notifications")
 async def unknown_kind(client: Client) -> None:
-    """An update of a kind that the client does not know is ignored."""
+    """An update of an unknown kind is ignored."""
     await client.prompt()
     await client.update({"sessionUpdate": "mood_update", "mood": "good"})
     await client.update(
@@ -117,7 +117,7 @@ async def unknown_kind(client: Client) -> None:
 
 @case("updates/unknown-fields", level=SHOULD, source=_ACP, section="Extensibility")
 async def unknown_fields(client: Client) -> None:
-    """Fields that the client does not know, as later versions may bring them, do not disturb it."""
+    """Unknown fields, as in later versions, do not disturb the client."""
     await client.prompt()
     await client.update(
         {
@@ -133,7 +133,7 @@ async def unknown_fields(client: Client) -> None:
 
 @case("updates/unknown-session", level=SHOULD, source=_ACP, section="Prompt Turn, Agent Reports Output")
 async def unknown_session(client: Client) -> None:
-    """An update for a session that the client does not have is ignored."""
+    """An update for an unknown session is ignored."""
     await client.prompt()
     await client.conversation.notify(
         "session/update",
@@ -144,7 +144,7 @@ async def unknown_session(client: Client) -> None:
 
 @case("updates/many", level=MUST, source=_ACP, section="Prompt Turn, Agent Reports Output")
 async def many(client: Client) -> None:
-    """A thousand updates in a row are taken."""
+    """A thousand updates in a row are accepted."""
     await client.prompt()
     for number in range(1000):
         await client.say(f"{number} ")

@@ -1,4 +1,4 @@
-"""What has to hold for every message that a client sends, judged over the whole run."""
+"""Rules for every message that a client sends, judged over the whole run."""
 
 from acp_conformance.client.checks import Seen
 from acp_conformance.client.registry import case
@@ -6,7 +6,7 @@ from acp_conformance.core.case import MUST, SHOULD, Level, fail
 
 
 def _rule(id: str, title: str, *rules: str, source: str, section: str, level: Level = MUST) -> None:
-    """A case that holds if no message was found to break any of `rules`."""
+    """A case that passes if no message was found to break any of `rules`."""
 
     async def judge(seen: Seen) -> None:
         if found := seen.against(rules):
@@ -73,7 +73,7 @@ _rule(
     "extra-member",
     source=_ACP,
     section="Extensibility, The _meta Field",
-    # The specification says MUST NOT. A member of a later schema than the suite has looks the same.
+    # The specification says MUST NOT. A member of a newer schema looks the same.
     level=SHOULD,
 )
 _rule(

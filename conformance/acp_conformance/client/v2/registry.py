@@ -11,7 +11,7 @@ case = v2_cases.case
 """Registers a case for clients of version 2; its argument is a `acp_conformance.client.subject.Client`."""
 
 SOURCE = "ACP v2 draft"
-"""The text that the rules are from."""
+"""The text from which the rules come."""
 
 
 def same_as(old: Case, id: str, section: str, *, level: Level | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The cases for agents of version 2, a file a group."""
+"""The cases for agents of version 2, a file for each group."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with every case for agents of version 2 in it."""
+    """The registry with all cases for agents of version 2."""
     return v2_cases.load(sys.modules[__name__], GROUPS)

@@ -1,4 +1,4 @@
-"""session/cancel and $/cancel_request while the work of a prompt is under way."""
+"""session/cancel and $/cancel_request during the work on a prompt."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def slow_stop(agent: Agent) -> None:
 
 @case("v2-cancel/once", level=SHOULD, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
 async def once(agent: Agent) -> None:
-    """Cancelled twice, work is told to have ended once."""
+    """Cancelled twice, the end of the work is reported once."""
     session = await working(agent)
     await _cancel(agent, session)
     await _cancel(agent, session)
@@ -80,7 +80,7 @@ async def not_answered(agent: Agent) -> None:
 
 @case("v2-cancel/session-lives", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=CONFIRMED)
 async def session_lives(agent: Agent) -> None:
-    """After a cancel the session takes the next prompt, whose work is not cancelled."""
+    """After a cancel the session accepts the next prompt, whose work is not cancelled."""
     session = await working(agent)
     await _cancel(agent, session)
     await reached(agent, session, "idle")
@@ -91,7 +91,7 @@ async def session_lives(agent: Agent) -> None:
 
 @case("v2-cancel/idle-session", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def idle_session(agent: Agent) -> None:
-    """A cancel for a session that has nothing to do does not hit the next prompt."""
+    """A cancel for an idle session does not cancel the next prompt."""
     session = await session_of(agent)
     await _cancel(agent, session)
     idle = (await run(agent, session, "quick"))[-1]
@@ -112,7 +112,7 @@ async def other_session(agent: Agent) -> None:
 
 @case("v2-cancel/right-behind", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
 async def right_behind(agent: Agent) -> None:
-    """A cancel in the same write as its prompt takes effect, before the insertion (-32800) or behind it (idle)."""
+    """A cancel in the same write as its prompt takes effect, before the insertion (-32800) or after it (idle)."""
     session = await session_of(agent)
     id = agent.new_id()
     asked = agent.expect(id, "session/prompt")
@@ -131,7 +131,7 @@ async def right_behind(agent: Agent) -> None:
 
 @case("v2-cancel/inserted-stays", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def inserted_stays(agent: Agent) -> None:
-    """$/cancel_request for a prompt that is inserted changes nothing: it was answered."""
+    """$/cancel_request for an inserted prompt changes nothing, because it was answered."""
     session = await session_of(agent)
     asked = await work(agent, session)
     await agent.cancel_request(asked)
@@ -145,7 +145,7 @@ async def inserted_stays(agent: Agent) -> None:
 
 @case("v2-cancel/tools-first", level=SHOULD, source=SOURCE, section=SECTION, needs="cancellable", after=CONFIRMED)
 async def tools_first(agent: Agent) -> None:
-    """The tool calls of work that is cancelled have a final status before the session is idle."""
+    """The tool calls of cancelled work have a final status before the session is idle."""
     session = await working(agent, "cancellable")
     call = await offered(agent, session, "tool_call_update", "toolCallId")
     await _cancel(agent, session)

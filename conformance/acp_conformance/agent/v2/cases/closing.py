@@ -23,7 +23,7 @@ DELETE = "Session delete"
 
 
 async def _ends_first(agent: Agent, method: str, session: str) -> int:
-    """Send it while the session works: idle precedes the answer, whose position is returned."""
+    """Send it while the session works: idle precedes the response, whose position is returned."""
     ending = await agent.request(method, {"sessionId": session})
     await ending.result()
     answered = ending.position or 0
@@ -39,7 +39,7 @@ async def _can_delete(agent: Agent) -> None:
 
 @case("v2-closing/close", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
 async def close(agent: Agent) -> None:
-    """session/close ends the work: idle precedes its answer, and nothing of the session follows."""
+    """session/close ends the work: idle precedes its response, and nothing of the session follows."""
     session = await working(agent)
     await nothing_follows(agent, session, await _ends_first(agent, "session/close", session))
 
@@ -56,7 +56,7 @@ async def reason(agent: Agent) -> None:
 
 @case("v2-closing/closed-is-gone", level=SHOULD, source=SOURCE, section=SECTION)
 async def closed_is_gone(agent: Agent) -> None:
-    """A prompt for a session that was closed is refused with -32002."""
+    """A prompt for a closed session is refused with -32002."""
     session = await session_of(agent)
     await (await agent.request("session/close", {"sessionId": session})).result()
     await refused(agent, "session/prompt", prompt_params(session, "hello"), NOT_FOUND)
@@ -64,7 +64,7 @@ async def closed_is_gone(agent: Agent) -> None:
 
 @case("v2-closing/other-session", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
 async def other_session(agent: Agent) -> None:
-    """To close one session leaves the work of the others as it is."""
+    """Closing one session leaves the work of the others unchanged."""
     session, other = await working(agent), await working(agent)
     await (await agent.request("session/close", {"sessionId": session})).result()
     await agent.fence()
@@ -74,14 +74,14 @@ async def other_session(agent: Agent) -> None:
 
 @case("v2-closing/unknown", level=SHOULD, source=SOURCE, section=SECTION)
 async def unknown(agent: Agent) -> None:
-    """To close a session that does not exist succeeds."""
+    """Closing a session that does not exist succeeds."""
     await begin(agent)
     await (await agent.request("session/close", {"sessionId": "no-such-session"})).result()
 
 
 @case("v2-closing/delete", level=SHOULD, source=SOURCE, section=DELETE, needs="hang", after=LIFE)
 async def delete(agent: Agent) -> None:
-    """session/delete ends the work as a close does, and nothing of the session follows its answer."""
+    """session/delete ends the work like a close, and nothing of the session follows its response."""
     await _can_delete(agent)
     session = await working(agent)
     await nothing_follows(agent, session, await _ends_first(agent, "session/delete", session))
@@ -89,7 +89,7 @@ async def delete(agent: Agent) -> None:
 
 @case("v2-closing/deleted-is-gone", level=MUST, source=SOURCE, section=DELETE)
 async def deleted_is_gone(agent: Agent) -> None:
-    """A session that was deleted is not listed any more."""
+    """A deleted session is not listed any more."""
     await _can_delete(agent)
     session = await session_of(agent)
     await (await agent.request("session/delete", {"sessionId": session})).result()

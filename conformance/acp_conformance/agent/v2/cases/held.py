@@ -1,4 +1,4 @@
-"""A second prompt while work is under way: an agent may hold it until it is inserted."""
+"""A second prompt during work: an agent may hold it until it is inserted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _ended(second: Pending) -> None:
 
 @case("v2-held/how", level=CHOICE, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def how(agent: Agent) -> None:
-    """What becomes of a prompt while work is under way is left open."""
+    """The outcome of a prompt during work is left open."""
     session = await session_of(agent)
     await work(agent, session)
     second = await prompt(agent, session, "quick")
@@ -54,7 +54,7 @@ async def how(agent: Agent) -> None:
 
 @case("v2-held/cancel", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def cancel(agent: Agent) -> None:
-    """session/cancel also ends the prompts that are held: they are answered -32800."""
+    """session/cancel also ends held prompts: they are answered -32800."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)
@@ -65,7 +65,7 @@ async def cancel(agent: Agent) -> None:
 
 @case("v2-held/close", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def close(agent: Agent) -> None:
-    """session/close ends the prompts that are held before it is answered: -32800."""
+    """session/close ends held prompts before it is answered: -32800."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)
@@ -78,7 +78,7 @@ async def close(agent: Agent) -> None:
 
 @case("v2-held/withdrawn", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def withdrawn(agent: Agent) -> None:
-    """$/cancel_request withdraws a prompt that is held (-32800), and the work before it goes on."""
+    """$/cancel_request withdraws a held prompt (-32800), and the work before it goes on."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)
@@ -91,7 +91,7 @@ async def withdrawn(agent: Agent) -> None:
 
 @case("v2-held/inserted", level=MUST, source=SOURCE, section=SECTION, needs=("permission", "quick"), after=LIFE)
 async def inserted(agent: Agent) -> None:
-    """A prompt that was held is answered when it is inserted, and its work ends with an idle of its own."""
+    """A held prompt is answered when it is inserted, and its work ends with a separate idle."""
     session = await session_of(agent)
     asked = await question(agent, session)
     second = await _held(agent, session)

@@ -1,4 +1,4 @@
-"""Agreeing on version 2, and what a connection of it refuses."""
+"""Agreeing on version 2, and messages that a connection of it refuses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MESSAGES = "Transports"
 
 @case("v2-negotiation/answers", level=MUST, source=SOURCE, section=SECTION)
 async def answers(agent: Agent) -> None:
-    """An agent that speaks version 2 answers 2 to a client that asks for 2."""
+    """An agent that speaks version 2 answers 2 to a client that requests 2."""
     await agree(agent)
 
 
 @case("v2-negotiation/says-who", level=MUST, source=SOURCE, section=SECTION)
 async def says_who(agent: Agent) -> None:
-    """The answer to initialize has the name and the version of the agent."""
+    """The response to initialize has the name and the version of the agent."""
     info = (await agree(agent)).get("info")
     if not (isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)):
         fail(f"info is {short(info)}")
@@ -40,31 +40,31 @@ async def says_who(agent: Agent) -> None:
 
 @case("v2-negotiation/highest", level=MUST, source=SOURCE, section=SECTION)
 async def highest(agent: Agent) -> None:
-    """A client that speaks a later version, too, is answered with the highest that the agent speaks."""
+    """A client that also speaks a later version is answered with the highest that the agent speaks."""
     result = await (await agent.request("initialize", hello(65535))).result()
     version = result.get("protocolVersion") if isinstance(result, dict) else None
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 65535:
         fail(f"the answer to 65535 is {short(version)}")
     if version == 1:
-        await agree(agent)  # it speaks no higher one, or it would have said so
+        await agree(agent)  # it speaks no higher one, or it would have answered it
         fail("65535 is answered 1, and 2 is answered 2")
 
 
 @case("v2-negotiation/lenient-above", level=SHOULD, source=SOURCE, section=SECTION)
 async def lenient_above(agent: Agent) -> None:
-    """What a client of a later version says of itself is taken as far as it can be understood."""
+    """The data of a client of a later version are read as far as they can be understood."""
     await agree(agent, {**hello(65535), "info": 7, "capabilities": {"elicitation": "yes"}})
 
 
 @case("v2-negotiation/strict", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def strict(agent: Agent) -> None:
-    """A client of version 2 that does not say who it is is refused with -32602."""
+    """A client of version 2 that does not send its name is refused with -32602."""
     await refused(agent, "initialize", {"protocolVersion": 2, "capabilities": {}}, INVALID_PARAMS)
 
 
 @case("v2-negotiation/none-in-common", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def none_in_common(agent: Agent) -> None:
-    """Without a version in common initialize is refused with -32022, and data that says what is supported."""
+    """Without a common version initialize is refused with -32022, and data that lists the supported ones."""
     error = await refused(agent, "initialize", hello(0), UNSUPPORTED)
     data = error.get("data")
     if not isinstance(data, dict) or data.get("requested") != 0:
@@ -75,14 +75,14 @@ async def none_in_common(agent: Agent) -> None:
 
 @case("v2-negotiation/another-try", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def another_try(agent: Agent) -> None:
-    """After an initialize that was refused the connection is open for another one."""
+    """After a refused initialize the connection accepts another one."""
     await (await agent.request("initialize", hello(0))).error()
     await agree(agent)
 
 
 @case("v2-negotiation/no-higher", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def no_higher(agent: Agent) -> None:
-    """A client that asks for version 1 is not answered with a higher one."""
+    """A client that requests version 1 is not answered with a higher one."""
     params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "acp-conformance", "version": "1"}}
     answer = await (await agent.request("initialize", params)).answer()
     if is_code(answer, UNSUPPORTED):

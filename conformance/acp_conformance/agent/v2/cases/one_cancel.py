@@ -44,7 +44,7 @@ async def _shell(agent: Agent) -> tuple[str, str]:
 
 
 async def _stop_call(agent: Agent, session: str, call: str) -> Mapping[str, Any]:
-    """Cancel it, and await its end: what is known of it then."""
+    """Cancel it, and wait for its end: its final state."""
     await (await agent.request("tool_call/cancel", {"sessionId": session, "toolCallId": call})).result()
 
     def find() -> Mapping[str, Any] | None:
@@ -55,7 +55,7 @@ async def _stop_call(agent: Agent, session: str, call: str) -> Mapping[str, Any]
 
 
 async def _stop_shell(agent: Agent, session: str, terminal: str) -> Mapping[str, Any]:
-    """Cancel its command, and await its end: what is known of it then."""
+    """Cancel its command, and wait for its end: its final state."""
     await (await agent.request("terminal/cancel", {"sessionId": session, "terminalId": terminal})).result()
 
     def find() -> Mapping[str, Any] | None:
@@ -66,7 +66,7 @@ async def _stop_shell(agent: Agent, session: str, terminal: str) -> Mapping[str,
 
 
 async def _not_cancelled(agent: Agent, session: str) -> None:
-    """The work does not end as cancelled: it goes on, or ends with a reason of its own."""
+    """The work does not end as cancelled: it goes on, or ends with another reason."""
     await agent.fence()
     await agent.pause()
     for idle in states(agent, session, "idle"):
@@ -82,7 +82,7 @@ async def call_ends(agent: Agent) -> None:
 
 @case("v2-tool-cancel/content-first", level=MUST, source=SOURCE, section=TOOL, needs="cancellable", after=CALL_ENDS)
 async def content_first(agent: Agent) -> None:
-    """What a cancelled call has produced is in its content when its status is final: nothing is added behind it."""
+    """The output of a cancelled call is in its content when its status is final: nothing is added after it."""
     session, call = await _call(agent)
     await _stop_call(agent, session, call)
     await agent.fence()
@@ -97,7 +97,7 @@ async def content_first(agent: Agent) -> None:
 
 @case("v2-tool-cancel/work-goes-on", level=MUST, source=SOURCE, section=TOOL, needs="cancellable", after=CALL_ENDS)
 async def call_alone(agent: Agent) -> None:
-    """To cancel one tool call does not cancel the work."""
+    """Cancelling one tool call does not cancel the work."""
     session, call = await _call(agent)
     await _stop_call(agent, session, call)
     await _not_cancelled(agent, session)
@@ -121,7 +121,7 @@ async def call_ended(agent: Agent) -> None:
 
 @case("v2-tool-cancel/unknown", level=MUST, source=SOURCE, section=TOOL)
 async def call_unknown(agent: Agent) -> None:
-    """tool_call/cancel for a call that there never was is refused with -32602."""
+    """tool_call/cancel for a call that never existed is refused with -32602."""
     params = {"sessionId": await session_of(agent), "toolCallId": "no-such-call"}
     await refused(agent, "tool_call/cancel", params, INVALID_PARAMS)
 
@@ -142,7 +142,7 @@ async def shell_ends(agent: Agent) -> None:
 
 @case("v2-terminal-cancel/work-goes-on", level=MUST, source=SOURCE, section=TERMINAL, needs="shell", after=SHELL_ENDS)
 async def shell_alone(agent: Agent) -> None:
-    """To cancel the command of one terminal does not cancel the work."""
+    """Cancelling the command of one terminal does not cancel the work."""
     session, terminal = await _shell(agent)
     await _stop_shell(agent, session, terminal)
     await _not_cancelled(agent, session)
@@ -166,14 +166,14 @@ async def shell_ended(agent: Agent) -> None:
 
 @case("v2-terminal-cancel/unknown", level=MUST, source=SOURCE, section=TERMINAL)
 async def shell_unknown(agent: Agent) -> None:
-    """terminal/cancel for a terminal that there never was is refused with -32602."""
+    """terminal/cancel for a terminal that never existed is refused with -32602."""
     params = {"sessionId": await session_of(agent), "terminalId": "no-such-terminal"}
     await refused(agent, "terminal/cancel", params, INVALID_PARAMS)
 
 
 @case("v2-terminal-cancel/session-cancel", level=MUST, source=SOURCE, section=TERMINAL, needs="shell", after=LIFE)
 async def shell_of_cancelled_work(agent: Agent) -> None:
-    """session/cancel ends the command of the work, which is told before the session is idle."""
+    """session/cancel ends the command of the work, which is reported before the session is idle."""
     session, terminal = await _shell(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     await reached(agent, session, "idle")

@@ -1,4 +1,4 @@
-"""Asking the user: what is asked, the state meanwhile, and what is taken as leave."""
+"""Permission requests: their contents, the state meanwhile, and the responses that permit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _options(asked: Incoming) -> list[dict[str, Any]]:
 
 @case("v2-permission/title", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def title(agent: Agent) -> None:
-    """A question has a title, and options with ids that differ."""
+    """A permission request has a title, and options with different ids."""
     _, asked = await _question(agent)
     if not isinstance(asked.params, dict) or not isinstance(asked.params.get("title"), str):
         fail(f"the parameters are {short(asked.params)}", at=asked.position)
@@ -38,7 +38,7 @@ async def title(agent: Agent) -> None:
 
 @case("v2-permission/subject", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def subject(agent: Agent) -> None:
-    """What a question is about is told as its subject, not as a toolCall beside it."""
+    """The subject of a permission request is its member subject, not a toolCall next to it."""
     _, asked = await _question(agent)
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     if isinstance(asked.params, dict) and "toolCall" in asked.params:
@@ -49,7 +49,7 @@ async def subject(agent: Agent) -> None:
 
 @case("v2-permission/requires-action", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def requires_action(agent: Agent) -> None:
-    """While all work waits for the user the state is requires_action, and running once the user has answered."""
+    """While all work waits for the user the state is requires_action, and running after the user has answered."""
     session, asked = await _question(agent)
     await agent.fence()
     since = (await reached(agent, session, "requires_action")).position
@@ -61,7 +61,7 @@ async def requires_action(agent: Agent) -> None:
 
 @case("v2-permission/withdrawn", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def withdrawn(agent: Agent) -> None:
-    """session/cancel, behind which the client answers cancelled, ends work that waits for the user as cancelled."""
+    """session/cancel, after which the client answers cancelled, ends work that waits for the user as cancelled."""
     session, asked = await _question(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     if not asked.answered:
@@ -71,7 +71,7 @@ async def withdrawn(agent: Agent) -> None:
 
 @case("v2-permission/says-so", level=SHOULD, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def says_so(agent: Agent) -> None:
-    """A question that a session/cancel makes void is withdrawn by $/cancel_request."""
+    """A permission request that a session/cancel makes void is withdrawn by $/cancel_request."""
     session, asked = await _question(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     await asked.withdrawn()
@@ -79,7 +79,7 @@ async def says_so(agent: Agent) -> None:
 
 @case("v2-permission/late", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def late(agent: Agent) -> None:
-    """An answer that comes behind the end of the work resumes nothing."""
+    """A response that comes after the end of the work resumes nothing."""
     session, asked = await _question(agent)
     agent.yields_to_cancel = False
     await agent.notify("session/cancel", {"sessionId": session})
@@ -97,18 +97,18 @@ async def late(agent: Agent) -> None:
 
 @case("v2-permission/not-offered", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def not_offered(agent: Agent) -> None:
-    """An option that was not offered allows nothing."""
+    """An option that was not offered permits nothing."""
     await _no_leave(agent, "selected", "no-such-option")
 
 
 @case("v2-permission/unknown-outcome", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def unknown_outcome(agent: Agent) -> None:
-    """An outcome that is not known allows nothing."""
+    """An unknown outcome permits nothing."""
     await _no_leave(agent, "_later", None)
 
 
 async def _no_leave(agent: Agent, outcome: str, option: str | None) -> None:
-    """Answer so, with the first option where none is given: the tool call must not be completed."""
+    """Send this response, with the first option if none is given: the tool call must not be completed."""
     session, asked = await _question(agent)
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     call = found.get("toolCall") if isinstance(found, dict) else None

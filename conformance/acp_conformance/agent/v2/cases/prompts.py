@@ -1,4 +1,4 @@
-"""The life of a prompt: its answer when it is inserted, the states, the one end."""
+"""The life of a prompt: its response when it is inserted, the states, the single end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def message_id(agent: Agent) -> None:
 
 @case("v2-prompts/own-id", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def own_id(agent: Agent) -> None:
-    """Each prompt of a session becomes a message with an id of its own."""
+    """Each prompt of a session becomes a message with a separate id."""
     session = await session_of(agent)
     ids: list[str] = []
     for _ in range(2):
@@ -54,7 +54,7 @@ async def own_id(agent: Agent) -> None:
 
 @case("v2-prompts/echo", level=MUST, source=SOURCE, section=SECTION, needs="quick", after="v2-prompts/message-id")
 async def echo(agent: Agent) -> None:
-    """The prompt is told as a message of the user, under the id of the answer and with its content."""
+    """The prompt is reported as a message of the user, with the id of the response and its content."""
     session = await session_of(agent)
     asked = await prompt(agent, session, "quick")
     id = await _message_id(asked)
@@ -93,7 +93,7 @@ async def running_then_idle(agent: Agent) -> None:
 
 @case("v2-prompts/one-idle", level=SHOULD, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def one_idle(agent: Agent) -> None:
-    """The end of work is told once; a client must bear to be told again."""
+    """The end of work is reported once; a client must accept repetitions."""
     session = await session_of(agent)
     await run(agent, session, "quick")
     await agent.fence()
@@ -104,7 +104,7 @@ async def one_idle(agent: Agent) -> None:
 
 @case("v2-prompts/states-each", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def states_each(agent: Agent) -> None:
-    """The work of a later prompt has the states running and idle of its own."""
+    """The work of a later prompt has separate states running and idle."""
     session = await session_of(agent)
     for _ in range(3):
         since = len(agent.received)
@@ -115,7 +115,7 @@ async def states_each(agent: Agent) -> None:
 
 @case("v2-prompts/stop-reason", level=SHOULD, source=SOURCE, section=SECTION, needs="quick")
 async def stop_reason(agent: Agent) -> None:
-    """The state idle says why the work ended."""
+    """The state idle has the reason for the end of the work."""
     session = await session_of(agent)
     await (await prompt(agent, session, "quick")).result()
     if not isinstance((await reached(agent, session, "idle")).body.get("stopReason"), str):
@@ -124,7 +124,7 @@ async def stop_reason(agent: Agent) -> None:
 
 @case("v2-prompts/silent-when-idle", level=SHOULD, source=SOURCE, section=SECTION, needs="stream", after=LIFE)
 async def silent_when_idle(agent: Agent) -> None:
-    """What the work of a prompt says comes before its idle."""
+    """The updates of a prompt's work come before its idle."""
     session = await session_of(agent)
     behind = (await run(agent, session, "stream"))[-1].position
     await agent.fence()
@@ -136,7 +136,7 @@ async def silent_when_idle(agent: Agent) -> None:
 
 @case("v2-prompts/failure", level=MUST, source=SOURCE, section=SECTION, needs="fails", after=LIFE)
 async def failure(agent: Agent) -> None:
-    """Work that fails behind the insertion ends as idle with the reason error; the answer stays a success."""
+    """Work that fails after the insertion ends as idle with the reason error; the response stays a success."""
     session = await session_of(agent)
     asked = await prompt(agent, session, "fails")
     await asked.result()
@@ -148,7 +148,7 @@ async def failure(agent: Agent) -> None:
 
 @case("v2-prompts/failure-error", level=MUST, source=SOURCE, section=SECTION, needs="fails", after="v2-prompts/failure")
 async def failure_error(agent: Agent) -> None:
-    """The error of work that failed, where it is told, has a code and a message."""
+    """The error of failed work, if it is reported, has a code and a message."""
     session = await session_of(agent)
     await (await prompt(agent, session, "fails")).result()
     idle = await reached(agent, session, "idle")
@@ -183,7 +183,7 @@ async def empty(agent: Agent) -> None:
 
 @case("v2-prompts/malformed-block", level=MUST, source=SOURCE, section="Content")
 async def malformed_block(agent: Agent) -> None:
-    """A block of a kind that is known and without what it needs is refused with -32602, and no work begins."""
+    """A block of a known kind that lacks a required member is refused with -32602, and no work begins."""
     await _malformed(agent, [{"type": "text"}])
 
 

@@ -1,4 +1,4 @@
-"""Making, listing and resuming sessions, their options, and logging in."""
+"""Creating, listing and resuming sessions, their options, and logging in."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def list_them(agent: Agent) -> None:
 
 
 async def _resumed(agent: Agent, session: str, replay: Mapping[str, Any] | None) -> list[Update]:
-    """Close the session and resume it: what comes before the answer."""
+    """Close the session and resume it: the updates before the response."""
     await (await agent.request("session/close", {"sessionId": session})).result()
     params: dict[str, Any] = {"sessionId": session, "cwd": str(agent.cwd)}
     resuming = await agent.request("session/resume", params if replay is None else {**params, "replayFrom": replay})
@@ -63,7 +63,7 @@ async def _resumed(agent: Agent, session: str, replay: Mapping[str, Any] | None)
 
 @case(STATE, level=MUST, source=SOURCE, section=RESUME, needs="quick", after=LIFE)
 async def resume_state(agent: Agent) -> None:
-    """A session that is resumed says its state before the answer, and behind what it replays."""
+    """A resumed session reports its state before the response, and after the replay."""
     session = await session_of(agent)
     await run(agent, session, "quick")
     told = await _resumed(agent, session, START)
@@ -76,7 +76,7 @@ async def resume_state(agent: Agent) -> None:
 
 @case("v2-sessions/replay", level=MUST, source=SOURCE, section=RESUME, needs="stream", after=STATE)
 async def replay(agent: Agent) -> None:
-    """replayFrom start replays what the agent has said, under the same ids and before the answer."""
+    """replayFrom start replays the agent's messages, with the same ids and before the response."""
     session = await session_of(agent)
     live = said(await run(agent, session, "stream"))
     again = said(await _resumed(agent, session, START))
@@ -103,7 +103,7 @@ async def no_replay(agent: Agent) -> None:
     after=STATE,
 )
 async def resumed_lives(agent: Agent) -> None:
-    """A session that was resumed takes prompts."""
+    """A resumed session accepts prompts."""
     session = await session_of(agent)
     await run(agent, session, "quick")
     await _resumed(agent, session, None)
@@ -114,7 +114,7 @@ async def resumed_lives(agent: Agent) -> None:
 
 @case("v2-sessions/unknown-cursor", level=MUST, source=SOURCE, section=RESUME)
 async def unknown_cursor(agent: Agent) -> None:
-    """A replayFrom of a type that the agent does not know is refused with -32602."""
+    """A replayFrom of an unknown type is refused with -32602."""
     session = await session_of(agent)
     params = {"sessionId": session, "cwd": str(agent.cwd), "replayFrom": {"type": "_from-the-middle"}}
     await refused(agent, "session/resume", params, INVALID_PARAMS)
@@ -122,7 +122,7 @@ async def unknown_cursor(agent: Agent) -> None:
 
 @case("v2-sessions/resume-unknown", level=MUST, source=SOURCE, section=RESUME)
 async def resume_unknown(agent: Agent) -> None:
-    """To resume a session that does not exist is refused with -32002."""
+    """Resuming a session that does not exist is refused with -32002."""
     await begin(agent)
     params = {"sessionId": "no-such-session", "cwd": str(agent.cwd)}
     await refused(agent, "session/resume", params, NOT_FOUND)
@@ -144,7 +144,7 @@ def _set(session: str, option: object, value: object) -> dict[str, Any]:
 
 @case("v2-options/set", level=MUST, source=SOURCE, section=OPTIONS)
 async def set_option(agent: Agent) -> None:
-    """An option is set to each value that it offers, and the answer has it as the current one."""
+    """An option is set to each value that it offers, and the response has it as the current one."""
     session, option, values = await _select(agent)
     for value in values:
         asked = await agent.request("session/set_config_option", _set(session, option["configId"], value))
@@ -181,7 +181,7 @@ async def _login(agent: Agent) -> list[Mapping[str, Any]]:
 
 @case("v2-auth/login", level=MUST, source=SOURCE, section=AUTH)
 async def login(agent: Agent) -> None:
-    """Each way to log in has an id, and where there is one there are auth/login and auth/logout."""
+    """Each way to log in has an id, and if there is one, auth/login and auth/logout exist."""
     for each in await _login(agent):
         if not isinstance(each, dict) or not isinstance(each.get("methodId"), str):
             fail(f"a way to log in is {short(each)}")

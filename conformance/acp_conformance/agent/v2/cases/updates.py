@@ -1,4 +1,4 @@
-"""What a session tells while it works: messages, tool calls and plans, each by its id."""
+"""The updates of a session during work: messages, tool calls and plans, each by its id."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def kinds(agent: Agent) -> None:
 
 @case("v2-updates/text", level=MUST, source=SOURCE, section="Messages", needs="stream", after=LIFE)
 async def text(agent: Agent) -> None:
-    """Chunks append to the message of their id, and a whole message replaces it: what was said is the whole text."""
+    """Chunks append to the message with their id, and a whole message replaces it: the result is the whole text."""
     wanted = agent.profile.situations["stream"].says
     if wanted is None:
         skip("the profile does not say what the situation 'stream' says")
@@ -46,7 +46,7 @@ async def text(agent: Agent) -> None:
 
 @case("v2-updates/message-ids", level=MUST, source=SOURCE, section="Messages", needs="stream", after=LIFE)
 async def message_ids(agent: Agent) -> None:
-    """What the agent says to a later prompt is a message with an id of its own."""
+    """The agent's message to a later prompt has a separate id."""
     session = await session_of(agent)
     first, second = [said(await run(agent, session, "stream")) for _ in range(2)]
     if both := first.keys() & second.keys():
@@ -55,7 +55,7 @@ async def message_ids(agent: Agent) -> None:
 
 @case("v2-updates/tool-ids", level=MUST, source=SOURCE, section=TOOLS, needs="tool", after=LIFE)
 async def tool_ids(agent: Agent) -> None:
-    """A tool call of a later prompt has an id of its own."""
+    """A tool call of a later prompt has a separate id."""
     session = await session_of(agent)
     await run(agent, session, "tool")
     before, since = tool_calls(agent, session).keys(), len(agent.received)
@@ -76,7 +76,7 @@ async def tool_title(agent: Agent) -> None:
 
 @case("v2-updates/tool-final", level=SHOULD, source=SOURCE, section=TOOLS, needs="tool", after=LIFE)
 async def tool_final(agent: Agent) -> None:
-    """The tool calls of work that is over have a final status."""
+    """The tool calls of ended work have a final status."""
     session = await session_of(agent)
     await run(agent, session, "tool")
     for id, call in tool_calls(agent, session).items():
@@ -98,7 +98,7 @@ async def final_stays(agent: Agent) -> None:
 
 @case("v2-updates/plan-id", level=MUST, source=SOURCE, section="Plan", needs="plan", after=LIFE)
 async def plan_id(agent: Agent) -> None:
-    """A plan is told under an id, and its changes under the same."""
+    """A plan is reported with an id, and its changes with the same."""
     plans = [each for each in await run(agent, await session_of(agent), "plan") if each.kind == "plan_update"]
     ids: set[str] = set()
     for update in plans:
@@ -114,7 +114,7 @@ async def plan_id(agent: Agent) -> None:
 
 @case("v2-updates/terminal-command", level=SHOULD, source=SOURCE, section="Terminals", needs="shell")
 async def terminal_command(agent: Agent) -> None:
-    """A terminal that a tool call shows is told with its command."""
+    """A terminal that a tool call shows is reported with its command."""
     session = await working(agent, "shell")
     id = await offered(agent, session, "terminal_update", "terminalId")
     shown = fields(agent, session, "terminal_update", "terminalId")[id]

@@ -1,4 +1,4 @@
-"""The messages that the agent sent on version 2 in this run, held against JSON-RPC and the schema of version 2."""
+"""The messages that the agent sent on version 2 in this run, checked against JSON-RPC and the schema of version 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from acp_conformance.core.violation import Rule
 
 
 def _rule(id: str, title: str, *rules: Rule, section: str) -> None:
-    """A case that holds if no message on version 2 breaks any of `rules`."""
+    """A case that passes if no message on version 2 breaks any of `rules`."""
 
     async def judge(observed: Observed) -> None:
         observed.forbid(*rules, protocol=2)

@@ -1,4 +1,4 @@
-"""The cases for clients of version 2, a file a group."""
+"""The cases for clients of version 2, a file for each group."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ GROUPS = ("negotiation", "sessions", "prompts", "updates", "cancel", "requests",
 
 
 def load() -> Registry:
-    """The registry with every case for clients of version 2 in it."""
+    """The registry with all cases for clients of version 2."""
     return v2_cases.load(sys.modules[__name__], GROUPS)

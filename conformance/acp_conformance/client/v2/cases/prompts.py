@@ -1,4 +1,4 @@
-"""What a client makes of the life of a prompt: the answer comes at once, states tell the rest."""
+"""A client and the life of a prompt: the response comes at once, states report the rest."""
 
 from acp_conformance.client.conversation import Silent
 from acp_conformance.client.subject import Client, brief
@@ -9,7 +9,7 @@ _SECTION = "Prompt lifecycle"
 
 
 async def _goes_on(client: Client, what: str) -> None:
-    """See that the client takes its turn as ended: the user's next prompt comes, in the same session."""
+    """Check that the client considers its turn ended: the user's next prompt comes, in the same session."""
     client.conversation.hold("session/prompt")
     await client.alive()  # the user goes on when the end is shown
     await client.user("again")
@@ -27,7 +27,7 @@ async def _state(client: Client, state: str, **members: object) -> None:
 
 @case("v2-prompts/answer-is-not-the-end", level=MUST, source=SOURCE, section=_SECTION)
 async def answer_is_not_the_end(client: Client) -> None:
-    """The answer to a prompt begins the work and does not end it: the client stays and takes what comes."""
+    """The response to a prompt begins the work and does not end it: the client stays and accepts updates."""
     await client.prompt()
     await client.alive()
     await client.say("working")
@@ -60,7 +60,7 @@ async def error(client: Client) -> None:
 
 @case("v2-prompts/overtaken", level=MUST, source=SOURCE, section=_SECTION, needs="again")
 async def overtaken(client: Client) -> None:
-    """An answer to a prompt that comes behind the states does not undo them."""
+    """A response to a prompt that comes after the states does not undo them."""
     await client.initialize()
     await client.session()
     prompt = await client.arrived()
@@ -74,7 +74,7 @@ async def overtaken(client: Client) -> None:
 
 @case("v2-prompts/unknown-state", level=MUST, source=SOURCE, section=_SECTION)
 async def unknown_state(client: Client) -> None:
-    """A state that the client does not know is not idle."""
+    """An unknown state is not idle."""
     await client.prompt()
     await _state(client, "_conformance/dreaming")
     await client.alive()
@@ -85,7 +85,7 @@ async def unknown_state(client: Client) -> None:
 
 @case("v2-prompts/repeated-state", level=MUST, source=SOURCE, section=_SECTION)
 async def repeated_state(client: Client) -> None:
-    """A state that is said again says nothing new."""
+    """A repeated state has no further effect."""
     await client.prompt()
     for _ in range(3):
         await _state(client, "running", background=[])

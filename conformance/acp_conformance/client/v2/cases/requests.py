@@ -1,4 +1,4 @@
-"""How a client answers an agent: what it asks its user for, what it does not know, arrays."""
+"""How a client answers an agent: requests for its user, unknown ones, arrays."""
 
 from acp_conformance.client.cases import load
 from acp_conformance.client.cases.permission import left_open
@@ -17,7 +17,7 @@ same_as(_OLD["requests/unknown-method"], "v2-requests/unknown-method", "Extensib
 
 @case("v2-requests/withdrawn", level=MUST, source=SOURCE, section=_PERMISSION, needs="approve")
 async def withdrawn(client: Client) -> None:
-    """A question that the agent withdraws is answered once: with the outcome cancelled, or with -32800."""
+    """A permission request that the agent withdraws is answered once: with the outcome cancelled, or with -32800."""
     await client.prompt()
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
     await client.update(client.dialect.call("call-1"))
@@ -52,7 +52,7 @@ async def gone(client: Client) -> None:
 
 @case("v2-requests/batch", level=MUST, source=SOURCE, section="Transports")
 async def batch(client: Client) -> None:
-    """An array is not a message: what is in it is not served, and the client lives."""
+    """An array is not a message: its members are not served, and the client lives."""
     await client.prompt()
     conversation = client.conversation
     ask = conversation.expect(PROBE)

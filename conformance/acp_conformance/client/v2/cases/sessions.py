@@ -1,4 +1,4 @@
-"""How a client opens a session, and takes up an earlier one."""
+"""How a client opens a session, and resumes an earlier one."""
 
 from acp_conformance.client.cases import load
 from acp_conformance.client.subject import Client, brief
@@ -13,7 +13,7 @@ same_as(_OLD["turns/session-id"], "v2-sessions/session-id", "Prompt lifecycle")
 
 @case("v2-sessions/replay", level=MUST, source=SOURCE, section="Session resume", needs="resume")
 async def replay(client: Client) -> None:
-    """A client that resumes a session takes its history before the answer, and prompts in that session."""
+    """A client that resumes a session accepts its history before the response, and prompts in that session."""
     client.conversation.hold("session/resume")
     await client.initialize()
     request = await client.conversation.receive("session/resume")

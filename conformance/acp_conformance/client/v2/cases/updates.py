@@ -1,4 +1,4 @@
-"""What a client makes of updates, which are patches: absent is unchanged, null is cleared, a value replaces."""
+"""A client's reaction to updates, which are patches: absent is unchanged, null is cleared, a value replaces."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ _UPDATES: list[dict[str, Any]] = [
 
 @case("v2-updates/known-kinds", level=MUST, source=SOURCE, section="Session updates")
 async def known_kinds(client: Client) -> None:
-    """Every kind of update is taken, and none is answered."""
+    """Every kind of update is accepted, and none is answered."""
     await client.prompt()
     for update in _UPDATES:
         await client.update(update)
@@ -72,7 +72,7 @@ async def null_clears(client: Client) -> None:
 
 @case("v2-updates/unknown-kinds", level=MUST, source=SOURCE, section="Extensibility")
 async def unknown_kinds(client: Client) -> None:
-    """Updates, content, states and kinds that the client does not know do not disturb it."""
+    """Unknown updates, content, states and kinds do not disturb the client."""
     await client.prompt()
     await client.update({"sessionUpdate": "mood_update", "mood": "good"})
     await client.update({"sessionUpdate": "_conformance/mood", "mood": {"a": [None]}})
@@ -85,7 +85,7 @@ async def unknown_kinds(client: Client) -> None:
 
 @case("v2-updates/first-sight", level=MUST, source=SOURCE, section="Session updates")
 async def first_sight(client: Client) -> None:
-    """The first patch of an id makes what it is about, whatever it has."""
+    """The first patch of an id creates its object, whatever fields it has."""
     await client.prompt()
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "new-1"})
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "new-2", "status": "failed"})

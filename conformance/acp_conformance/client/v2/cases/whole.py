@@ -1,4 +1,4 @@
-"""What has to hold for every message that a client of version 2 sends, judged over the whole run."""
+"""Rules for every message that a client of version 2 sends, judged over the whole run."""
 
 from acp_conformance.client.checks import Seen
 from acp_conformance.client.v2.registry import SOURCE, case
@@ -6,7 +6,7 @@ from acp_conformance.core.case import MUST, fail
 
 
 def _rule(id: str, title: str, *rules: str, section: str) -> None:
-    """A case that holds if no message was found to break any of `rules`."""
+    """A case that passes if no message was found to break any of `rules`."""
 
     async def judge(seen: Seen) -> None:
         if found := seen.against([f"v2-{rule}" for rule in rules]):
