@@ -198,7 +198,7 @@ def test_scopes_are_shielded_in_two_places() -> None:
         or (isinstance(node, ast.Attribute) and node.attr == "shield" and isinstance(node.ctx, ast.Store))
     ]
     # A block with an end, and what is left alone because it does not end.
-    assert sorted(found) == ["acp_server/tasks/grace.py", "acp_server/tasks/scopes.py"]
+    assert sorted(found) == ["acp_server/tasks/grace.py", "acp_server/tasks/tree.py"]
 
 
 def test_no_memory_object_stream_hides_control_flow() -> None:

@@ -25,7 +25,7 @@ from acp_server.peer.call import NAME, Call, Handler, NoticeHandler, Route
 from acp_server.peer.peer import Peer
 from acp_server.schema.versions import answer_of_none
 from acp_server.signatures import signature_of
-from acp_server.tasks.generators import drain
+from acp_server.tasks.running import drain
 from acp_server.tools.parameters import Parameters, jsonable, name_of
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.tasks.tree import Node
 
 if TYPE_CHECKING:

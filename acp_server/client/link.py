@@ -19,7 +19,7 @@ from acp_server.schema import AgentCapabilities, PromptRequest
 from acp_server.schema.methods import METHODS, is_announced
 from acp_server.schema.reading import read_result
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 if TYPE_CHECKING:
     from acp_server.client.dialect import Dialect

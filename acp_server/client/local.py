@@ -44,7 +44,7 @@ from acp_server.schema import (
 )
 from acp_server.schema.reading import absolute, problem
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 

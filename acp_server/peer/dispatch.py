@@ -18,9 +18,8 @@ import anyio.lowlevel
 
 from acp_server.peer.call import Call
 from acp_server.peer.peer import Peer
-from acp_server.tasks.futures import Bell
-from acp_server.tasks.scopes import Pair
-from acp_server.tasks.tree import NOTHING
+from acp_server.tasks.running import Bell
+from acp_server.tasks.tree import NOTHING, Pair
 
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 

@@ -20,8 +20,7 @@ from typing import Final
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import report
 from acp_server.tasks.cause import is_cancellation, program_end
-from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.tree import Node
+from acp_server.tasks.tree import Node, Scopes
 
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 

@@ -17,11 +17,10 @@ import anyio
 
 from acp_server.errors import ConnectionClosed, MalformedResponse, RequestTimeout, RpcError
 from acp_server.peer.writer import Writer
-from acp_server.tasks.futures import Future, Futures
-from acp_server.tasks.scopes import Scopes
-from acp_server.wire.ledger import OutgoingRequest, RequestState
+from acp_server.tasks.running import Future, Futures
+from acp_server.tasks.tree import Scopes
 from acp_server.wire.messages import Response
-from acp_server.wire.state_machine import Answered, Endpoint
+from acp_server.wire.state_machine import Answered, Endpoint, OutgoingRequest, RequestState
 
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 

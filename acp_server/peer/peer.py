@@ -21,10 +21,9 @@ from acp_server.peer.tracing import tracing
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause, is_cancellation, program_end
 from acp_server.tasks.grace import Watchdog
-from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.tasks.threads import Threads
-from acp_server.tasks.tree import Node
+from acp_server.tasks.tree import Node, Scopes
 from acp_server.wire.state_machine import Endpoint
 
 

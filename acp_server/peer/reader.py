@@ -23,7 +23,7 @@ import anyio.lowlevel
 
 from acp_server.peer.stream import FeedingStream, Stream
 from acp_server.peer.writer import Writer
-from acp_server.tasks.futures import Futures
+from acp_server.tasks.running import Futures
 from acp_server.wire.framing import Block, Line, lines_in
 from acp_server.wire.messages import Notification, Request
 from acp_server.wire.state_machine import (

@@ -15,7 +15,7 @@ import anyio
 
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.stream import ImmediateStream, Stream
-from acp_server.tasks.futures import Future, Futures
+from acp_server.tasks.running import Future, Futures
 from acp_server.wire import codec
 
 logger: logging.Logger = logging.getLogger("acp_server.peer")

@@ -16,7 +16,7 @@ from anyio.abc import Process
 from acp_server.errors import UsageError
 from acp_server.processes import ProcessGroup, own_group
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.processes")
 

@@ -19,7 +19,7 @@ from acp_server.remote.kept import Arrival, Keepable
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 

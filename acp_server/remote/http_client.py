@@ -23,7 +23,7 @@ from acp_server.remote.labels import ENDS, TAKES_UP, Key, Labelled, as_line, fai
 from acp_server.remote.lanes import Lanes
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.wire import codec
 from acp_server.wire.state_machine import CANCEL_METHOD
 

@@ -30,7 +30,7 @@ from acp_server.remote.exchange import NOT_SENT, Exchanges, TooManyCookies, beca
 from acp_server.remote.settings import Backoff, ClientLimits
 from acp_server.safe_text import one_line
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
 

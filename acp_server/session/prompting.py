@@ -36,7 +36,7 @@ from acp_server.session.updates import LiveTurn
 from acp_server.store.history import Message
 from acp_server.store.session_store import loaded
 from acp_server.tasks.cause import failures_in, program_end
-from acp_server.tasks.generators import drain
+from acp_server.tasks.running import drain
 from acp_server.tasks.tree import NOTHING
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from acp_server.store.children import message, state_of
 from acp_server.store.records import SessionRecord
 from acp_server.tasks.blocks import Block
 from acp_server.tasks.grace import SupervisedWork
-from acp_server.tasks.scopes import Pair
+from acp_server.tasks.tree import Pair
 from acp_server.wire import codec
 from acp_server.wire.messages import Request
 

@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 from acp_server.tasks.blocks import Block
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
 logger: logging.Logger = logging.getLogger("acp_server.tasks")

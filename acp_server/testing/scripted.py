@@ -25,7 +25,7 @@ import anyio
 
 from acp_server.agent.record import Direction, Transcript
 from acp_server.peer.stream import Stream
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.testing.streams import memory_pair
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong

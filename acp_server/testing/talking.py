@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import anyio
 
 from acp_server.errors import InvalidParams, ResourceNotFound, UsageError
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.testing.streams import memory_pair
 
 if TYPE_CHECKING:

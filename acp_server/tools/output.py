@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 from acp_server.errors import InvalidParams, UsageError
 from acp_server.safe_text import problems_of
 from acp_server.schema.content import TextContent
-from acp_server.tasks.generators import drain
+from acp_server.tasks.running import drain
 from acp_server.tasks.threads import in_loop
 from acp_server.tools.parameters import jsonable
 from acp_server.tools.view import as_content

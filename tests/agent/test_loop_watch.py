@@ -23,7 +23,7 @@ from acp_server.agent import loop_watch
 from acp_server.agent.ending import Deadline, Ending
 from acp_server.agent.loop_watch import LoopWatch, is_hung_up
 from acp_server.peer.limits import Limits
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 
 @pytest.fixture

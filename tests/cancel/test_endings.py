@@ -11,7 +11,7 @@ from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.connection import Connection, Limits
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.testing.streams import FaultyStream, memory_pair
 from tests.peer.handlers import CANCELLED
 from tests.wire.live import Peer, cancel, request, served

@@ -8,7 +8,7 @@ import pytest
 
 from acp_server.peer.call import Call, Route, Routes
 from acp_server.peer.limits import Limits
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from tests.peer.ends import CANCELLED, End, cancel, hang, line, ping, request, result, serving, until
 
 pytestmark = pytest.mark.anyio

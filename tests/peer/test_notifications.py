@@ -13,8 +13,8 @@ import pytest
 from acp_server.peer.notifications import NotificationQueue
 from acp_server.peer.outbound import in_notification
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import Scopes
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
+from acp_server.tasks.tree import Scopes
 from tests.peer.ends import PATIENCE, until
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import anyio
 
 from acp_server import Agent, Limits
 from acp_server.remote import RemoteApp, RemoteLimits
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.testing import ScriptedClient
 from tests.session.editor import CALM, EVERYTHING, Editor
 

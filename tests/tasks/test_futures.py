@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from acp_server.tasks.futures import Bell, Future, Futures
+from acp_server.tasks.running import Bell, Future, Futures
 from tests.peer.ends import until
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from acp_server.tasks.generators import drain
+from acp_server.tasks.running import drain
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.grace import grace
-from acp_server.tasks.scopes import stop_cancelling
+from acp_server.tasks.tree import stop_cancelling
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import stop_cancelling_in
-from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.tree import NOTHING, Node, stop_cancelling_in
 
 pytestmark = pytest.mark.anyio
 
@@ -209,7 +208,7 @@ async def test_a_cancel_by_a_caller_with_almost_no_stack_left_is_whole_or_none(a
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_private_part_of_anyio_is_as_it_is_used() -> None:
-    # The one attribute that `tasks/scopes.py` reads, in the versions that pyproject.toml admits.
+    # The one attribute that `tasks/tree.py` reads, in the versions that pyproject.toml admits.
     assert version("anyio").startswith("4.")
     attribute = "_child_scopes"
     with anyio.CancelScope() as outer, anyio.CancelScope() as inner:

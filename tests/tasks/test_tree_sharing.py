@@ -7,8 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.cause import Cause
-from acp_server.tasks.scopes import Pair, Scopes
-from acp_server.tasks.tree import NOTHING, Node
+from acp_server.tasks.tree import NOTHING, Node, Pair, Scopes
 from tests.tasks.stray import stray_cancellation
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.tasks.grace import Watchdog
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 
 pytestmark = pytest.mark.anyio
 

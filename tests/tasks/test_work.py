@@ -11,7 +11,7 @@ import pytest
 from acp_server.tasks import grace as module
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import Job, SupervisedWork, Watchdog, grace
-from acp_server.tasks.spawn import Spawner
+from acp_server.tasks.running import Spawner
 from acp_server.tasks.tree import NOTHING, Node
 
 pytestmark = pytest.mark.anyio

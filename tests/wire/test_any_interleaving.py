@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from acp_server.errors import EncodeError, RpcError
-from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Outgoing
+from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Outgoing, OutgoingRequest, RequestState
 from tests.wire.live import cancel, notification, request, strict
 
 IDS = st.sampled_from([0, 1, "0", "1", None])

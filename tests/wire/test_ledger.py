@@ -2,7 +2,7 @@
 
 import pytest
 
-from acp_server.wire.ledger import Ledger, OutgoingRequest, RequestState
+from acp_server.wire.state_machine import Ledger, OutgoingRequest, RequestState
 
 
 def asked(ledger: Ledger, *, wants_late_answer: bool = False) -> OutgoingRequest:

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from acp_server.errors import INVALID_REQUEST
-from acp_server.wire.ledger import OutgoingRequest
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import MOST_NESTED, Answered, Dropped, Endpoint, Event, Outgoing
+from acp_server.wire.state_machine import MOST_NESTED, Answered, Dropped, Endpoint, Event, Outgoing, OutgoingRequest
 
 AROUND = 2
 """The params, and the array in them; the message itself does not count."""

@@ -7,9 +7,17 @@ import pytest
 
 from acp_server.errors import EncodeError, InternalError, RpcError
 from acp_server.wire.framing import LineFramer
-from acp_server.wire.ledger import OutgoingRequest, RequestState
 from acp_server.wire.messages import ID_LIMIT, Notification, Request
-from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Endpoint, Event, Outgoing
+from acp_server.wire.state_machine import (
+    CANCEL_METHOD,
+    Answered,
+    Dropped,
+    Endpoint,
+    Event,
+    Outgoing,
+    OutgoingRequest,
+    RequestState,
+)
 from tests.wire.live import cancel, notification, request, strict
 
 FULL_ERROR = {"code": 1, "message": "m", "data": {"a": [1]}}

@@ -7,9 +7,8 @@ import pytest
 
 from acp_server.errors import InternalError, RequestCancelled
 from acp_server.wire.batch import BATCH_BYTES, BATCH_LIMIT, Batches
-from acp_server.wire.ledger import OutgoingRequest
 from acp_server.wire.messages import Notification, Request
-from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Event, Outgoing
+from acp_server.wire.state_machine import Answered, Dropped, Endpoint, Event, Outgoing, OutgoingRequest
 from tests.wire.live import cancel, notification, request, strict
 
 
