@@ -105,14 +105,14 @@ class Step(Block):
         self._priority: Priority | None = priority
         self._entry: PlanEntry | None = None
 
-    def written(self) -> str:
+    def _written(self) -> str:
         """See `Block`."""
         return "async with turn.step(...)"
 
     async def __aenter__(self) -> Self:
         if self._entry is not None:
             raise UsageError("a step is worked on once: call turn.step(...) again")
-        self.entered = True
+        self._entered = True
         self._entry = await self._steps.begin(self._content, self._priority)
         return self
 
@@ -142,12 +142,12 @@ class Compaction(Block):
 
         await self._turn.update(CompactionSummaryChunk(compaction_id=self.id, content=TextContent(text=text)))
 
-    def written(self) -> str:
+    def _written(self) -> str:
         """See `Block`."""
         return "async with turn.compaction() as compaction"
 
     async def __aenter__(self) -> Compaction:
-        self.entered = True
+        self._entered = True
         self._tell("in_progress")
         return self
 

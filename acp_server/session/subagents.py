@@ -65,14 +65,14 @@ class Subagent(Block):
         self._child: Child | None = None
         self._scopes = ExitStack()
 
-    def written(self) -> str:
+    def _written(self) -> str:
         """See `Block`."""
         return "async with turn.subagent(...) as child"
 
     async def __aenter__(self) -> Turn:
-        if self.entered:
+        if self._entered:
             raise UsageError("a subagent is started once: call turn.subagent(...) again")
-        self.entered = True
+        self._entered = True
         parent = self._parent
         if parent.is_cancelled:
             # Nothing begins in a turn that is over.

@@ -10,12 +10,12 @@ logger: logging.Logger = logging.getLogger("acp_server.tasks")
 class Block:
     """A context manager. Dropped without being entered, it logs a warning, like a coroutine that was never awaited."""
 
-    entered: bool = False
+    _entered: bool = False
 
-    def written(self) -> str:
+    def _written(self) -> str:
         """The code that enters the block, for the warning."""
         return "with ..."
 
     def __del__(self) -> None:
-        if not self.entered:
-            logger.warning("a block that was not entered had no effect: write `%s:` with it below", self.written())
+        if not self._entered:
+            logger.warning("a block that was not entered had no effect: write `%s:` with it below", self._written())

@@ -42,11 +42,11 @@ class _Grace(Block):
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
 
-    def written(self) -> str:
+    def _written(self) -> str:
         return f"with grace({'' if self._seconds == DEFAULT_GRACE else self._seconds})"
 
     def __enter__(self) -> anyio.CancelScope:
-        self.entered = True
+        self._entered = True
         deadline = math.inf if self._seconds is None else anyio.current_time() + self._seconds
         self._scope = anyio.CancelScope(deadline=deadline, shield=True)
         return self._scope.__enter__()

@@ -6,7 +6,33 @@ from typing import Any
 
 import pytest
 
-from acp_server import Agent, Client, Initialization, Session, Turn
+from acp_server import (
+    Agent,
+    Answer,
+    Approval,
+    Call,
+    Client,
+    Compaction,
+    Connection,
+    Initialization,
+    Message,
+    Peer,
+    PermissionAnswer,
+    Session,
+    Settings,
+    Step,
+    Subagent,
+    Terminal,
+    Tool,
+    Toolbox,
+    ToolContext,
+    ToolResult,
+    Turn,
+    TurnError,
+    TurnRecord,
+    Usage,
+    UserAction,
+)
 from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
 from acp_server.schema import PlanEntry, SessionConfigSelect, ToolCall
 
@@ -34,6 +60,8 @@ def test_help_on_a_method_needs_no_other_method_before_it() -> None:
     docs = {name: inspect.getdoc(value) or "" for name, value in vars(RemoteSession).items() if callable(value)}
     assert not [name for name, doc in docs.items() if doc.startswith("The same")]
 
+
+PEER = {"background", "cancel", "close", "notify", "on_close", "request", "send_room", "wait_closed"}
 
 OFFERED: dict[type, set[str]] = {
     Turn: {
@@ -95,13 +123,96 @@ OFFERED: dict[type, set[str]] = {
         *("read_text_file", "request", "request_permission", "write_text_file"),
     },
     Initialization: {"auth_methods", "capabilities", "client_capabilities", "client_info", "meta", "version"},
+    ToolContext: {
+        *("cancel", "cause", "client", "editor", "is_cancelled", "locate", "locations", "on_cancel"),
+        *(
+            "primary_confirmed",
+            "progress",
+            "run",
+            "secondary_confirmed",
+            "session",
+            "set_title",
+            "subagent",
+            "verbatim",
+        ),
+    },
+    Call: {
+        *("answer", "cancel", "cause", "id", "is_cancelled", "meta", "method"),
+        *("notify_peer", "partial", "request_peer"),
+    },
+    Peer: PEER,
+    Connection: PEER | {"run"},
+    Answer: {"clear", "get", "items", "keys", "meta", "pop", "popitem", "setdefault", "update", "values"},
+    Compaction: {"summarize"},
+    Step: set(),
+    Subagent: set(),
+    Terminal: {"kill", "output", "release", "wait_for_exit"},
+    Settings: {
+        *(
+            "choose",
+            "has_mode",
+            "mode",
+            "mode_option",
+            "offer_modes",
+            "offered",
+            "replace",
+            "set_mode",
+            "state",
+            "value",
+        ),
+    },
+    Tool: {"describe", "input_schema", "runs_in"},
+    Toolbox: {"add", "describe", "of"},
+    Approval: {"previews"},
+    UserAction: {"read"},
+    ToolResult: {"ok"},
+    PermissionAnswer: {"allowed"},
+    Message: {"content", "role", "text"},
+    TurnError: {"code", "message"},
+    TurnRecord: {
+        *("contents", "events", "id", "is_here", "is_open", "keep", "kept", "messages", "prompt", "text"),
+        "tool_results",
+    },
+    Usage: {"cached_read", "cached_write", "input", "output", "plus", "thought", "to_wire", "total"},
 }
+
+OF_PEER = {"fail", "is_lost", "outlasting", "ticker", "watchdog_of"}
+
+INSIDE: dict[type, set[str]] = {
+    Answer: {"added_to"},
+    Call: {"ended", "give_up", "offered", "overdue", "was_cancelled"},
+    Connection: OF_PEER,
+    Peer: OF_PEER,
+    Settings: {
+        *(
+            "as_update",
+            "choose_if_offered",
+            "in_step",
+            "offer_auto_approve",
+            "shown",
+            "shown_mode",
+            "shown_modes",
+            "taken",
+        ),
+    },
+    Terminal: {"let_go", "release_quietly", "seen"},
+    Tool: {"always", "check_types"},
+    Toolbox: {"check_types"},
+    ToolContext: {"take"},
+    TurnRecord: {
+        *("add", "add_child", "add_result", "add_terminal", "begin", "copy", "of_child", "pack", "pieces", "release"),
+        *("replay", "restored", "size", "unread"),
+    },
+}
+"""What the runtime alone uses of these classes. The list does not grow."""
 
 
 @pytest.mark.parametrize("kind", OFFERED, ids=lambda kind: kind.__name__)
 def test_a_class_for_authors_offers_nothing_else(kind: type) -> None:
     offered = {name for name in dir(kind) if not inspect.ismemberdescriptor(getattr(kind, name))}
-    assert {name for name in offered if not name.startswith("_")} == OFFERED[kind]
+    if issubclass(kind, tuple):
+        offered -= {"count", "index"}
+    assert {name for name in offered if not name.startswith("_")} == OFFERED[kind] | INSIDE.get(kind, set())
 
 
 @pytest.mark.parametrize("kind", [PlanEntry, ToolCall, SessionConfigSelect], ids=lambda kind: kind.__name__)
