@@ -66,6 +66,12 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
                 "ResumeSessionRequest.systemPrompt",
             ),
         ),
+        "idempotency_key": Feature(
+            "stable",
+            "schema 1.19.0",
+            "prompts of version 2 that may be sent again: the message is inserted at most once",
+            members=("PromptRequest.idempotencyKey",),
+        ),
         "fork": Feature(
             "unstable",
             "npm 2.4.0",

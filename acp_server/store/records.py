@@ -192,6 +192,11 @@ class TurnRecord:
             self._id = f"turn_{os.urandom(12).hex()}"
         return self._id
 
+    @id.setter
+    def id(self, id: str) -> None:
+        assert self._id is None, "the id of a turn does not change"
+        self._id = id
+
     @property
     def is_open(self) -> bool:
         """Whether this record does not know of its end."""

@@ -170,6 +170,9 @@ class PromptRequest(Model):
     """The session."""
     prompt: Annotated[Items[ContentBlock], Field(min_length=1)]
     """The user's message. Text and resource links are always allowed, other content if the agent announced it."""
+    idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """Identifies the message over all attempts to send it; None if it is sent once. The agent inserts it at most once
+    and answers each attempt with the same id."""
 
 
 class PromptResponse(Model):

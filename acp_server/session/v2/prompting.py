@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from acp_server.errors import EncodeError, RequestCancelled, SessionClosed
+from acp_server.errors import EncodeError, InvalidRequest, RequestCancelled, SessionClosed
 from acp_server.peer.answer import Answer
 from acp_server.peer.call import Call, Follower
 from acp_server.peer.outcome import outcome
@@ -22,6 +22,7 @@ from acp_server.session import prompting as v1
 from acp_server.session import updates as v1_updates
 from acp_server.session.prompting import inject
 from acp_server.session.state import UNEXPLAINED, TurnState
+from acp_server.session.v2.attempts import id_of
 from acp_server.tasks.cause import program_end
 from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
@@ -39,7 +40,7 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 class Insertion(Follower):
     """One `session/prompt`, until its message is part of the conversation."""
 
-    __slots__ = ("_call", "_session", "_work", "steer")
+    __slots__ = ("_call", "_id", "_session", "_work", "steer")
 
     def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
         self._call = call
@@ -47,9 +48,18 @@ class Insertion(Follower):
         self.steer: SteeringHandler | None = None
         """What hands it to the turn that runs, if there is one and the author wants that."""
         self._work = Foreground(handler, call, session, request)
+        self._id = id_of(call.params)
+        if self._id is not None:
+            session.attempts.begin(self._id)
 
     async def serve(self) -> dict[str, Any]:
         """The prompt's answer."""
+        response = await self._insert()
+        if self._id is not None:
+            self._session.attempts.insert(self._id)
+        return response
+
+    async def _insert(self) -> dict[str, Any]:
         turn = self._work.prompt.turn
         if self._session.turns[0] is not turn:
             if self.steer is not None and await inject(self.steer, self._session, turn.record.prompt, turn.id):
@@ -69,6 +79,25 @@ class Insertion(Follower):
     def left(self) -> None:
         """See `Follower`."""
         self._work.request_over()
+        if self._id is not None:
+            self._session.attempts.end(self._id)
+
+
+class Repeated(Follower):
+    """Another attempt of a `session/prompt`, by its key: it has the result of the first and inserts nothing."""
+
+    __slots__ = ("_id", "_session")
+
+    def __init__(self, session: Session, id: str) -> None:
+        self._session = session
+        self._id = id
+
+    async def serve(self) -> dict[str, Any]:
+        """The prompt's answer. Raises InvalidRequest if the first attempt was withdrawn or has failed."""
+        await self._session.attempts.wait(self._id)
+        if not self._session.has_message(self._id):
+            raise InvalidRequest("The first attempt of this prompt was withdrawn or has failed")
+        return {"messageId": self._id}
 
 
 class Unopened(v1.Unopened):
@@ -93,6 +122,11 @@ class Prompting(v1.Prompting):
         InvalidRequest."""
         if call.params.get("prompt") == []:
             raise problem("prompt", "has nothing in it")
+        if (id := id_of(call.params)) is not None:
+            session = cast("Session | None", self._sessions.get(call.params["sessionId"]))
+            if session is not None and session.has_message(id):
+                call.follower = Repeated(session, id)
+                return
         super().register(call)
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
@@ -121,6 +155,8 @@ class LiveTurn(v1_updates.LiveTurn):
         self, session: Session, host: TurnHost, request: PromptRequest | None, blocks: list[dict[str, Any]]
     ) -> None:
         super().__init__(session, host, request, blocks)
+        if (id := id_of(self.params)) is not None:
+            self.record.id = id
         self.speech = session.updates.of(self.record)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._tell = session.updates.state
         self.on_move: tuple[Callable[[TurnState], None], ...] = (self._moved,)

@@ -23,6 +23,7 @@ from acp_server.session.live_session import LiveSession
 from acp_server.session.setup import PlainSetup, check_size
 from acp_server.session.terminal import words_of
 from acp_server.session.v2 import forms
+from acp_server.session.v2.attempts import Attempts
 from acp_server.session.v2.updates import Updates
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Client(client_v1.Client):
 class Session(LiveSession):
     """One session; see `acp_server.session.session.Session`."""
 
-    __slots__ = ("node", "terminals")
+    __slots__ = ("attempts", "node", "terminals")
 
     MODE_IS_OPTION: ClassVar[bool] = True
     _UPDATES: ClassVar = Updates
@@ -121,12 +122,17 @@ class Session(LiveSession):
         self.node: Final = connection.tree.child(f"session {record.id}")
         self.terminals: Final[dict[str, Terminal]] = {}
         """Its terminals that were not released, by id."""
+        self.attempts: Final = Attempts()
         self.on_close(self._end_terminals)
 
     def is_child_of(self, parent: LiveTurn) -> None:
         """See `LiveSession`."""
         super().is_child_of(parent)
         self.updates.settings = self.settings
+
+    def has_message(self, id: str) -> bool:
+        """Whether a prompt with this key, which is the id of its turn, is part of the conversation or is held."""
+        return id in self.attempts or any(turn.id == id for turn in self.record.turns)
 
     def insert(self, turn: LiveTurn) -> None:
         """The user's message is part of the conversation from now on. Raises EncodeError, and it is not."""

@@ -207,7 +207,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "PromptCapabilities": [PROMPT_CAPABILITIES],
     "PromptEmbeddedContextCapabilities": EMPTY,
     "PromptImageCapabilities": EMPTY,
-    "PromptRequest": [{**SESSION, "prompt": BLOCKS, "_meta": META}],
+    "PromptRequest": [{**SESSION, "prompt": BLOCKS, "idempotencyKey": "k", "_meta": META}],
     "PromptResponse": [{"messageId": "m1", "_meta": META}],
     "ReplayFrom": [{"type": "start", "_meta": META}],
     "ReplayFromStart": [{"type": "start", "_meta": META}],
