@@ -20,7 +20,7 @@ class _Interrupting:
 
 @pytest.mark.parametrize("name", ["acp_server.apps.cli", "acp_server.apps.cli.commands"])
 def test_an_interrupt_while_the_program_loads_is_exit_code_130(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [_Interrupting(name), *sys.meta_path])
     monkeypatch.setattr(sys, "argv", ["acp-server", "chat"])
     assert main() == 130
