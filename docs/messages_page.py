@@ -166,6 +166,8 @@ def _value(node: ast.expr) -> str:
             return f"{{{name.strip('_')}}}"
         case ast.Call(args=[first, *_]):
             return _value(first)
+        case ast.Call(func=ast.Attribute(value=inner)) if _last(inner) != "self":
+            return _value(inner)
         case ast.Call(func=inner) | ast.Subscript(value=inner) | ast.Await(value=inner) | ast.BinOp(left=inner):
             return _value(inner)
         case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner) | ast.JoinedStr(values=[*_, inner]):

@@ -305,7 +305,7 @@ class Agent:
         """
         values.check_method(name)
         if name == "initialize":
-            raise UsageError("initialize cannot be replaced: @agent.initialize changes what it answers")
+            raise UsageError("initialize cannot be replaced: @agent.initialize changes its response")
         if not replace:
             values.check_own_method(name)
 

@@ -76,7 +76,7 @@ class Command:
         names = [each.name for each in self._takes]
         if not names:
             if typed:
-                raise ValueError(f"/{self.name} takes nothing.")
+                raise ValueError(f"/{self.name} takes no arguments.")
             return {}
         words = _words(typed, len(names) if self._rest_is_text else None)
         if len(words) > len(names):

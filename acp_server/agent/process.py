@@ -47,7 +47,7 @@ class StandardIO:
         if sys.__stdin__ is None or not _is_open(0):
             raise UsageError("standard input is closed, so there is no client to serve")
         if sys.__stdout__ is None or not _is_open(1):
-            raise UsageError("standard output is closed, so nothing could be answered")
+            raise UsageError("standard output is closed, so no request could be answered")
         self.input: int = _duplicate(0)
         self.output: int = _duplicate(1)
         self._stderr: int | None = None

@@ -37,13 +37,13 @@ class AnswerBound:
         """A part begins. Raises InternalError, with words for the user, if there are too many."""
         self._parts += 1
         if self._parts > PARTS:
-            raise InternalError(f"The model's answer has more than {PARTS:,} parts.")
+            raise InternalError(f"The model's response has more than {PARTS:,} parts.")
 
     def add(self, piece: Any) -> None:
         """More of a part has arrived. Raises InternalError, with words for the user, if the response is too long."""
         self._characters += len(piece if isinstance(piece, str) else str(piece or ""))
         if self._characters > ANSWER:
-            raise InternalError(f"The model's answer is longer than {ANSWER // 2**20} million characters.")
+            raise InternalError(f"The model's response is longer than {ANSWER // 2**20} million characters.")
 
 
 def bound_client(client: Any) -> Any:
@@ -59,7 +59,7 @@ def bound_client(client: Any) -> Any:
 
 async def _check(response: Any) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise InternalError("The model's server has compressed its answer, which was not requested.")
+        raise InternalError("The model's server has compressed its response, which was not requested.")
     response.stream = _counted(response.stream)
 
 
@@ -72,7 +72,7 @@ def _counted(stream: Any) -> Any:
         async for piece in stream:
             size += len(piece)
             if size > ANSWER_BYTES:
-                raise InternalError(f"The model's answer is longer than {ANSWER_BYTES // 2**20} MiB.")
+                raise InternalError(f"The model's response is longer than {ANSWER_BYTES // 2**20} MiB.")
             yield piece
 
     async def close(_self: Any) -> None:

@@ -43,7 +43,7 @@ class Answer(MutableMapping[str, Any]):
         if name == META and not isinstance(value, dict):
             raise UsageError("_meta is an object: use answer.meta[...]")
         if name in self._own():
-            raise UsageError(f"{name!r} of the answer to {self._method} is set by the runtime")
+            raise UsageError(f"{name!r} of the response to {self._method} is set by the runtime")
         codec.encode(value)
         self._members[name] = value
 
@@ -76,13 +76,13 @@ class Answer(MutableMapping[str, Any]):
             return result
         own: Any = result.to_wire() if hasattr(result, "to_wire") else {} if result is None else result
         if not isinstance(own, dict):
-            logger.warning("nothing is added to the answer to %s, which is not an object", self._method)
+            logger.warning("nothing is added to the response to %s, which is not an object", self._method)
             return result
         try:
             codec.encode(members)
         except EncodeError as problem:
             # The author changed a nested value after it was checked. The result itself can be encoded.
-            logger.error("what is added to the answer to %s cannot be written as JSON: %s", self._method, problem)
+            logger.error("the additions to the response to %s cannot be written as JSON: %s", self._method, problem)
             return result
         own = cast("dict[str, Any]", own)
         whole = {**members, **own}

@@ -48,15 +48,15 @@ def outcome(
     failures = list(failures_in(error))
     if not failures:
         # An internal cancellation has the code of any cancellation (ACP, Cancellation).
-        logger.warning("%s was cancelled from inside, and neither side asked for it", method, exc_info=error)
-        return NOTHING, RequestCancelled("Cancelled from inside: neither side asked for it")
+        logger.warning("%s was cancelled from inside, not by the client or the agent", method, exc_info=error)
+        return NOTHING, RequestCancelled("Cancelled from inside, not by the client or the agent")
     answer = refusal(error, unexplained)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:
         # An error of the peer that the handler let through, and not an error that its author raised.
         logger.warning("%s failed: %s", method, _words(only))
     elif isinstance(only, RpcError | CapabilityMissing) or _is_told(only):
-        logger.info("%s is answered with an error of its handler's: %s", method, only)
+        logger.info("%s is answered with its handler's error: %s", method, only)
     elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", method, exc_info=error)
     elif any(map(is_time_out, failures)):

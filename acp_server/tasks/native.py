@@ -66,7 +66,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
             # A task that is cancelled before its first step never awaits its coroutine.
             coroutine.close()
     if task.cancelled():
-        raise RequestCancelled("what ran in a task of its own was cancelled there")
+        raise RequestCancelled("the work in a separate task was cancelled there")
     value, error = task.result()
     if error is not None:
         raise error

@@ -124,7 +124,7 @@ class Threads:
         """Call a quick `function` in a thread without waiting. It cannot call back into the loop. Raises
         TooManyThreads."""
         if self.asked >= ASKED:
-            raise TooManyThreads(f"{self.asked} threads that were to be quick still run; {name} is not started")
+            raise TooManyThreads(f"{self.asked} threads for quick functions still run; {name} is not started")
         return self._start(Worker(self, name, function, (), asked=True))
 
     def _start(self, worker: Worker) -> Worker:

@@ -33,7 +33,7 @@ class _Suite(click.Group):
 _keep_home = click.option(
     "--keep-home",
     is_flag=True,
-    help="Leave the agent HOME and the XDG folders, such as for its login; else it has empty ones of its own.",
+    help="Leave the agent HOME and the XDG folders, for example for its login; else they are empty.",
 )
 
 
@@ -59,7 +59,7 @@ def main() -> None:
     "prompts",
     flag_value=False,
     default=True,
-    help="Without a profile, prompt for nothing; else a few prompts tell what the agent can do.",
+    help="Without a profile, send no prompts; else a few prompts find the agent's features.",
 )
 @_keep_home
 @click.option("--quick", is_flag=True, help="Only cases that share one process: for every change, not for a release.")
@@ -117,7 +117,7 @@ def init(**arguments: Any) -> None:
     init(**arguments)
 
 
-@main.command(context_settings=CONTEXT, short_help="Tell what changed between runs, or show them in a table.")
+@main.command(context_settings=CONTEXT, short_help="Show the changes between runs, or all in a table.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--table",

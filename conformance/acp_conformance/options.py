@@ -46,7 +46,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(["1", "2", "both"]),
             default="1",
             show_default=True,
-            help="Which version to judge. Version 2 is a draft that may change, and judged only where it is asked for.",
+            help="The version to judge. Version 2 is a draft that may change, and is judged only on request.",
         ),
         click.option("--html", "html_file", type=path, help="Write a page with every case and its wire transcript."),
         click.option("--junit", "junit_file", type=path, help="Write JUnit XML, for continuous integration."),
@@ -62,10 +62,13 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--baseline",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="What an earlier run (--json) broke, or a list (--accept) names, does not count for the exit code.",
+            help="Failures of an earlier run (--json) or a list (--accept) do not count for the exit code.",
         ),
         click.option(
-            "--accept", "accepted_file", type=path, help="Write what is broken as a list for --baseline, to be edited."
+            "--accept",
+            "accepted_file",
+            type=path,
+            help="Write the failed cases as a list for --baseline, to be edited.",
         ),
         click.option("--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Cases at a time."),
         click.option(

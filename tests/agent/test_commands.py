@@ -80,7 +80,7 @@ async def said(editor: Editor, session: str, *texts: str, **more: Any) -> str:
         ("/notes\nfirst\nsecond", "notes of 'first\\nsecond'"),
         ("/NOTES it's", 'notes of "it\'s"'),
         ("/clear", "clear"),
-        ("/clear all of it", "/clear takes nothing. Type: /clear"),
+        ("/clear all of it", "/clear takes no arguments. Type: /clear"),
         ("/paint red", "RED 1 thin ."),
         ("/paint  blue 3\tthick 'a b.txt'", "BLUE 3 thick a b.txt"),
         ('/paint blue 3 thick "a b.txt"', "BLUE 3 thick a b.txt"),

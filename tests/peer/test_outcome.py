@@ -13,7 +13,7 @@ from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
 from tests.tasks.stray import stray_cancellation
 from tests.wire.live import request, served
 
-FROM_INSIDE = {"code": -32800, "message": "Cancelled from inside: neither side asked for it"}
+FROM_INSIDE = {"code": -32800, "message": "Cancelled from inside, not by the client or the agent"}
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_an_error_for_the_peer_is_the_answer_and_any_other_only_goes_to_th
 async def test_an_error_that_an_author_answers_with_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     await answer_of(raiser(InvalidParams("no such book")))
-    assert "handle is answered with an error of its handler's: no such book (-32602)" in caplog.text
+    assert "handle is answered with its handler's error: no such book (-32602)" in caplog.text
     assert "Traceback" not in caplog.text
 
 
@@ -70,7 +70,7 @@ async def test_a_stray_cancellation_answers_its_request_alone(caplog: pytest.Log
         assert await peer.ping() == []
         go.set()
         assert await peer.answer(2) == "unharmed"
-    assert logged(caplog, logging.WARNING) == ["leak was cancelled from inside, and neither side asked for it"]
+    assert logged(caplog, logging.WARNING) == ["leak was cancelled from inside, not by the client or the agent"]
 
 
 @pytest.mark.behaviour("D4")

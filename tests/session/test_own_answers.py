@@ -137,7 +137,7 @@ async def test_logins_modes_options_and_methods_add_to_theirs() -> None:
 def test_a_member_of_the_protocol_is_not_the_author_s_to_add() -> None:
     answer = Answer("session/new")
     for name in ("sessionId", "modes", "configOptions"):
-        with pytest.raises(UsageError, match=f"'{name}' of the answer to session/new is set by the runtime"):
+        with pytest.raises(UsageError, match=f"'{name}' of the response to session/new is set by the runtime"):
             answer[name] = {}
     with pytest.raises(UsageError, match="_meta is an object"):
         answer["_meta"] = 1
@@ -156,7 +156,7 @@ async def test_an_agent_says_the_tokens_of_a_turn_itself_unless_the_runtime_does
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         turn.answer["usage"] = tokens
-        with pytest.raises(UsageError, match="'stopReason' of the answer to session/prompt is set by the runtime"):
+        with pytest.raises(UsageError, match="'stopReason' of the response to session/prompt is set by the runtime"):
             turn.answer["stopReason"] = "refusal"
         if counted:
             turn.add_usage(input_tokens=10, output_tokens=20)

@@ -184,7 +184,7 @@ def _outlive_process(agent: Servable, file: Path) -> None:
 def _built_in(models: Sequence[str], options: Mapping[str, Any], backend: str | None) -> Agent:
     if not models:
         if "base_url" in options:
-            raise UsageError("--base-url says where a model is: name it with --model")
+            raise UsageError("--base-url needs --model")
         if options:
             raise UsageError("--pass-env and --trust-mcp are for a model: name it with --model")
         from acp_server.apps.coder import agent

@@ -238,7 +238,7 @@ def serve(
         from acp_server.apps.cli.reload import serve_reloading
 
         if models or base_url is not None or pass_env or trust_mcp:
-            raise UsageError("--model and its options are for the built-in agent, and --reload is for one of your own")
+            raise UsageError("--model and its options are for the built-in agent, and --reload for your own")
         configure_log(log_level, log_file)
         say_if_terminal(0)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}

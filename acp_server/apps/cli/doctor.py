@@ -133,7 +133,7 @@ class Examination:
         """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
         self.faults: int = 0
         self.agent_info: dict[str, Any] = {}
-        """`agentInfo` of the answer to `initialize`."""
+        """`agentInfo` of the response to `initialize`."""
         self._session_can: dict[str, Any] = {}
         """`sessionCapabilities` of that answer."""
         self._command = command

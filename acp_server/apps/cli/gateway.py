@@ -96,12 +96,12 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     metavar="MIN:MAX",
     default="0:1",
     show_default=True,
-    help="How many processes each bot's agent has, at least and at most; with --isolate for each name of tokens.",
+    help="The least and the most processes of each bot's agent; with --isolate for each token name.",
 )
 @click.option(
     "--isolate",
     is_flag=True,
-    help="Agents of their own for each name of tokens, that work in a folder of that name below --cwd.",
+    help="Separate agents for each token name, in a folder of that name below --cwd.",
 )
 @click.option(
     "--agent-users",
@@ -231,7 +231,7 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
         if not _ORIGIN.fullmatch(origin):
             raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
     if given["agent_users"] is not None and not given["isolate"]:
-        raise UsageError("--agent-users is for the agents of each name of tokens: give --isolate too")
+        raise UsageError("--agent-users needs --isolate")
     if given["node_url"] is not None and not isinstance(given["store"], str):
         raise UsageError("--node-url is for gateways with one database: give --store postgresql://...")
     bots, agent = _bots(given["bots"]), given["agent"]
@@ -268,7 +268,7 @@ def _reload(made: Gateway, ctx: click.Context) -> None:
     logger.info("reloaded: the tokens, and %d bots", len(settings.bots) + (settings.agent is not None))
     late = [name for name in ctx.params if name not in _RELOADED and ctx.params[name] != again[name]]
     if late:
-        logger.warning("these changes need a new start: %s", ", ".join(name.replace("_", "-") for name in late))
+        logger.warning("these changes need a restart: %s", ", ".join(name.replace("_", "-") for name in late))
 
 
 def _check(settings: GatewaySettings) -> int:
@@ -307,7 +307,7 @@ def _bots(texts: Sequence[str]) -> dict[str, Sequence[str]]:
             raise UsageError(f"--bot {text!r}: expected ID=COMMAND")
         command = _command(line)
         if id in bots:
-            raise UsageError(f"--bot {id!r} is there twice: a bot is one agent")
+            raise UsageError(f"--bot {id!r} is given twice: a bot is one agent")
         bots[id] = command
     return bots
 

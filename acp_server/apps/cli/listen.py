@@ -76,7 +76,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
     from acp_server.remote.limits import RemoteLimits
 
     if listening.certificate is None and not listening.is_local:
-        logger.warning("tokens and all that is said go over the network in the clear: --tls-cert encrypts them")
+        logger.warning("tokens and conversations are sent unencrypted: use --tls-cert")
     limits = RemoteLimits()
     app = RemoteApp(
         agent,

@@ -54,7 +54,7 @@ def _write(folder: Path, names: Names) -> None:
         folder.mkdir(parents=True)
     except FileExistsError:
         if not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise UsageError(f"{folder} is there already, and nothing is overwritten") from None
+            raise UsageError(f"{folder} exists, and is not overwritten") from None
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
     for file, text in files(names).items():

@@ -48,7 +48,7 @@ class RawAgent:
                 while True:
                     answer = _message(await self._line())
                     if answer == request:
-                        raise Silent("it says our own messages back, as `cat` does: it is not an agent")
+                        raise Silent("it echoes its input, as `cat` does: it is not an agent")
                     if answer.get("id") == self._asked and "method" not in answer:
                         return answer
                     if "method" in answer and answer.get("id") is not None:

@@ -241,7 +241,7 @@ async def _carry_out(call: ToolContext) -> str:
     except Changed:
         raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
     except UnicodeEncodeError:
-        raise Refusal(f"Not a text that a file can hold: {change.name} is as it was") from None
+        raise Refusal(f"Not a text for a file: {change.name} is as it was") from None
     except OSError as error:
         raise Refusal(f"{reason_of(error)}: {change.name} is as it was") from None
     return f"{change.name} is {'made' if change.old is None else 'changed'}."

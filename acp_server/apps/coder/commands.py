@@ -66,7 +66,7 @@ def replacement(text: str) -> tuple[str, str]:
     if begin and (behind := text[begin.end() :].lstrip()) and _ARROW.match(behind):
         return exactly(begin[0]) or "", _side(behind[2:])
     if arrow is None:
-        raise Mistyped("There is no `=>` between what to replace and what to put in its place")
+        raise Mistyped("There is no `=>` between the old and the new text")
     arrows = list(islice(_ARROW.finditer(text), _MOST_ARROWS + 1))
     if 1 < len(arrows) <= _MOST_ARROWS:
         # An arrow is the separator if the rest after it is a single text.

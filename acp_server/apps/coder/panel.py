@@ -36,7 +36,7 @@ PLANNING: Final = (
 )
 """The instructions for the model in that mode."""
 
-_NOT_RUN: Final = "The session is in plan mode, so it was not run. Go on with what can be read, and say what you plan."
+_NOT_RUN: Final = "The session is in plan mode, so it was not run. Read what you need, and describe your plan."
 
 
 class ModeApprovals(SessionApprovals):

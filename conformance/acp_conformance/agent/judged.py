@@ -41,7 +41,7 @@ def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
     if watched is None:
         return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
     if not watched.asks and watched.turns and set(unknown) <= ASKING:
-        return Judged(Verdict.NOT_APPLICABLE, "it asked its client for nothing, whatever was tried")
+        return Judged(Verdict.NOT_APPLICABLE, "it sent no request to its client, whatever was tried")
     return Judged(Verdict.SKIP, f"nothing that was tried leads to the situation {' or '.join(map(repr, unknown))}")
 
 

@@ -81,7 +81,7 @@ class Observed:
         ]
         told = [each.name for each, _ in found if each.name in told_by and each.name in self.failed]
         if found and len(told) == len(found):
-            raise Outcome(Verdict.UNREACHED, "all that was seen of it is told there", root=told[0])
+            raise Outcome(Verdict.UNREACHED, "that case reports all findings", root=told[0])
         if found:
             conduct, violation = found[0]
             self.affected = [each.name for each, _ in found]

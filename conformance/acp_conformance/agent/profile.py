@@ -1,4 +1,4 @@
-"""What a prompt makes an agent do: profiles map the situations that cases need to prompt texts for one agent.
+"""The prompts of one agent: profiles map the situations that cases need to prompt texts.
 
     name = "my agent"
 
@@ -8,15 +8,15 @@
     mode = "code"                         # session/set_mode after each session/new
     options = {model = "scripted"}        # session/set_config_option after each session/new
     authenticate = "api-key"              # the method of `authenticate` after each initialize
-    answers = {color = "red"}             # what the user fills into the forms of elicitations
+    answers = {color = "red"}             # the user's input for the forms of elicitations
 
     [situations.read]
     prompt = "read {cwd}/a.txt"           # `{cwd}` is the working directory of the session
     mode = "auto"                         # instead of the mode of [setup]
-    hold = ["terminal/wait_for_exit"]     # methods of the client that are left unanswered meanwhile
-    says = "hello"                        # the whole text of the turn, where it is always the same
+    hold = ["terminal/wait_for_exit"]     # methods of the client that stay unanswered meanwhile
+    says = "hello"                        # the whole text of the turn, if it is constant
 
-Reads files only; what a situation means for a case is the case's own business.
+Reads files only; the meaning of a situation is up to the case.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ INCLUDED = Path(__file__).parent / "profiles"
 SITUATIONS: Mapping[str, str] = {
     "quick": "ends at once",
     "stream": "streams several chunks, then ends",
-    "hang": "says at least one chunk, then runs until it is cancelled",
-    "stubborn": "says at least one chunk, then runs until it is cancelled, and is slow to stop",
-    "permission": "asks for permission and waits for the answer",
+    "hang": "sends at least one chunk, then runs until it is cancelled",
+    "stubborn": "sends at least one chunk, then runs until it is cancelled, and is slow to stop",
+    "permission": "requests permission and waits for the response",
     "read": "reads a file through the client",
     "write": "writes a file through the client",
     "terminal": "runs a command in a terminal of the client",
@@ -45,9 +45,9 @@ SITUATIONS: Mapping[str, str] = {
     "tool": "reports tool calls",
     "plan": "reports a plan",
     "fails": "ends with an error",
-    "reports": "reports what else it can: its usage, a title, another mode or option",
+    "reports": "reports its other features: its usage, a title, another mode or option",
     "cancellable": "runs a tool call that can be cancelled by itself, until it is cancelled (version 2)",
-    "shell": "runs a command in a terminal of its own, until it is cancelled (version 2)",
+    "shell": "runs a command in its own terminal, until it is cancelled (version 2)",
 }
 
 

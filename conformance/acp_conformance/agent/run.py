@@ -2,7 +2,7 @@
 
 Before the cases, the *probe* finds out whether the command can be run at all, so that a broken command gives one clear
 reason instead of a hundred time-outs. It also measures the agent's speed, from which every time-out follows. Each case
-has its own process, except those that are `shared`. They follow each other in one process as long as they pass, and a
+has its own process, except for `shared` ones. They follow each other in one process as long as they pass, and a
 case that fails is judged again in a fresh process. Cases of the whole run are judged last, over all conversations and
 the *tour*. It shows nothing itself: see `Progress`.
 """

@@ -55,9 +55,7 @@ async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
     except Outcome:
         return ""
     wanted = f"a turn that {SITUATIONS[situation]}"
-    return (
-        f"the situation {situation!r} does not come about: instead of {wanted}, came a turn that {came}" if came else ""
-    )
+    return f"the situation {situation!r} does not work: instead of {wanted}, came a turn that {came}" if came else ""
 
 
 class _Turn:

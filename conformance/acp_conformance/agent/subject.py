@@ -1,16 +1,16 @@
-"""The suite as the client of an agent: what cases for agents are written with.
+"""The suite as the client of an agent: the tools of cases for agents.
 
     session = await agent.session()               # initialize if need be, then session/new: the session id
     prompt = await agent.prompt(session, "hang")  # a situation of the profile, in flight; no entry: the case is skipped
-    await agent.said_something(prompt)            # its turn is under way
-    await agent.cancel(session)                   # session/cancel, and what a client then owes
+    await agent.said_something(prompt)            # its turn is running
+    await agent.cancel(session)                   # session/cancel, and a client's duties after it
     result = await prompt.result()                # the result, or the case fails
     await agent.fence()                           # everything sent before has been dispatched by the agent
     await agent.settle()                          # its output has ended: nothing more can come
     if len(prompt.answers) != 1: fail(...)
     agent.updates(session)                        # all session/update of it so far, in order
 
-Judges nothing by itself: waits that are in vain end the case as a failure with a reason.
+Judges nothing by itself: a time-out ends the case as a failure with a reason.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Agent(Conversation):
         self.new_session: Mapping[str, Any] = {}
         """The result of the last `session/new`."""
         self.mark = ""
-        """A variable in the environment of its processes: it finds those that left its group."""
+        """A variable in the environment of its processes: it finds processes that left its group."""
         self.brief = False
-        """Whether a failure here is judged again in a separate process: silence is enough then to end it."""
+        """Whether a failure here is judged again in a separate process: a time-out then ends the conversation."""
         self._fence_method = fence_method
         self._prompts: dict[str, Pending] = {}
         self._has_session = False
@@ -114,7 +114,7 @@ class Agent(Conversation):
 
         Args:
             version: The `protocolVersion`.
-            capabilities: The whole `clientCapabilities`; default are those of the editor.
+            capabilities: The whole `clientCapabilities`; by default the editor's.
             members: Further members of the parameters; None omits a default one.
         """
         announced_here = self.editor.capabilities if capabilities is None else capabilities
@@ -153,7 +153,7 @@ class Agent(Conversation):
                 await (await self.request("authenticate", {"methodId": self.profile.authenticate})).result()
 
     async def session(self, **params: object) -> str:
-        """A new session, after `initialize` if that was not done: its id. `params` change those of `session/new`.
+        """A new session, after `initialize` if that was not done: its id. `params` change parameters of `session/new`.
 
         A case is skipped here if the agent wants the user to authenticate first.
         """
@@ -246,7 +246,7 @@ class Agent(Conversation):
 
         said = await self.wait_for(find, "the first update of the turn")
         if isinstance(said, bool):
-            fail(f"the prompt was answered before the turn said anything: {prompt.answers[0]}"[:300])
+            fail(f"the prompt was answered before the turn sent an update: {prompt.answers[0]}"[:300])
         return said
 
     async def fence(self) -> None:

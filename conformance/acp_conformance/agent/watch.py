@@ -31,7 +31,7 @@ TOOLS = (
 """The requests and reports of an agent with the tools for it."""
 
 UNKNOWN = Profile(cwd_files={"a.txt": "first line\nsecond line\n"})
-"""The profile of an agent that is to be watched."""
+"""The profile of a watched agent."""
 
 _MOST_COMMANDS = 12
 _UNTRIED = frozenset({"login", "logout", "quit", "exit"})
@@ -51,7 +51,7 @@ _WAITS = ("terminal/wait_for_exit", "session/request_permission", "fs/read_text_
 
 
 FOUND = frozenset({*_METHODS.values(), "quick", "stream", "hang", "fails", "nested", "tool", "plan", "reports"})
-"""The situations that one conversation can show: not a slow stop, and not those of version 2."""
+"""The situations that one conversation can show: neither a slow stop, nor situations of version 2."""
 
 _REPORTS = frozenset({"usage_update", "session_info_update", "current_mode_update", "config_option_update"})
 
@@ -229,6 +229,6 @@ def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
 
 
 def _string(value: object) -> str:
-    """A basic string of TOML, whose escapes are those of JSON except for DEL."""
+    """A basic string of TOML, with the escapes of JSON except for DEL."""
     text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -27,9 +27,9 @@ class Dialect(Protocol):
     info: str
     """The member of `initialize` with the client's name."""
     agent_capabilities: str
-    """The member of its response with the agent's capabilities."""
+    """The member of the response to `initialize` with the agent's capabilities."""
     session_capabilities: str
-    """The member of that with its capabilities for sessions."""
+    """The member of the agent's capabilities about sessions."""
 
     def rule(self, name: str) -> str:
         """The name of a rule about messages: each version has separate rules."""

@@ -1,11 +1,11 @@
 """The program that a client under test starts as its agent: standard input and output, handed over to the suite.
 
-It decides nothing. What the client writes goes to the suite over a socket, what the suite wants written or done comes
-back. Only the standard library is used, and it is run by its path, so that it starts quickly and in any environment
-and folder. It ends when the suite says so, when the suite is gone, or when a signal other than SIGINT ends it: Ctrl-C
-at a terminal reaches the agent as well, and is the client's business.
+It decides nothing. The client's output goes to the suite over a socket, and the suite's commands come back. It uses
+only the standard library, and runs by its path, so that it starts quickly and in any environment and folder. It ends
+by a command of the suite, when the suite is gone, or by a signal other than SIGINT: Ctrl-C at a terminal reaches the
+agent as well, and is for the client.
 
-A frame in either direction is one byte that tells its kind, four of its length (big endian), and as many of content:
+A frame in either direction is one byte for its kind, four for its length (big endian), and its content:
 
     to the suite      H hello: the secret     I input of the client      E end of it
                       B its output is closed on the other side           W standard error has been written

@@ -97,7 +97,7 @@ class Links:
         return await self._receive.receive()
 
     async def aclose(self) -> None:
-        """Release those that were not returned."""
+        """Release the processes that were not returned."""
         self._send.close()
         async for link in self._receive:
             await link.aclose()

@@ -14,7 +14,7 @@
     [situations.cancel]                # the user stops the turn that is running
     signal = "SIGINT"
 
-    [situations.approve]               # the user says yes to a permission request
+    [situations.approve]               # the user approves a permission request
     stdin = ["{number}"]
 
     [situations.reject]
@@ -26,9 +26,9 @@
 A situation may have `stdin` (lines, typed when it is time) and `signal` (sent to the client's process group, as a
 terminal does it). Its `arguments` are added to the command of the cases that need it. `automatic = true` says that the
 client does it by itself, and `closes = true` that its input is closed after the lines. In lines for `approve` and
-`reject`, `{number}` is the number of the option that is meant, from 1, `{option}` its id and `{name}` its name.
+`reject`, `{number}` is the number of the right option, from 1, `{option}` its id and `{name}` its name.
 
-Reads files only; what a situation means for a case is the case's own business.
+Reads files only; the meaning of a situation is up to the case.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ SITUATIONS: Mapping[str, str] = {
     "prompt": "the client sends a prompt",
     "again": "the user types a second prompt, when the first has ended or while it runs",
     "cancel": "the user stops the turn that is running",
-    "approve": "the user says yes to a permission request",
-    "reject": "the user says no to a permission request",
+    "approve": "the user approves a permission request",
+    "reject": "the user rejects a permission request",
     "leave": "the user leaves",
-    "resume": "version 2: the user takes up an earlier session",
+    "resume": "version 2: the user resumes an earlier session",
 }
 
 

@@ -1,10 +1,10 @@
-"""The client under test, as its agent sees it: what a case talks to.
+"""The client under test, as its agent sees it: the argument of a case.
 
-    request = await client.prompt()                     # initialize, session/new, session/prompt: a turn is under way
+    request = await client.prompt()                     # initialize, session/new, session/prompt: a turn is running
     ask = await client.ask("fs/read_text_file", {...})  # a request to the client
-    answer = await client.answer(ask)                   # its answer: an object with `result` or `error`
+    answer = await client.answer(ask)                   # its response: an object with `result` or `error`
     await client.alive()                                # the client still answers
-    await client.user("cancel")                         # the user does something
+    await client.user("cancel")                         # the user's input of a situation
     await client.end_turn()
 
 Until `prompt` (or `begin_trial`) the rule of the case has not been tried: a client that does not get there skips the

@@ -1,4 +1,4 @@
-"""How a rule is written down: the registry of cases, its decorator `case`, and the ways a case ends early.
+"""The form of a rule: the registry of cases, its decorator `case`, and the ways a case ends early.
 
 A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
 
@@ -10,9 +10,9 @@ A case is an async function of one argument, the conversation with the subject, 
         if len(prompt.answers) != 1:
             fail(f"{len(prompt.answers)} answers to one request")
 
-A case states one rule: one thing that can be wrong. It does not judge what it is not about; what holds for every
-message of a conversation is checked in the background and judged by cases of the whole run (`whole_run=True`), whose
-argument is `acp_conformance.agent.run.Observed`.
+A case states one rule: one possible fault. It judges nothing else: the rules for every message of a conversation are
+checked in the background and judged by cases of the whole run (`whole_run=True`), whose argument is
+`acp_conformance.agent.run.Observed`.
 """
 
 from __future__ import annotations

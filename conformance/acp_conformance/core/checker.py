@@ -104,7 +104,7 @@ class Checker:
             return None, [Violation("json", str(error), shown)]
         if isinstance(message, list) and message:
             if not self._batched:
-                return message, [Violation("batch", "an array, although nothing was asked in one", shown)]
+                return message, [Violation("batch", "an array, although no request was in one", shown)]
             found = [violation for each in message for violation in self._message(each, shown)]
         else:
             found = list(self._message(message, shown))

@@ -1,4 +1,4 @@
-"""What a run may fail: the cases that an earlier one broke, or those that a short file accepts, each with a reason.
+"""Cases that a run may fail: failures of an earlier run, or cases that a short file accepts, each with a reason.
 
 rules = "6"
 skipped = ["terminals/released"]
@@ -8,7 +8,7 @@ case = "bad-input/not-json"
 reason = "garbage is logged, and not answered"
 since = "2026-11-28"
 
-Cases that are not in `skipped` may not be skipped by a run of the same rules: what was tried before is lost otherwise.
+Cases that are not in `skipped` may not be skipped by a run of the same rules, because an earlier run has tried them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def write(run: Run, path: Path) -> None:
 def render(run: Run) -> str:
     """The list, with the finding as the reason: a text to replace by why that is accepted."""
     skipped = [case.id for case in run.cases if case.verdict is Verdict.SKIP]
-    lines = ["# What may fail. Replace each reason by why it is accepted. What is not in `skipped` may not be skipped."]
+    lines = [
+        "# Cases that may fail. Replace each reason by why it is accepted. Only the cases in `skipped` may be skipped."
+    ]
     lines += [f"rules = {_string(run.suite)}", "skipped = [", *(f"    {_string(id)}," for id in skipped), "]"]
     for case in run.cases:
         if case.verdict in _BROKEN and case.verdict is not Verdict.UNREACHED:
@@ -118,6 +120,6 @@ def render(run: Run) -> str:
 
 
 def _string(text: str) -> str:
-    """A basic string of TOML, whose escapes are those of JSON except for DEL."""
+    """A basic string of TOML, with the escapes of JSON except for DEL."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

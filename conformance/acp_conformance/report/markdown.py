@@ -40,7 +40,7 @@ def _lines(run: Run) -> Iterator[str]:
     causes = folded(own)
     if own:
         yield ""
-        yield "| | Case | Rule | What was sent | What came |"
+        yield "| | Case | Rule | Sent | Received |"
         yield "| --- | --- | --- | --- | --- |"
         yield from (_row(run, case, others) for case, others in causes[:_MOST_PROBLEMS])
     if len(causes) > _MOST_PROBLEMS:

@@ -45,7 +45,7 @@ _COLOURS = {
     Verdict.PASS: "green",
 }
 _EXPLAINED = {
-    Verdict.SUITE_ERROR: "Suite errors: please report them, they say nothing of the subject",
+    Verdict.SUITE_ERROR: "Suite errors: please report them, they prove nothing about the subject",
     Verdict.ERROR: "Could not run",
     Verdict.FAIL: "Failed: a MUST is broken",
     Verdict.WARN: "Warnings: a SHOULD is broken",

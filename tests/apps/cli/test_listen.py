@@ -236,7 +236,7 @@ def test_tokens_in_the_clear_are_warned_of(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("ann secret\n")
     with served("--listen", "0.0.0.0:0", "--token-file", "tokens", cwd=tmp_path) as program:
         program.stop()
-    assert "in the clear" in program.said
+    assert "are sent unencrypted" in program.said
 
 
 def messages(lines: Any) -> Iterator[Any]:

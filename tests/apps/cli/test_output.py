@@ -23,7 +23,7 @@ full_disk = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /d
 
 @contextmanager
 def _nowhere(how: str) -> Iterator[int]:
-    """A descriptor that takes nothing."""
+    """A descriptor that takes no arguments."""
     if how == "full":
         fd = os.open("/dev/full", os.O_WRONLY)
     else:

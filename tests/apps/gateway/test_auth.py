@@ -88,7 +88,7 @@ def test_only_the_machine_itself_is_loopback(host: str, loopback: bool) -> None:
         (["--agent", ""], "empty"),
         (["--agent", "'"], "not a command"),
         (["--bot", "x"], "expected ID=COMMAND"),
-        (["--bot", "1=true", "--bot", "2=true", "--bot", "1=false"], "'1' is there twice"),
+        (["--bot", "1=true", "--bot", "2=true", "--bot", "1=false"], "'1' is given twice"),
         (["--token-file", "/nowhere/at/all"], "cannot be read"),
         (["--host", "203.0.113.7", "--token-file", "{tokens}"], "cannot listen"),
         (["--store", "/nowhere/at/all"], "cannot be used"),

@@ -112,6 +112,6 @@ def test_a_broken_file_is_refused_and_everything_stays_as_it_was(
 
 def test_what_a_reload_does_not_change_is_named(server: Server, folder: Path) -> None:
     write(folder, "1", more="port = 1\n[limits]\nchats = 7\n")
-    reload(server, "these changes need a new start: chats")
+    reload(server, "these changes need a restart: chats")
     write(folder, "1")
     reload(server, "reloaded")

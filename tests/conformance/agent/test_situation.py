@@ -1,4 +1,4 @@
-"""A situation that does not come about is no fault of the agent: what needs it is skipped, and says why."""
+"""A situation that does not work is no fault of the agent: what needs it is skipped, and says why."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_what_is_skipped_says_what_came_instead(backend: str) -> None:
     (found,) = [each for each in judge(Answers, "permission", backend) if each.id == "permission/rejected"]
     assert found.verdict is Verdict.SKIP
     assert found.reason == (
-        "the situation 'permission' does not come about: instead of a turn that asks for permission and waits for the "
-        "answer, came a turn that ended with the stop reason 'end_turn'"
+        "the situation 'permission' does not work: instead of a turn that requests permission and waits for the "
+        "response, came a turn that ended with the stop reason 'end_turn'"
     )
 
 
@@ -111,8 +111,8 @@ def test_a_situation_of_the_profile_that_does_not_come_about_is_a_failure_of_its
     *others, found = anyio.run(run.run, cases).cases
     assert {each.verdict for each in others} <= {Verdict.SKIP, Verdict.NOT_APPLICABLE}
     assert found.verdict is Verdict.FAIL
-    assert "the situation 'permission' does not come about: instead of a turn that asks for permission" in found.reason
-    assert "the situation 'plan' does not come about: instead of a turn that reports a plan" in found.reason
+    assert "the situation 'permission' does not work: instead of a turn that requests permission" in found.reason
+    assert "the situation 'plan' does not work: instead of a turn that reports a plan" in found.reason
 
 
 def test_without_a_profile_no_situation_has_to_come_about() -> None:
@@ -153,4 +153,4 @@ def test_the_same_holds_for_version_2(wrong: str) -> None:
     run = AgentRun(["clean"], known, timeout=1.0, jobs=6, start=starting(Clean))
     found = anyio.run(run.run, cases).cases
     assert accusations(list(found)) == {}
-    assert any(f"the situation {wrong!r} does not come about" in each.reason for each in found)
+    assert any(f"the situation {wrong!r} does not work" in each.reason for each in found)

@@ -135,7 +135,7 @@ def test_a_run_without_a_profile_finds_the_prompts_by_itself() -> None:
 
 def test_an_agent_that_was_seen_to_ask_for_nothing_is_not_judged_by_how_it_asks() -> None:
     found = judged(SmallAgent, "permission/asks-first", "nested/withdrawn", "session-cancel/twice")
-    nothing = (Verdict.NOT_APPLICABLE, "it asked its client for nothing, whatever was tried")
+    nothing = (Verdict.NOT_APPLICABLE, "it sent no request to its client, whatever was tried")
     assert found["permission/asks-first"] == found["nested/withdrawn"] == nothing
     assert found["session-cancel/twice"] == (
         Verdict.SKIP,

@@ -37,10 +37,10 @@ PLANTED = {
 
 HEAD = """# Sentences and their cases
 
-The sentences of version 1 and of the draft of version 2, and the cases that come from each, for either side. A sentence
-is shortened where its section says more. "Binds" is the side that it puts under an obligation: a case fails a side only
-by a sentence that binds it. A case stands here only if an agent, or a client, with a planted breach was seen to fail
-it; what is a choice fails no side and does not stand here. Where a side has no case, the reason does.
+The sentences of version 1 and of the draft of version 2, and the cases for each, for either side. Long sections are
+shortened. "Binds" is the side with the obligation: a case fails a side only by a sentence that binds it. A case is
+listed only if an agent, or a client, with a planted breach was seen to fail it; a choice fails no side and is not
+listed. A side without a case has the reason instead.
 
 `python -m tests.conformance.core.test_sentences` writes this page.
 

@@ -25,7 +25,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
     the exit code. Sessions that would be kept in memory go into a temporary file that lasts as long as this runs.
     Raises UsageError."""
     if target is None:
-        raise UsageError("--reload is for an agent of your own: name its file or module")
+        raise UsageError("--reload needs your own agent: name its file or module")
     folder = _watched(target)
     try:
         import watchfiles

@@ -179,7 +179,7 @@ class Relay:
             return
         offered = cast("dict[str, Any]", offered)
         if offered != talk.offered:
-            logger.warning("the agent offers something else than before, which a client learns when it connects again")
+            logger.warning("the agent's capabilities have changed; a client sees them when it connects again")
             talk.offered = offered
         if talk.login is not None:
             await self._ask(agent, talk.login.method, talk.login.params)

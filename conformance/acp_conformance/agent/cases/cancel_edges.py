@@ -74,7 +74,7 @@ async def answer_of_another_type(agent: Agent) -> None:
     await agent.send({"jsonrpc": "2.0", "id": twin, "result": option(question, "allow")})
     await agent.fence()
     if prompt.answers or deeds(agent, question, since=since):
-        fail(f"the answer to {twin!r} was taken as that to {question.id!r}")
+        fail(f"the answer to {twin!r} was taken for the response to {question.id!r}")
     await question.answer(option(question, "reject"))
     await prompt.answer()
 
@@ -97,6 +97,6 @@ async def ignores_a_late_result(agent: Agent) -> None:
     await agent.fence()
     await agent.settle()
     if late := agent.spoken(session, since=since):
-        fail(f"the turn was over, and says {late[0].kind} upon a late result", at=late[0].position)
+        fail(f"the turn had ended, and sends {late[0].kind} upon a late result", at=late[0].position)
     if len(prompt.answers) > 1:
         fail(f"{len(prompt.answers)} answers to one prompt")

@@ -1,4 +1,4 @@
-"""Capabilities, both ways: the agent respects those of the client, and serves those that it announces."""
+"""Capabilities, both ways: the agent respects the client's, and serves its own."""
 
 from __future__ import annotations
 

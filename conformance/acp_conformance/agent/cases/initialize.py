@@ -34,7 +34,7 @@ async def same_version(agent: Agent) -> None:
     """The requested version is in the response, if the agent speaks it."""
     version = await _version(await agent.ask_initialize())
     if version != VERSION:
-        fail(f"asked for version {VERSION}, it answers {version}")
+        fail(f"requested version {VERSION}, it answers {version}")
 
 
 @case("initialize/newer-version", level=MUST, source=SOURCE, section=NEGOTIATION)
@@ -68,7 +68,7 @@ async def older_version(agent: Agent) -> None:
     if isinstance(refused, dict) and refused.get("code") == UNSUPPORTED_VERSION:
         known = (refused.get("data") or {}).get("supported")
         if known == [1, 2]:
-            choice("refused as version 2 has it, for it speaks 1 and 2")
+            choice("refused as version 2 requires, because it speaks 1 and 2")
     await _version(pending)
 
 

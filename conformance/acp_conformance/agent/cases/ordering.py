@@ -46,13 +46,13 @@ async def chunks(agent: Agent) -> None:
     """The chunks of a message come in their order."""
     says = agent.profile.situations["stream"].says
     if says is None:
-        skip("the profile does not say what the situation 'stream' says")
+        skip("the profile has no text (says) of the situation 'stream'")
     said = await _said(agent)
     if said == says:
         return
     # In another order, a text has the same characters. A different text proves nothing about the order if it varies.
     if sorted(said) != sorted(says) and await _said(agent) != said:
-        skip("the situation 'stream' does not say the same each time, so the profile cannot say what it says")
+        skip("the situation 'stream' has a different text each time, so the profile cannot have it")
     fail(f"instead of {says!r:.200} it says {said!r:.200}")
 
 

@@ -216,9 +216,9 @@ async def leave_is_for_one_session(agent: Agent) -> None:
     await second.answer()
     await agent.fence()
     if done := deeds(agent, question, since=question.position):
-        fail(f"the tool of the session that still asks ran: {done[0]}")
+        fail(f"the tool of the session whose permission request is open ran: {done[0]}")
     if first.answers:
-        fail("the turn that still asks has ended")
+        fail("the turn whose permission request is open has ended")
 
 
 @case("permission/once-is-once", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")

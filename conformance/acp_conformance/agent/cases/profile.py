@@ -9,5 +9,5 @@ from acp_conformance.core.case import MUST
 
 @case("profile/situation", level=MUST, source="acp-conformance", section="Profiles", whole_run=True)
 async def situation(observed: Observed) -> None:
-    """Every situation that the profile names comes about."""
+    """Every situation that the profile names works."""
     await observed.situations_come_about(1, {need for case in agent_cases for need in case.needs})

@@ -286,7 +286,7 @@ async def spares_the_next_prompt(agent: Agent) -> None:
     )
     await agent.fence()
     if second.answers and "error" not in second.answers[0]:
-        fail(f"the prompt behind the cancel was ended by it: {str(second.answers[0])[:200]}", at=second.position)
+        fail(f"the cancel ended the prompt after it: {str(second.answers[0])[:200]}", at=second.position)
 
 
 @case(

@@ -39,7 +39,7 @@ async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]
 
 
 async def _many(agent: Agent, *, folders: int = 1) -> tuple[list[str], list[list[Mapping[str, Any]]]]:
-    """As many sessions in each of several folders, and the pages with those of the first."""
+    """As many sessions in each of several folders, and the pages with the sessions of the first."""
     await capable(agent, "sessionCapabilities.list")
     made: list[str] = []
     for number in range(folders):

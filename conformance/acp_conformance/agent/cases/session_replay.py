@@ -65,9 +65,9 @@ async def load_replays_one_session(agent: Agent) -> None:
     said, elsewhere = (_said(agent.updates(each), "agent_message_chunk") for each in (session, other))
     found = await replay(agent, session)
     if strange in (replayed := _said(found)):
-        fail(f"the replay has what was said in another session: {replayed!r:.200}")
+        fail(f"the replay has text of another session: {replayed!r:.200}")
     if elsewhere and _said(found, "agent_message_chunk") in (said + elsewhere, elsewhere + said):
-        fail(f"the replay has what the agent said in another session: {elsewhere!r:.200}")
+        fail(f"the replay has the agent's text of another session: {elsewhere!r:.200}")
 
 
 @case("sessions/load-replays-cancelled", level=MUST, source=ACP, section=LOADING, needs="hang", shared=True)

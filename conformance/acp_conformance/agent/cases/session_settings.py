@@ -126,7 +126,7 @@ async def option_update_lists_all(agent: Agent) -> None:
     selects = [each for each in options_of(made) if each.get("type") == "select" and values_of(each)]
     told = [each.body.get("configOptions") for each in agent.updates(session) if each.kind == "config_option_update"]
     if not told or not selects:
-        not_applicable("the turn told no config options")
+        not_applicable("the turn reported no config options")
     params = {"sessionId": session, "configId": selects[0]["id"], "value": values_of(selects[0])[0]}
     answer = await (await agent.request("session/set_config_option", params)).result()
     last, now = (
@@ -194,7 +194,7 @@ async def mode_of_one_session(agent: Agent) -> None:
     await agent.fence()
     told = agent.updates(other["sessionId"], since=since)
     if any(each.kind == "current_mode_update" and each.body.get("currentModeId") == target for each in told):
-        fail(f"the mode {target!r}, which was set in one session, is told of another")
+        fail(f"the mode {target!r}, which was set in one session, is reported for another")
     now, _ = modes_of(await opened_again(agent, other["sessionId"]))
     if now == target:
         fail(f"the mode of another session was {before!r} and is {now!r} now, which was set in the first one")
@@ -202,7 +202,7 @@ async def mode_of_one_session(agent: Agent) -> None:
 
 @case("sessions/option-of-one-session", level=MUST, source=ACP, section=OPTIONS, shared=True)
 async def option_of_one_session(agent: Agent) -> None:
-    """Setting the options of a session leaves those of the others unchanged."""
+    """Setting the options of a session leaves other sessions unchanged."""
     other = await _new(agent)
     # As with modes; a mode of the profile may be an option, too.
     again = await opened_again(agent, other["sessionId"])

@@ -63,7 +63,7 @@ async def list_by_cwd(agent: Agent) -> None:
     await agent.session(cwd=str(agent.cwd / "other"))
     strangers = {each.get("cwd") for each in await _list(agent, cwd=str(agent.cwd))} - {str(agent.cwd)}
     if strangers:
-        fail(f"asked for {agent.cwd}, it lists sessions of {strangers}")
+        fail(f"requested {agent.cwd}, it lists sessions of {strangers}")
 
 
 @case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
@@ -149,7 +149,7 @@ async def load_replays_agent(agent: Agent) -> None:
     """Loading a session replays the agent's messages."""
     _, since, session, _, said = await _loaded(agent)
     if not said:
-        not_applicable("the turn said nothing")
+        not_applicable("the turn sent no text")
     replayed = "".join(each.text for each in agent.updates(session, since=since) if each.kind == "agent_message_chunk")
     if replayed != said:
         fail(f"the agent said {said!r:.200}, the replay has {replayed!r:.200}")

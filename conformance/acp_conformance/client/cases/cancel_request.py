@@ -78,7 +78,7 @@ async def permission(client: Client) -> None:
         await client.answer(ask)
     except Silent:
         await client.alive()
-        choice("does not support it: the user is still asked")
+        choice("does not support it: the question is still open")
     _allowed(ask)
     await client.alive()
     _once(ask)

@@ -86,8 +86,8 @@ async def lower_version(client: Client) -> None:
     try:
         await client.conversation.receive("session/new")
     except Ended:
-        choice(f"asked for {asked}, answered {version}: closes the connection")
-    choice(f"asked for {asked}, answered {version}: goes on")
+        choice(f"requested {asked}, answered {version}: closes the connection")
+    choice(f"requested {asked}, answered {version}: goes on")
 
 
 @case("initialize/bare-answer", level=MUST, source=_ACP, section="Initialization, Capabilities")

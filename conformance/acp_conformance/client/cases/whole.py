@@ -22,7 +22,7 @@ _rule("envelope/utf-8", "Every line is UTF-8.", "utf-8", source=_ACP, section="T
 _rule("envelope/json", "Every line is JSON.", "json", source=_ACP, section="Transports, stdio")
 _rule("envelope/object", "Every message is an object.", "message", source=_JSON_RPC, section="Overview")
 _rule("envelope/no-batch", "Messages are sent one by one.", "batch", source=_ACP, section="Transports, stdio")
-_rule("envelope/version", "Every message says jsonrpc 2.0.", "version", source=_JSON_RPC, section="Request object")
+_rule("envelope/version", "Every message has jsonrpc 2.0.", "version", source=_JSON_RPC, section="Request object")
 _rule(
     "envelope/kind",
     "Every message is a request, a notification or a response, and only one of them.",
@@ -69,7 +69,7 @@ _rule(
 _rule("schema/results", "Every result is as the schema has it.", "result", source=_ACP, section="Schema")
 _rule(
     "schema/custom-members",
-    "Params and results have no members of the client's own: those go into _meta.",
+    "Params and results have no custom members: those go into _meta.",
     "extra-member",
     source=_ACP,
     section="Extensibility, The _meta Field",

@@ -253,7 +253,7 @@ def test_a_login_is_repeated(tmp_path: Path) -> None:
 def test_what_the_agent_offers_anew_is_logged_since_the_client_cannot_learn_it(tmp_path: Path) -> None:
     with reloading(tmp_path, version("1")) as author:
         author.begins()
-        author.changes_to(version("22"), "the agent offers something else than before")
+        author.changes_to(version("22"), "the agent's capabilities have changed")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -287,7 +287,7 @@ def test_the_private_file_of_the_sessions_is_gone_at_the_end(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "--reload is for an agent of your own: name its file or module"),
+        ([], "--reload needs your own agent: name its file or module"),
         (["--model", "openai:x", "a.py"], "--model and its options are for the built-in agent, and --reload"),
         (["/no/such/folder/a.py"], "there is no folder /no/such/folder"),
     ],

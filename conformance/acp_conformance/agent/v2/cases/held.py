@@ -73,7 +73,7 @@ async def close(agent: Agent) -> None:
     await closing.result()
     await _ended(second)
     if (second.position or 0) > (closing.position or 0):
-        fail("the prompt was answered behind the close", at=second.position)
+        fail("the prompt was answered after the close", at=second.position)
 
 
 @case("v2-held/withdrawn", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)

@@ -91,7 +91,7 @@ async def content_first(agent: Agent) -> None:
     for update in agent.updates(session):
         if update.body.get("toolCallId") == call:
             if final and (update.kind == "tool_call_content_chunk" or "content" in update.body):
-                fail("its content is changed behind its final status", at=update.position)
+                fail("its content is changed after its final status", at=update.position)
             final = final or update.body.get("status") in FINAL
 
 

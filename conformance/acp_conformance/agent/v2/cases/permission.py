@@ -114,7 +114,7 @@ async def _no_leave(agent: Agent, outcome: str, option: str | None) -> None:
     call = found.get("toolCall") if isinstance(found, dict) else None
     id = call.get("toolCallId") if isinstance(call, dict) else None
     if not isinstance(id, str):
-        not_applicable("it asks about something else than a tool call")
+        not_applicable("its subject is not a tool call")
     chosen = option or _options(asked)[0].get("optionId")
     await asked.answer({"outcome": {"outcome": outcome, "optionId": chosen}})
     await reached(agent, session, "idle", since=asked.position)

@@ -71,7 +71,7 @@ async def resume_state(agent: Agent) -> None:
         fail("no state_update came before the answer")
     replayed = [each for each in told if "message" in each.kind]
     if replayed and replayed[-1].position > said[-1].position:
-        fail("messages are replayed behind the state", at=replayed[-1].position)
+        fail("messages are replayed after the state", at=replayed[-1].position)
 
 
 @case("v2-sessions/replay", level=MUST, source=SOURCE, section=RESUME, needs="stream", after=STATE)
@@ -152,7 +152,7 @@ async def set_option(agent: Agent) -> None:
         found = result.get("configOptions") if isinstance(result, dict) else None
         now = [each for each in found or () if isinstance(each, dict) and each.get("configId") == option["configId"]]
         if not now or now[0].get("currentValue") != value:
-            fail(f"the options behind it are {short(found)}", at=asked.position)
+            fail(f"the options after it are {short(found)}", at=asked.position)
 
 
 @case("v2-options/unknown-value", level=MUST, source=SOURCE, section=OPTIONS)

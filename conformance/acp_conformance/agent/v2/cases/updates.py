@@ -38,10 +38,10 @@ async def text(agent: Agent) -> None:
     """Chunks append to the message with their id, and a whole message replaces it: the result is the whole text."""
     wanted = agent.profile.situations["stream"].says
     if wanted is None:
-        skip("the profile does not say what the situation 'stream' says")
+        skip("the profile has no text (says) of the situation 'stream'")
     told = said(await run(agent, await session_of(agent), "stream"))
     if (found := "".join(told.values())).strip() != wanted.strip():
-        fail(f"the messages of the agent say {short(found)} instead of {short(wanted)}")
+        fail(f"the messages of the agent are {short(found)} instead of {short(wanted)}")
 
 
 @case("v2-updates/message-ids", level=MUST, source=SOURCE, section="Messages", needs="stream", after=LIFE)
@@ -109,7 +109,7 @@ async def plan_id(agent: Agent) -> None:
     if not plans:
         fail("no plan_update came")
     if len(ids) == len(plans) > 1:
-        fail(f"each of {len(plans)} updates of the plan has an id of its own")
+        fail(f"each of {len(plans)} updates of the plan has a separate id")
 
 
 @case("v2-updates/terminal-command", level=SHOULD, source=SOURCE, section="Terminals", needs="shell")

@@ -42,13 +42,13 @@ _rule(
 _rule("v2-schema/updates", "Every session/update has the shape of its kind.", "update", section="Schema")
 _rule(
     "v2-gating/methods",
-    "Methods are those of version 2, or begin with an underscore, and are sent to the side that they are for.",
+    "Each method is of version 2, or begins with an underscore, and is sent to the right side.",
     *("method-name", "direction"),
     section="Extensibility",
 )
 _rule(
     "v2-gating/announced",
-    "The client is asked only for what it has announced.",
+    "The client gets only requests for announced features.",
     "capability",
     section="Initialization",
 )
@@ -56,5 +56,5 @@ _rule(
 
 @case("v2-profile/situation", level=MUST, source="acp-conformance", section="Profiles", whole_run=True)
 async def situation(observed: Observed) -> None:
-    """Every situation that the profile names comes about on version 2."""
+    """Every situation that the profile names works on version 2."""
     await observed.situations_come_about(2, {need for case in v2_cases for need in case.needs})

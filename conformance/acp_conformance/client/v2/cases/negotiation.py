@@ -45,4 +45,4 @@ async def refused(client: Client) -> None:
         fail(f"{again.method} was sent although no version is agreed on")
     version = again.param("protocolVersion")
     if version != 1 or isinstance(version, bool):
-        fail(f"the agent speaks 1 alone, and the client asks for {brief(version)}")
+        fail(f"the agent speaks 1 alone, and the client requests {brief(version)}")

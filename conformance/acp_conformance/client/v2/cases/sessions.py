@@ -22,7 +22,7 @@ async def replay(client: Client) -> None:
     if not isinstance(id, str):
         fail(f"sessionId is {brief(id)}")
     if cursor is not None and (not isinstance(cursor, dict) or cursor.get("type") != "start"):
-        fail(f"replayFrom is {brief(cursor)}; start is the only cursor that there is")
+        fail(f"replayFrom is {brief(cursor)}; start is the only cursor")
     client.session_id = id
     if cursor is not None:
         content = [{"type": "text", "text": "before"}]

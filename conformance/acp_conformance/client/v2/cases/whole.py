@@ -50,7 +50,7 @@ _rule(
 _rule("v2-schema/results", "Every result is as the schema has it.", "result", section="Schema")
 _rule(
     "v2-gating/methods",
-    "Methods are those of version 2, or begin with an underscore, and are sent to the side that they are for.",
+    "Each method is of version 2, or begins with an underscore, and is sent to the right side.",
     *("method-name", "direction"),
     section="Extensibility",
 )
