@@ -46,7 +46,7 @@ _HELP: Final = ("--help", "-h")
 log_file_option: Final = click.option(
     "--log-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the log goes; without it, to standard error.",
+    help="Write the log to this file; the default is standard error.",
 )
 """Adds `--log-file`, of several commands."""
 record_option: Final = click.option(
@@ -109,7 +109,7 @@ def commands() -> None:
 @commands.command()
 @click.argument("directories", metavar="[DIRECTORY]...", nargs=-1, type=click.Path(file_okay=False))
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is stale.")
-@click.option("--stable", is_flag=True, help="Only the files without what is unstable.")
+@click.option("--stable", is_flag=True, help="Only the files without unstable features.")
 def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     """Write the protocol's types as JSON Schema into each DIRECTORY (`protocol_schemas` without one)."""
     from acp_server.schema import export
@@ -130,26 +130,28 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     "models",
     metavar="PROVIDER:NAME",
     multiple=True,
-    help="Have a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment. If it is "
-    "given several times, the user chooses in each session, and begins with the first.",
+    help=(
+        "Let a model drive the built-in agent, for example openai:gpt-5. Its key is in the environment. If "
+        "given several times, the user chooses in each session; the first is the default."
+    ),
 )
 @click.option(
     "--base-url",
     metavar="URL",
-    help="Where the model is, if not at its provider: with openai:NAME any server that is compatible.",
+    help="The model's server, if it is not its provider's: with openai:NAME any compatible server.",
 )
 @click.option(
     "--pass-env",
     metavar="NAME",
     multiple=True,
-    help="Leave this variable in the environment of commands that the model has run. Variables of the model's "
+    help="Keep this variable in the environment of commands that the model runs. Variables of the model's "
     "provider, such as its key, are removed from it.",
 )
 @click.option(
     "--trust-mcp",
     metavar="NAME",
     multiple=True,
-    help="Believe the MCP server of this name when a tool says that it only reads: the user is not asked about it.",
+    help="Believe the MCP server with this name when a tool claims to only read: the user is not asked about it.",
 )
 @click.option(
     "--log-level",
@@ -163,19 +165,21 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
 @click.option(
     "--store",
     metavar="memory|FILE",
-    help="Where sessions are kept: in memory, or in this file. By default the built-in agent has a file in your state "
-    "directory, and others do as they are written.",
+    help=(
+        "Keep sessions in memory, or in this file. By default the built-in agent has a file in your state "
+        "directory, and others their own store."
+    ),
 )
 @click.option(
     "--backend",
     type=click.Choice(["asyncio", "trio"]),
     help="The event loop: asyncio, unless the target itself asks for another.",
 )
-@click.option("--loop", type=click.Choice(["uvloop"]), help="Another event loop than asyncio's own (extra: uvloop).")
+@click.option("--loop", type=click.Choice(["uvloop"]), help="Another event loop than asyncio's (extra: uvloop).")
 @click.option(
     "--reload",
     is_flag=True,
-    help="Start the agent anew when its Python files change; sessions go on. For its author, at work.",
+    help="Restart the agent when its Python files change; sessions go on. For development.",
 )
 @click.option("--memory-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 @click.option(
@@ -187,7 +191,9 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
 @click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --listen: who may come, one a line: NAME TOKEN. Beyond this machine it is needed, or --tls-client-ca.",
+    help=(
+        "With --listen: the allowed clients, one a line: NAME TOKEN. Required beyond this machine, or --tls-client-ca."
+    ),
 )
 @click.option("--tls-cert", type=click.Path(dir_okay=False, path_type=Path), help="With --listen: a certificate.")
 @click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="Its key, if it is in another file.")
@@ -201,7 +207,7 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
     "origins",
     metavar="ORIGIN",
     multiple=True,
-    help="With --listen: a web page that may come, such as https://app.example.org.",
+    help="With --listen: the origin of an allowed web page, such as https://app.example.org.",
 )
 def serve(
     target: str | None,

@@ -53,9 +53,9 @@ _ENDING: Final = 2.0
 @click.option(
     "--cacert",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The certificate authorities of the server, in place of the usual ones.",
+    help="The certificate authorities of the server, instead of the system's.",
 )
-@click.option("--cert", type=click.Path(dir_okay=False, path_type=Path), help="A certificate of your own.")
+@click.option("--cert", type=click.Path(dir_okay=False, path_type=Path), help="Your client certificate.")
 @click.option("--key", type=click.Path(dir_okay=False, path_type=Path), help="Its key, if it is in another file.")
 @click.option(
     "--log-level",

@@ -44,15 +44,15 @@ timeout_option: Final = click.option(
     callback=_above_zero,
     default=60.0,
     show_default=True,
-    help="Seconds that the agent may take for an answer.",
+    help="The time-out of a response, in seconds.",
 )
 """Adds `--timeout`."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @timeout_option
-@click.option("--registry", is_flag=True, help="Count as wrong what only the ACP registry refuses.")
-@click.option("--json", "as_json", is_flag=True, help="Print what is found as one JSON object.")
+@click.option("--registry", is_flag=True, help="Count faults that only the ACP registry refuses.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]) -> int:
     """Start AGENT as an editor and as the check of the ACP registry do, and say what would go wrong.

@@ -76,19 +76,19 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
 
 @click.command(cls=ConfiguredCommand)
 @config_option
-@click.option("--agent", metavar="COMMAND", help="The agent that every bot is. The built-in one by default.")
+@click.option("--agent", metavar="COMMAND", help="The agent of every bot. The default is the built-in one.")
 @click.option(
     "--bot",
     "bots",
     metavar="ID=COMMAND",
     multiple=True,
-    help="The agent that one bot is; may be repeated. Without --agent there are no other bots then.",
+    help="The agent of one bot; may be repeated. Without --agent there are no other bots then.",
 )
 @click.option(
     "--cwd",
     type=click.Path(exists=True, file_okay=False),
     default=".",
-    help="The folder that the agents work in; here by default.",
+    help="The folder in which the agents work; by default the current one.",
 )
 @click.option(
     "--agents",
@@ -107,7 +107,7 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     "--agent-users",
     type=_Users(),
     metavar="FIRST-LAST",
-    help="With --isolate: the ids of users that those agents run as, one for each name. The gateway has to be root.",
+    help="With --isolate: a range of user ids for these agents, one for each name. The gateway has to be root.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 for any that is free.")
@@ -125,7 +125,10 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
 @click.option(
     "--node-url",
     metavar="URL",
-    help="Where other gateways with the same database reach this one; by default this machine's name and the port.",
+    help=(
+        "The URL at which other gateways with the same database reach this one; by default this machine's "
+        "name and the port."
+    ),
 )
 @click.option(
     "--shared-sessions",
@@ -144,7 +147,7 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     type=click.Choice(["function", "reply_message"]),
     default="function",
     show_default=True,
-    help="The type of the tool call that a question of the agent to the user is; permission is always a function.",
+    help="The type of tool call for the agent's questions to the user; permission is always a function.",
 )
 @click.option(
     "--allow-file-urls",
@@ -163,7 +166,7 @@ class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
     type=click.Choice(["1", "2"]),
     default="2",
     show_default=True,
-    help="The highest version of the protocol that agents are asked for.",
+    help="The highest version of the protocol to request from agents.",
 )
 @click.option(
     "--check",

@@ -37,7 +37,7 @@ _NAME: Final = "agent"
     "path",
     metavar="PATH",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The socket that clients connect to. Default: NAME.sock in a folder of the user, written to standard error.",
+    help="The socket to which clients connect. Default: NAME.sock in a folder of the user, written to standard error.",
 )
 @click.option("--name", default=_NAME, show_default=True, help="The NAME in `acp-server connect keep:NAME`.")
 @click.option(

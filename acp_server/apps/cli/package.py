@@ -30,15 +30,15 @@ from acp_server.errors import UsageError
     "folder",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     default=".",
-    help="Where the pyproject.toml is, if not here.",
+    help="The folder of the pyproject.toml, if not the current one.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
-    help="Where the entry's folder goes, if not here; for example into a clone of the registry.",
+    help="The parent of the entry's folder, if not the current one; for example a clone of the registry.",
 )
-@click.option("--script", metavar="NAME", help="Which command of the project is the agent, if there are several.")
+@click.option("--script", metavar="NAME", help="The project's command that is the agent, if there are several.")
 @click.option("--id", metavar="ID", help="The entry's id, if not the project's name.")
 @timeout_option
 @click.argument("agent", nargs=-1, type=click.UNPROCESSED)

@@ -41,10 +41,10 @@ _TERMINATED: Final = 2.0
     "path",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the recording goes; without it, to a new file in your state directory, which standard error names.",
+    help="The file of the recording; by default a new file in your state directory, named on standard error.",
 )
 @click.option(
-    "--redact", is_flag=True, help="Leave out what was said: texts become their lengths. For a report of a fault."
+    "--redact", is_flag=True, help="Remove the conversation: texts become their lengths. For a report of a fault."
 )
 @click.option(
     "--max-size",
@@ -58,7 +58,7 @@ _TERMINATED: Final = 2.0
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="With --max-size, how many older files stay: FILE.1 is the last one.",
+    help="With --max-size, the number of older files that stay: FILE.1 is the newest.",
 )
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def record(path: Path | None, redact: bool, max_size: int | None, keep: int, agent: tuple[str, ...]) -> int:

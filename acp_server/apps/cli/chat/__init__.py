@@ -100,13 +100,21 @@ _CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--hel
 
 @click.command(cls=_Chat, context_settings=_CONTEXT, help=_HELP)
 @click.option(
-    "--cwd", type=click.Path(exists=True, file_okay=False), default=".", help="The session's folder; here by default."
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="The session's folder; by default the current one.",
 )
-@click.option("-p", "--prompt", metavar="TEXT", help="Send one prompt, print the answer, and end; - reads it.")
+@click.option(
+    "-p",
+    "--prompt",
+    metavar="TEXT",
+    help="Send one prompt, print the response, and end; - reads it from standard input.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With -p: print everything that happens as JSON, one a line.")
-@click.option("--yes", is_flag=True, help="Allow whatever the agent asks for.")
-@click.option("--deny", is_flag=True, help="Refuse whatever the agent asks for.")
-@click.option("--resume", metavar="ID", help="Go on with a session: its id, the beginning of it, or `last`.")
+@click.option("--yes", is_flag=True, help="Grant every permission request.")
+@click.option("--deny", is_flag=True, help="Refuse every permission request.")
+@click.option("--resume", metavar="ID", help="Resume a session: its id, the beginning of its id, or `last`.")
 @click.option("--continue", "last", is_flag=True, help="The same as --resume last.")
 @click.option("--mode", metavar="ID", help="Enter this mode before the first prompt.")
 @click.option("--config", "options", metavar="ID=VALUE", multiple=True, help="Set this option before the first prompt.")
@@ -117,7 +125,7 @@ _CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--hel
     type=click.Choice(["1", "2"]),
     help="The version of the protocol to speak; by default 1, or 2 if the agent does not have 1.",
 )
-@click.option("--plain", is_flag=True, help="One line after the other, also where the terminal can be drawn on.")
+@click.option("--plain", is_flag=True, help="Print plain lines, even on a terminal that can be drawn on.")
 @click.argument("agent", nargs=-1, type=click.UNPROCESSED)
 def chat(
     cwd: str,

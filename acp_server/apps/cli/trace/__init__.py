@@ -49,7 +49,7 @@ _ELSEWHERE: Final = (120, 24)
     type=click.FloatRange(min=0),
     default=SLOW,
     show_default=True,
-    help="An answer that takes longer is slow. A request that waits for a user, a model or a program is never slow.",
+    help="A response that takes longer is slow. A request that waits for a user, a model or a program is never slow.",
 )
 @click.option(
     "--late",
@@ -57,7 +57,7 @@ _ELSEWHERE: Final = (120, 24)
     type=click.FloatRange(min=0),
     default=LATE,
     show_default=True,
-    help="An answer that comes so long after a cancel is late.",
+    help="A response that comes this long after a cancel is late.",
 )
 def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool, slow: float, late: float) -> int:
     """Show a recorded conversation: --> is to the agent, <-- from it.
