@@ -66,7 +66,7 @@ class Tracing:
 
     @contextmanager
     def span(self, name: str, node: Node, attributes: Mapping[str, str], **options: Any) -> Generator[None]:
-        """A span of what runs in a node. An exception makes it a failure, unless it is a user's no. If the node was
+        """A span for the work in a node. An exception makes it a failure, unless it is a user's no. If the node was
         cancelled, it is not a failure, and the span says why (`acp.cancelled`)."""
         options |= {"record_exception": False, "set_status_on_exception": False}
         with self._tracer.start_as_current_span(name, attributes=attributes, **options) as span:

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = {
     "serve": "Serve an agent to an editor over standard input and output.",
-    "connect": "Be the agent at an address, for an editor that starts a program.",
+    "connect": "Connect an editor that starts a program to the agent at an address.",
     "keep": "Keep an agent and its sessions when the editor ends.",
     "chat": "Talk to an agent at the terminal.",
-    "new": "Make a folder with an agent, a test of it, and the settings for editors.",
-    "doctor": "Say what would go wrong with an agent in an editor or in the ACP registry.",
+    "new": "Create a folder with an agent, a test of it, and the settings for editors.",
+    "doctor": "List what would fail with an agent in an editor or in the ACP registry.",
     "package": "Write an agent's entry for the ACP registry.",
-    "demo": "Show a session with the built-in agent, cancel and partial result included.",
+    "demo": "Show a session with the built-in agent, with a cancel and a partial result.",
     "gateway": "Serve the Coze v3 chat API over an agent.",
-    "record": "Start an agent, and record what it and its editor say to each other.",
+    "record": "Start an agent, and record its messages and its editor's.",
     "trace": "Show a recorded conversation.",
     "schema": "Write the protocol's types as JSON Schema.",
 }

@@ -76,11 +76,11 @@ def connect(
     log_file: Path | None,
     url: str,
 ) -> int:
-    """Be the agent at URL, for an editor: everything goes on as it comes, in both directions.
+    """Connect an editor to the agent at URL: messages are forwarded unchanged, in both directions.
 
-    URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket, and keep:NAME for what
-    `acp-server keep` keeps. Exit status 1 if the line
-    is lost, which standard error explains; each request that is open is then answered with an error that says the same.
+    URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket, and keep:NAME for an agent
+    of `acp-server keep`. Exit status 1 if the connection is lost, with the reason on standard error; each in-flight
+    request is then answered with an error with that reason.
     """
     # First of all, so that nothing else reaches the editor.
     with StandardIO() as standard_io:

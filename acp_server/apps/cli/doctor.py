@@ -55,10 +55,10 @@ timeout_option: Final = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]) -> int:
-    """Start AGENT as an editor and as the check of the ACP registry do, and say what would go wrong.
+    """Start AGENT as an editor and as the check of the ACP registry do, and list what would fail.
 
-    AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Exit status 1 if something is
-    wrong; what is only worth knowing does not count.
+    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Exit status 1 if there is a fault;
+    notes do not count.
     """
     use_standard_output()
     found: list[Finding] = []

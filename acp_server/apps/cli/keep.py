@@ -62,9 +62,9 @@ def keep(
 ) -> int:
     """Keep AGENT and its sessions when the editor ends.
 
-    AGENT is what `acp-server chat` takes. Editors reach it by `acp-server connect keep:NAME`, one at a time: an editor
-    that comes takes the place of the one before, and opens its session by session/load. It ends when it is idle, when
-    AGENT ends, and by a signal.
+    AGENT: as for `acp-server chat`. Editors connect by `acp-server connect keep:NAME`, one at a time: a new editor
+    replaces the previous one, and opens its session by session/load. The command ends when it is idle, when AGENT ends,
+    and by a signal.
     """
     configure_log(log_level, log_file)
     command = agent_command(agent)

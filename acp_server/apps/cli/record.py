@@ -62,11 +62,11 @@ _TERMINATED: Final = 2.0
 )
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def record(path: Path | None, redact: bool, max_size: int | None, keep: int, agent: tuple[str, ...]) -> int:
-    """Start AGENT, and record what it and its editor say to each other.
+    """Start AGENT, and record its messages and its editor's.
 
-    AGENT is what `acp-server chat` takes: a Python file, module:attribute, or a command. Put this in front of it in the
-    settings of the editor: acp-server record -- COMMAND... Signals, the end of the input and the exit code are passed
-    on. `acp-server trace` shows the recording.
+    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Put this before it in the settings
+    of the editor: acp-server record -- COMMAND... Signals, EOF and the exit code are forwarded. `acp-server trace`
+    shows the recording.
     """
     command = agent_command(agent)
     path = path or _new_file()

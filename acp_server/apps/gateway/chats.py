@@ -260,7 +260,7 @@ class Chats:
             await turn.done.wait()
 
     async def tidy(self) -> None:
-        """Store late ends, and leave chats that the store has as this node's although they are not."""
+        """Store late ends, and leave chats that the store wrongly assigns to this node."""
         async with self._admission:
             leave = Rows.leave_chats
             await self._steps.after_late_ends(leave, self._node.id, ENDED, but=frozenset(self._alive))

@@ -72,7 +72,7 @@ async def tool_call_first(observed: Observed) -> None:
 
 @case("ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", shared=True)
 async def session_before_updates(agent: Agent) -> None:
-    """Whether updates of a new session come before the response that names it is left open; clients rely on after."""
+    """Whether updates of a new session come after the response that names it, as clients expect, is left open."""
     session = await agent.session()
     found = (
         entry.position

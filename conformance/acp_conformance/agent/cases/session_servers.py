@@ -68,8 +68,7 @@ def _lives(note: Path) -> bool:
 
 
 async def _use(agent: Agent, *servers: Mapping[str, Any]) -> str:
-    """Create a session with servers, and prompt in it if the profile says how, because some agents connect only then;
-    its id."""
+    """Create a session with servers, and prompt in it if possible, because some agents connect only then; its id."""
     session = await agent.session(mcpServers=servers)
     if "quick" in agent.profile.situations:
         await (await agent.prompt(session, "quick")).answer()
