@@ -1,10 +1,9 @@
-"""`Editor`: the files of a session's project, as its client has them, unsaved changes included.
+"""`Editor`: the files of a session's project as the client has them, with unsaved changes.
 
-It reads and writes through the client (ACP, File System), inside of the session's directories only. ACP has no way to
-list files or to ask for diagnostics, so neither has it. Who gets an editor, and when, is decided where tools are run.
+It reads and writes through the client (ACP, File System), only inside the session's directories. ACP cannot list files
+or report diagnostics, so the editor cannot either.
 
-`insert` and `replace` change a text, and neither read nor write files. All of the changes are made, or none. Line
-breaks follow those of the text.
+`insert` and `replace` change a text without files. They make all changes or none, with the line breaks of the text.
 """
 
 from __future__ import annotations
@@ -41,42 +40,42 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 _MOST_COMPARED: Final = 10_000_000
-"""Characters of all places together where a block is: a block that overlaps with itself may be everywhere."""
+"""The most characters of all matches of a block together: a block that overlaps with itself may match everywhere."""
 _MOST_SHOWN: Final = 10
 
 
 class EditRefused(AcpError):
-    """A change that does not fit the text. Says why, in words that a model can act upon."""
+    """A change that does not fit the text. The message is for a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """Lines to put in before a line."""
+    """Lines to insert before a line."""
 
     start_line: int
     """The line of the text as it is now, counted from 1; one more than there are lines means at the end."""
     content: str
-    """One or more whole lines; the line break behind the last one may be left out."""
+    """One or more whole lines; the last line break is optional."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceInstruction:
-    """A block to put in the place of another, which has to be found in exactly one place."""
+    """Replaces a block, which has to match in exactly one place."""
 
     existing_block: str
-    """What is in the text now, exactly."""
+    """The exact text of the block."""
     new_block: str
-    """What takes its place."""
+    """The text in its place."""
     context_before: str | None = None
-    """What stands right before it, to tell it from others like it."""
+    """The text right before the block, to choose between several matches."""
     context_after: str | None = None
-    """What stands right behind it."""
+    """The text right after the block."""
     start_line_hint: int | None = None
-    """The line near which it begins, counted from 1: of several like it, the nearest is meant."""
+    """The line near which the block begins, counted from 1: the nearest of several matches is replaced."""
 
 
 def insert(text: str, operations: Sequence[FileOperation]) -> str:
-    """`text` with the lines put in; those for the same place in the order given. Raises EditRefused."""
+    """`text` with the lines inserted, in the given order if they have the same line. Raises EditRefused."""
     lines = _LINES.findall(text)
     newline = line_break(text)
     for operation in operations:
@@ -98,8 +97,8 @@ def insert(text: str, operations: Sequence[FileOperation]) -> str:
 
 
 def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
-    """`text` with the blocks replaced; all are looked for in the text as it is now. Raises EditRefused for a block that
-    is not there or is there more than once, and for blocks that overlap."""
+    """`text` with the blocks replaced; every block is searched in the original text. Raises EditRefused for a block
+    without a match or with several, and for blocks that overlap."""
     newline = line_break(text)
     changes: list[tuple[int, int, str]] = []
     for instruction in instructions:
@@ -145,7 +144,7 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
 
 
 def _found(text: str, block: str) -> list[int]:
-    """Where a block is, also where two of them overlap."""
+    """The positions of all matches of a block, including matches that overlap."""
     starts: list[int] = []
     start = text.find(block)
     while start >= 0:
@@ -167,20 +166,20 @@ def _line(text: str, position: int) -> int:
 
 
 def line_break(text: str) -> str:
-    """How the lines of `text` end: CR LF or LF, as the first one does."""
+    """The line break of the first line of `text`, CR LF or LF; LF without one."""
     end = text.find("\n")
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
 def with_line_breaks(text: str, newline: str) -> str:
-    """`text`, with its lines ending in `newline`."""
+    """`text` with `newline` as its line break."""
     return text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)
 
 
 @dataclass(frozen=True)
 class EditResult:
-    """What came of a change. It is true if the file was written. If not, the file is as it was, and `reason` says why,
-    in words for a model. The log tells of a change that was refused to a caller who has not looked."""
+    """The result of a change. It is true if the change succeeded. Otherwise the file is unchanged, and `reason` is the
+    message for a model. A refused change whose result the caller never reads is logged."""
 
     reason: str | None = None
 
@@ -188,7 +187,7 @@ class EditResult:
         return self.reason is None
 
     def __getattribute__(self, name: str) -> Any:
-        # Whatever looks at it comes by here: a condition, a comparison, what tells a model of it.
+        # Every read of the result passes here: a condition, a comparison, the message for a model.
         if name == "reason":
             object.__setattr__(self, "_seen", True)
         return object.__getattribute__(self, name)
@@ -196,7 +195,7 @@ class EditResult:
     def __del__(self) -> None:
         attributes = object.__getattribute__(self, "__dict__")
         if attributes.get("reason") is not None and "_seen" not in attributes:
-            logger.warning("nothing was written, and the result was not looked at: %s", attributes["reason"])
+            logger.warning("nothing was written, and the result was never read: %s", attributes["reason"])
 
 
 _WRITTEN: Final = EditResult()
@@ -230,7 +229,7 @@ class Editor:
         return os.path.basename(os.path.normpath(self._cwd))
 
     async def exists(self, path: str) -> bool:
-        """Whether there is such a file, be it only in the editor."""
+        """Whether the file exists, on the disk or only in the editor."""
         return await self._exists(self.absolute(path))
 
     async def get_file_content(self, path: str) -> str | None:
@@ -238,7 +237,7 @@ class Editor:
         return await self._read(self.absolute(path))
 
     async def update_file_content(self, path: str, content: str) -> EditResult:
-        """Put `content` in the place of all that is in a file that exists."""
+        """Replace the whole content of an existing file."""
         target = self._writable(path)
         if not await self._exists(target):
             return _missing(path)
@@ -246,27 +245,27 @@ class Editor:
         return _WRITTEN
 
     async def write_to_file(self, path: str, content: str) -> EditResult:
-        """Put `content` in the place of all that is in a file, and make the file if it does not exist."""
+        """Replace the whole content of a file, which is created if it does not exist."""
         await self._write(path, content)
         return _WRITTEN
 
     async def insert_content(self, path: str, operations: Sequence[FileOperation]) -> EditResult:
-        """Put lines in before others. The numbers are those of the lines as they are now. All of it or nothing."""
+        """Insert lines, numbered as in the current text. All operations apply, or none."""
         return await self._edit(path, lambda text: insert(text, operations))
 
     async def replace_in_file(self, path: str, instructions: Sequence[ReplaceInstruction]) -> EditResult:
-        """Put blocks in the place of others that are found by what is in them. All of it or nothing."""
+        """Replace blocks by their text. All instructions apply, or none."""
         return await self._edit(path, lambda text: replace(text, instructions))
 
     def open_diff_editor(self, path: str, content: str) -> None:
-        """Show the user what a file would be. The file stays as it is.
+        """Show the user a proposed content of a file, as a diff. The file is unchanged.
 
-        In an approval request it becomes the preview of the question. The last one for a file counts.
+        In an approval request it becomes the preview of the question. The last call for a file counts.
         """
         self._opened[self.absolute(path)] = content
 
     async def take_diffs(self) -> list[Diff]:
-        """What `open_diff_editor` was called for since the last time, against what is in the files now."""
+        """The diffs of all `open_diff_editor` calls since the last `take_diffs`, against the current files."""
         from acp_server.schema.tool_call import Diff
 
         opened, self._opened = self._opened, {}
@@ -302,7 +301,7 @@ class Editor:
         return _WRITTEN
 
     async def _write(self, path: str, content: str) -> None:
-        # Looked at right before: while the text was read, a folder may have been swapped for a link that leads out.
+        # Checked again right before the write: meanwhile a folder may have become a link that leads out.
         await self._client.write_text_file(self._writable(path), content)
 
     async def _exists(self, target: str) -> bool:
@@ -311,7 +310,7 @@ class Editor:
         except (RequestCancelled, MethodNotFound):
             raise
         except RpcError:
-            return True  # it is on the disk, but the client does not read it: no text, for example
+            return True  # it is on the disk, but the client refuses to read it, for example because it is not text
 
     async def _read(self, target: str, limit: int | None = None) -> str | None:
         try:
@@ -321,7 +320,7 @@ class Editor:
         except (RequestCancelled, MethodNotFound):
             raise
         except RpcError:
-            # Not every client says with the right code that a file does not exist.
+            # Not every client reports a missing file with the right code.
             if await to_thread.run_sync(os.path.isfile, target):
                 raise
             return None
@@ -330,12 +329,12 @@ class Editor:
 
 
 def as_on_disk(path: str, text: str) -> str:
-    """`text`, with the newline at its end that the file on the disk has, if that is all that it lacks. Some clients
-    answer without it while the file is open."""
+    """`text` with the final newline of the file on the disk, if they differ only by it. Some clients omit it while the
+    file is open."""
     newline = line_break(text)
     whole = (text + newline).encode(errors="surrogatepass")
     try:
-        # Without waiting for a pipe that has no writer.
+        # O_NONBLOCK: opening a pipe without a writer would wait.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except (OSError, ValueError):
         return text
@@ -349,9 +348,9 @@ def as_on_disk(path: str, text: str) -> str:
 
 
 class BlockingEditor:
-    """The editor for plain functions, in the thread that they run in: each method waits for the same one of `Editor`.
+    """The editor for plain functions, in their worker thread: each method waits for the same method of `Editor`.
 
-    They raise RequestCancelled, too, once the function's call is cancelled.
+    The methods also raise RequestCancelled once the call is cancelled.
     """
 
     def __init__(self, editor: Editor) -> None:

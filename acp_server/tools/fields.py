@@ -1,7 +1,7 @@
-"""One parameter of a function as a field: what its annotation and its default say beyond the type.
+"""One parameter of a function as a pydantic field: the constraints and descriptions beside its type.
 
 pydantic, FastAPI and FastMCP read the same forms: a `Field` as the default or in `Annotated`, a text or a `Doc` in
-`Annotated`. A note that none of them reads is refused, since a constraint in it would be lost.
+`Annotated`. A note that none of them reads is refused, because a constraint in it would be lost.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ EMPTY: Final = inspect.Parameter.empty
 """The default of a parameter that has none."""
 
 _HOOKS: Final = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
-"""By one of these methods a note in `Annotated` takes part in the check or in the schema."""
+"""A note in `Annotated` with one of these methods affects the check or the schema."""
 
 
 def is_field(value: Any) -> bool:
-    """Whether it is a `Field` of pydantic's, or of a framework that derives its own from it."""
-    # If the module is not loaded, there is no such object.
+    """Whether the value is a pydantic `Field`, or an instance of a subclass."""
+    # Without the module loaded, no such object exists.
     module = sys.modules.get("pydantic.fields")
     return module is not None and isinstance(value, module.FieldInfo)
 
@@ -36,7 +36,7 @@ def has_notes(annotation: Any) -> bool:
 
 
 def field_of(annotation: Any, default: Any) -> FieldInfo:
-    """What pydantic makes of both together, as for the field of a model."""
+    """The field that pydantic makes of an annotation and a default, as in a model."""
     from pydantic.fields import FieldInfo
 
     described = with_words(annotation)
@@ -63,7 +63,7 @@ def with_words(annotation: Any) -> Any:
 
 
 def unread_notes(annotation: Any) -> Iterator[Any]:
-    """The notes in a type that have no effect here, and so may hold a constraint that would be lost."""
+    """The notes in a type that have no effect here. A constraint in them would be lost."""
     for note in _notes(annotation):
         if _words(note) is None and not is_field(note) and not _is_read(note):
             yield note
@@ -72,9 +72,9 @@ def unread_notes(annotation: Any) -> Iterator[Any]:
 
 
 def misfit(annotation: Any, default: Any) -> str | None:
-    """What is wrong with a default, as the end of a sentence about it; None if it is of its type. It may be out of the
-    bounds that hold for what is passed."""
-    # A plain object tells the function that nothing was passed.
+    """The problem with a default, as the end of a sentence; None if it is of its type. A default may be outside the
+    bounds for passed values."""
+    # A plain object is a sentinel for "nothing was passed".
     if default is EMPTY or is_field(default) or type(default) is object:
         return None
     while get_origin(annotation) is Annotated:
@@ -89,7 +89,7 @@ def misfit(annotation: Any, default: Any) -> str | None:
 
 
 def _fits(annotation: Any, default: Any) -> bool | None:
-    """Whether a default is of a type, as far as that is seen without pydantic."""
+    """Whether a default is of a type; None if only pydantic can tell."""
     if annotation is Any or annotation is object:
         return not _is_marker(default)
     if annotation is None or annotation is type(None):
@@ -122,21 +122,21 @@ def _fits_by_check(annotation: Any, default: Any) -> bool:
     except ValidationError:
         return False
     except PydanticUserError:
-        return True  # The type itself is refused, with better words.
+        return True  # The check of the type itself raises a better message.
     return True
 
 
 def _is_marker(default: Any) -> bool:
-    """Whether a framework would replace this default, a `Depends(...)` for example, which here has no effect."""
+    """Whether the default is a marker of another framework, such as `Depends(...)`, without effect here."""
     return callable(getattr(default, "dependency", None)) or type(default).__name__ in ("Depends", "Security")
 
 
 def _is_read(note: Any) -> bool:
     if any(hasattr(note, hook) for hook in _HOOKS):
         return True
-    # pydantic depends on it, so it is there; an author who has not loaded it has no note of its.
+    # pydantic depends on it, so it is installed. While it is not loaded, no note of its classes exists.
     module = sys.modules.get("annotated_types")
-    # pydantic skips a Timezone.
+    # pydantic ignores a Timezone.
     return (
         module is not None
         and isinstance(note, (module.BaseMetadata, module.GroupedMetadata))
@@ -157,6 +157,6 @@ def _notes(annotation: Any) -> tuple[Any, ...]:
 
 
 def _inner(annotation: Any) -> tuple[Any, ...]:
-    """The types in a type. A literal has only values."""
+    """The type arguments of a type. A literal has values instead."""
     origin, args = get_origin(annotation), get_args(annotation)
     return () if origin is Literal else args[:1] if origin is Annotated else args

@@ -1,8 +1,8 @@
-"""What a function takes: the names and types of its parameters, as a check of received values and as JSON Schema.
+"""The parameters of a function, as a validator of received values and as JSON Schema.
 
-Signatures are looked at once, at registration, so that most mistakes show when the program starts. The check itself is
-built when it is first needed: a client that waits for the answer to `initialize` need not wait for pydantic to
-load. About types that are not known to be good, pydantic has to be asked at registration all the same.
+Signatures are inspected once, at registration, so that most mistakes show when the program starts. The validator is
+built at its first use, so that loading pydantic does not delay the response to `initialize`. Only for types that are
+not known to be valid, it is built at registration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TAKES: Final[dict[Any, int]] = {
     **dict.fromkeys((list, set, frozenset, abc.Sequence, abc.Set, abc.Iterable), 1),
     **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), 2),
 }
-"""How many types stand in the brackets."""
+"""The number of type arguments of each generic type."""
 
 
 def is_plain(annotation: Any, inside: tuple[type[Any], ...] = ()) -> bool:
@@ -85,7 +85,7 @@ def _is_known_to_pydantic(annotation: type[Any]) -> bool:
 
 
 def _strangers(annotation: Any) -> Iterator[type[Any]]:
-    """The classes in a type of which JSON may have no values, as far as that is seen without pydantic."""
+    """The classes in a type that JSON may not express, as far as that is known without pydantic."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Literal or origin is Annotated:
         return
@@ -99,7 +99,7 @@ def _strangers(annotation: Any) -> Iterator[type[Any]]:
 
 
 _OF_THE_CALL: Final = {"Turn": "turn", "Session": "session", "Client": "client", "Editor": "editor"}
-"""Classes of ours that a tool has by its call."""
+"""Classes of this package that a tool reaches by its call, and the attribute for each."""
 
 
 CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -108,13 +108,13 @@ RULE: Final = f"1 to {LONGEST} of the characters a-z, A-Z, 0-9, '_' and '-'"
 
 
 def is_name(text: str) -> bool:
-    """Whether it keeps to the rule."""
+    """Whether the text is a valid name, see `RULE`."""
     return 1 <= len(text) <= LONGEST and CHARACTERS.issuperset(text)
 
 
 class Parameters:
-    """The parameters of `function` that are passed by name; `skip` are not among them. Raises UsageError for a function
-    that cannot be called like that."""
+    """The parameters of `function`, all passed by name, without the parameters for which `skip` is true. Raises
+    UsageError for a parameter that cannot be passed by name."""
 
     def __init__(self, function: Callable[..., Any], skip: Callable[[inspect.Parameter], bool]) -> None:
         self._function = function
@@ -134,14 +134,14 @@ class Parameters:
         """The arguments to call the function with, `_meta` never among them. Raises InvalidParams, whose data lists
         each problem."""
         if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            # Models write them.
+            # A model may send any JSON value.
             raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
         given = dict(params)
         given.pop("_meta", None)
         try:
             return self._validator.validate_python(given)
         except Exception as error:
-            # Not above: to look for it at each call takes as long as to check two arguments.
+            # Not imported above: the lookup at each call takes as long as the check of two arguments.
             from pydantic import ValidationError
 
             if not isinstance(error, ValidationError):
@@ -161,7 +161,7 @@ class Parameters:
             raise self._no_form(error) from error
         schema.pop("title", None)
         for parameter in cast("dict[str, Any]", schema.get("properties", {})).values():
-            # Made of the name, which is there already.
+            # pydantic makes the title of the name, which the schema already has.
             parameter.pop("title", None)
         if not self._open:
             schema["additionalProperties"] = False
@@ -178,9 +178,9 @@ class Parameters:
             properties[parameter.name].setdefault("default", shown)
 
     def check(self) -> None:
-        """Raise UsageError now for types that values cannot be checked against.
+        """Raise UsageError now for types without a validator.
 
-        Of plain types that is known without building the check, for which pydantic would have to be loaded.
+        Plain types are known to have one. Only for other types the validator is built, which loads pydantic.
         """
         plain = True
         for parameter in self._taken:
@@ -191,7 +191,7 @@ class Parameters:
             self.build()
 
     def _check_field(self, parameter: inspect.Parameter, annotation: Any) -> None:
-        """Raise UsageError for a default that is not of its type, and for a note that has no effect."""
+        """Raise UsageError for a default that is not of its type, and for a note without effect."""
         problem = misfit(annotation, parameter.default)
         if problem is not None:
             raise UsageError(f"{name_of(self._function)}: the default of {parameter.name} is {problem}")
@@ -209,8 +209,7 @@ class Parameters:
             annotation_of(self._function, parameter)
 
     def build(self) -> None:
-        """Build the check now, unless that is done. Raises UsageError for types that values cannot be checked
-        against."""
+        """Build the validator now, unless it is built. Raises UsageError for types without a validator."""
         _ = self._validator
 
     @cached_property
@@ -253,19 +252,19 @@ class Parameters:
         return described if field.is_required() else NotRequired[described]
 
     def _no_form(self, error: PydanticUserError) -> UsageError:
-        """What to say of a type that has no schema: which parameter's it is, too."""
+        """The error for a type without a schema, with the name of its parameter."""
         taken = self._taken
         wrong = next((each for each in taken if not _has_schema(annotation_of(self._function, each))), None)
         where = "" if wrong is None else f"the parameter {wrong.name}: "
         return UsageError(f"{name_of(self._function)}: {where}{error.message}")
 
     EXTRA = "ignore"
-    """What is done with names that the function does not have."""
+    """How unknown names are handled, as `extra` of pydantic."""
 
 
 class StrictParameters(Parameters):
-    """The same for a tool, whose arguments a model writes: a name that the function does not have was made up. A type
-    without a form in JSON is refused, at registration if it is known by then."""
+    """Parameters of a tool. An unknown name is an error, because the model made it up. A type that JSON cannot express
+    is refused, at registration if the type is defined by then."""
 
     EXTRA = "forbid"
 
@@ -302,7 +301,7 @@ class StrictParameters(Parameters):
 def _has_schema(annotation: Any) -> bool:
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
-    # Inside of another type, as a parameter is: a model by itself has a config of its own.
+    # Inside a list, like a parameter inside its TypedDict: pydantic refuses a config for a bare model.
     inside: Any = GenericAlias(list, (annotation,))
     try:
         TypeAdapter[Any](inside, config=ConfigDict(arbitrary_types_allowed=True)).json_schema()
@@ -312,12 +311,12 @@ def _has_schema(annotation: Any) -> bool:
 
 
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The type of one parameter. One at a time, for that of the first often exists for type checkers only."""
+    """The type of one parameter. Resolved one by one, because that of another often exists for type checkers only."""
     annotation = parameter.annotation
     if annotation is EMPTY:
         return Any
     if isinstance(annotation, str):
-        # From Python 3.14 on it may be known by now.
+        # In Python 3.14 and later it may be defined by now.
         annotation = signature_of(function).parameters[parameter.name].annotation
     if isinstance(annotation, str):
         plain: Any = inspect.unwrap(function)
@@ -330,16 +329,16 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """How to name a function in an error."""
+    """The name of a function in an error."""
     return getattr(function, "__qualname__", repr(function))
 
 
 def jsonable(value: Any) -> Any:
-    """`value` as something the codec can write: models by their wire names, sets, paths and the like as pydantic has
-    them in JSON, everything else as it is."""
+    """`value` in a form that the codec can encode. Models get their wire names; sets, paths and so on get the form of
+    pydantic. A value without a form in JSON is returned unchanged."""
     if isinstance(value, (str, int, float, type(None))):
         return value
-    # Copied first, in one step, for a thread may be filling it.
+    # Copied in one step, because a thread may be adding to it.
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in list(cast("list[Any]", value))]
     if isinstance(value, dict):
@@ -354,7 +353,7 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.to_wire() if isinstance(value, Model) else value.model_dump(mode="json", by_alias=True)
     if isinstance(value, Iterator):
-        return cast("Any", value)  # it would be empty afterwards
+        return cast("Any", value)  # encoding would exhaust it
     try:
         return to_jsonable_python(value)
     except ValueError:

@@ -213,7 +213,7 @@ class Permission:
         try:
             known = await self._store.get(self._session, self._scope.key)
         except Exception:
-            logger.exception("what the user decided about %s could not be looked up; asking", self._tool.name)
+            logger.exception("the stored decision about %s could not be read; asking the user", self._tool.name)
             return None
         return None if known and self._tool.asks_each_time else known
 
@@ -222,7 +222,7 @@ class Permission:
         try:
             await self._store.put(self._session, self._scope.key, allowed)
         except Exception:
-            logger.exception("what the user decided about %s is not kept", self._tool.name)
+            logger.exception("the user's decision about %s was not stored", self._tool.name)
             return False
         return True
 

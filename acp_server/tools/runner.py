@@ -1,7 +1,7 @@
 """One tool call from `pending` to its end: checked, approved, run, reported (ACP, Tool Calls).
 
-It is a node inside its turn's node, and runs in a task of its own. What came of it follows from whether the node was
-cancelled before the function was through, and never from what a cancelled function raises or returns.
+A call is a node below its turn's node, with its own task. If the node is cancelled before the function ends, the call
+is cancelled, whatever the function returns or raises then.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 _HEAR_OUT: Final = 0.5
-"""Seconds for an `on_cancel` that is not quick, before the call ends without its words."""
+"""Seconds that a slow `on_cancel` has before the call ends without its text."""
 
 _FAILED: Final = "The tool failed."
 EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and write files, so it was not run."
 
 
 class _Refused(Exception):
-    """The user's no, on its way out of the call's body; the text is for the model."""
+    """Ends the body of a call that was not approved. The text is for the model."""
 
     def __init__(self, words: str, *, cancelled: bool) -> None:
         super().__init__(words)
@@ -58,7 +58,7 @@ class Execution(Job):
     def __init__(
         self, turn: LiveTurn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
     ) -> None:
-        """`id`: the `toolCallId`. `given`: what its caller calls it."""
+        """`id`: the `toolCallId`. `given`: the id from its caller."""
         connection = turn.session.client.connection
         node = Node(turn.node, f"tool call {tool.name}")
         watch = connection.watchdog if tool.grace is None else connection.watchdog_of(tool.grace)
@@ -68,11 +68,11 @@ class Execution(Job):
         self._tool = tool
         self._arguments = arguments
         self._shown: Any = plain_copy(arguments)
-        """The arguments as the client is shown them."""
+        """The arguments for the client, as plain JSON; None if it does not get them."""
         self._is_large = self._shown is None and is_large(arguments)
         self._is_slow = tool.reads_slowly or self._is_large
         self._read: dict[str, Any] | None = None
-        """The arguments as the function gets them, once they are read."""
+        """The checked arguments for the function; None until they are read."""
         self._unfit: InvalidParams | None = None
         self._approvals = approvals
         self._threads = connection.threads
@@ -88,9 +88,9 @@ class Execution(Job):
         self._result: ToolResult | None = None
 
     async def run(self) -> ToolResult:
-        """What came of it. Being cancelled cancels the call, and waits for its cleanup."""
+        """Run the call and return its result. A cancel of the caller cancels the call and waits for its cleanup."""
         calls: Calls = self._turn.tool_calls
-        # First, for the client is told with its beginning that it can be cancelled.
+        # Added before its first update, because the client may cancel it as soon as it gets that.
         calls.add(self)
         try:
             self._begin()
@@ -118,32 +118,32 @@ class Execution(Job):
         return self._connection.cancel(self.node, cause)
 
     def finish(self) -> None:
-        """It was cancelled, and is over for its turn and for the client, whether or not it has ended."""
+        """End the call as cancelled for its turn and its client, even if the function still runs."""
         if self._result is None:
             self._end("cancelled", self._words())
 
     # -- its life
 
     def _begin(self) -> None:
-        """Take its arguments, and tell the client of it. Nothing waits, so what the user is asked about is what the
-        function gets."""
+        """Read the arguments, and send the first update. There is no checkpoint, so the question shows the arguments
+        that the function gets."""
         tool = self._tool
         if not self._is_slow:
-            # What fails is read again where it can say so.
+            # After a failure, `_body` reads the arguments again and reports the problem.
             with suppress(Exception):
                 self._read = tool.read(self._arguments)
         title = tool.title if isinstance(tool.title, str) else self._title()
         if self._shown is None:
             self._shown = snapshot(self._arguments)
-        # If a function of the author's has cancelled it, the client is not told of it.
+        # A function of the author, such as a title, may have cancelled the call: then the client sees nothing of it.
         if self.node.cause is None:
             self._view.begin(title, tool.kind, tool.name, self._shown)
 
     async def _body(self) -> Any:
-        # What was awaited may be an author's, and need not have given in to a cancel.
+        # Author code may swallow a cancel, so the cause is checked again below.
         tool, context, node = self._tool, self._context, self.node
         if tool.needs_editor and not tool.runs_in(self._turn.session):
-            # Before the user is asked, who cannot change it. A model may know the name from an earlier client.
+            # Before the question, because no answer would help. A model may know the name from an earlier client.
             raise ToolFailed(EDITOR_ONLY)
         arguments = self._read if self._read is not None else await self._late_read()
         title = tool.title if isinstance(tool.title, str) else self._title(arguments)
@@ -187,13 +187,13 @@ class Execution(Job):
         except InvalidParams as error:
             self._unfit = error
             raise
-        # They may have changed meanwhile.
+        # The caller may have changed them meanwhile.
         self._is_large = is_large(self._arguments)
         self._shown = snapshot(self._arguments)
         return arguments
 
     def _decide_others(self, key: str | None, allowed: bool) -> None:
-        """The user has decided for all calls of this kind, so also for those that are asked about at this time."""
+        """Apply a decision for all calls with this key to the other running calls of the turn."""
         for other in self._turn.tool_calls.each():
             if other._permission is not None and other._permission.key == key:
                 other._permission.decide_for_all(allowed)
@@ -205,7 +205,7 @@ class Execution(Job):
         else:
             value = await self._threads.run(tool.name, self._in_thread, arguments)
         while inspect.isawaitable(value):
-            # More than once where an async function returns what another one has to do.
+            # More than once if an async function returns another awaitable.
             value = await value
         if isinstance(value, AsyncGenerator):
             value = await self._pieces().stream(cast("AsyncGenerator[Any]", value))
@@ -215,7 +215,7 @@ class Execution(Job):
 
     def _in_thread(self, arguments: dict[str, Any]) -> Any:
         if self.node.cause is not None:
-            # A cancel that came as the call got a thread has not ended its wait for one.
+            # A cancel in the moment in which the call gets its thread does not end the wait for the thread.
             return None
         value = self._tool.function(**arguments)
         return self._walk(value) if yields(value) else value
@@ -231,7 +231,7 @@ class Execution(Job):
         if error is not None and program_end(error) is not None:
             self._ending = error
         if (cause := self.node.cause) is not None:
-            # What the tool wanted to say of itself is not a fault of its program, and comes too late.
+            # A ToolFailed is not a fault of the program, and its text comes too late.
             if error is not None and not isinstance(error, ToolFailed):
                 report_cancelled(logger, f"the tool {self._tool.name!r}", cause, error)
             return
@@ -239,15 +239,15 @@ class Execution(Job):
             if error is not None:
                 self._fail(error)
             elif not self._context.action.primary_confirmed:
-                # What the function says to the user's no.
+                # The function was called without approval, and returned a message.
                 self._end("rejected", value.message, last=value.message)
             else:
                 if value.content:
                     self._view.keep(value.content)
                 self._end("completed", value.message, last=value.text, value=value.value, raw_output=value.raw_output)
         except Exception:
-            # A text that cannot be had of an author's object, for example.
-            logger.exception("what came of %s cannot be told", self._tool.name)
+            # The `str` of an author's exception may raise, for example.
+            logger.exception("the result of %s cannot be sent", self._tool.name)
             self._end("failed", _FAILED, last=_FAILED, error=error)
 
     def _fail(self, error: BaseException) -> None:
@@ -262,11 +262,11 @@ class Execution(Job):
         elif self._unfit is not None:
             words = f"The arguments do not fit: {problems_in(self._unfit)}"
         elif isinstance(error, RpcError):
-            # Clients in TypeScript call everything an internal error, and have what went wrong in the data.
+            # Clients in TypeScript answer most failures as an internal error, with the reason in the data.
             cause = in_short(error.data) if error.received else ""
             words = ": ".join(filter(None, (str(error.message), cause))) or _FAILED
         elif isinstance(error, CapabilityMissing):
-            # Nothing else would tell the user why, and the model that it need not try again.
+            # The text gives the user the reason, and keeps the model from trying again.
             logger.warning("the tool %r failed: %s", self._tool.name, error)
             words = f"The client cannot do what the tool needs: {error}"
         elif isinstance(error, ConnectionClosed):
@@ -279,9 +279,9 @@ class Execution(Job):
     # -- its end
 
     def was_cancelled(self, node: Node) -> None:
-        """See `SupervisedWork`. It is over for the client: the function has its last words, and cleans up unseen."""
+        """See `SupervisedWork`. Ask `on_cancel` for its text and end the call for the client, before the cleanup."""
         super().was_cancelled(node)
-        # What a thread has said before the cancel is part of what is kept.
+        # Output from a thread before the cancel is part of the result.
         self._context.take()
         ask = self._context.on_cancel
         worker = None
@@ -291,7 +291,7 @@ class Execution(Job):
             except TooManyThreads:
                 logger.exception("on_cancel of %s is not called", self._tool.name)
         self._last_words = worker
-        # A quick one is through before anything that it reads can change.
+        # A quick `on_cancel` ends here, before the values that it reads can change.
         if worker is None or self._threads.briefly(worker):
             self._heard.set()
             self.finish()
@@ -299,7 +299,7 @@ class Execution(Job):
             self._connection.background(self._hear_out, worker)
 
     async def _hear_out(self, worker: Worker) -> None:
-        """Give an `on_cancel` that is not quick a little more time, whatever the function does meanwhile."""
+        """Wait for a slow `on_cancel` within its time, then end the call."""
         try:
             with anyio.move_on_after(min(_HEAR_OUT, self._connection.limits.end_grace / 2)):
                 await worker.wait()
@@ -308,7 +308,7 @@ class Execution(Job):
             self.finish()
 
     def _words(self) -> str | None:
-        """What `on_cancel` said."""
+        """The text from `on_cancel`, or None. A slow or failed `on_cancel` is logged."""
         worker = self._last_words
         if worker is None:
             return None
@@ -344,7 +344,7 @@ class Execution(Job):
         self._turn.tool_ended(self._result, self.id)
         if raw_output is None and self._context.raw_output is not None:
             raw_output = snapshot(self._context.raw_output)
-        # The protocol has no status for these.
+        # The protocol has no status for rejected and cancelled calls.
         meta = {"outcome": status} if status in ("rejected", "cancelled") else None
         ended = "completed" if status == "completed" else "failed"
         self._view.end(
@@ -352,18 +352,18 @@ class Execution(Job):
         )
 
     def _title(self, arguments: dict[str, Any] | None = None) -> str:
-        """The title that a function of the author's makes. Without `arguments`: at the beginning."""
+        """The title from the author's function. Without `arguments`: the title of the first update."""
         title = self._tool.title
         assert callable(title)
         if arguments is None:
             if self._is_slow:
-                # It gets its title when they are checked.
+                # The title follows when the arguments are checked.
                 self._first_title = self._tool.name
                 return self._first_title
             try:
                 self._first_title = _text(title(**self._tool.read(self._arguments)))
             except Exception:
-                # The call begins all the same, and fails of it where it can say so.
+                # The call still begins; `_body` fails with the same exception and reports it.
                 self._first_title = self._tool.name
             return self._first_title
         words = _text(title(**arguments))
@@ -373,9 +373,9 @@ class Execution(Job):
 
 
 def _let_go(error: BaseException) -> None:
-    """A turn keeps what its calls have failed of until it ends: not the arguments with it, which may be megabytes."""
+    """Free the frames of an exception. A turn keeps it until it ends, and the arguments in frames may be megabytes."""
     if isinstance(error, InvalidParams):
-        # It says itself what does not fit, and what it was made from holds the arguments.
+        # Its data lists the problems; its context holds the arguments.
         error.__context__ = None
     seen: set[int] = set()
     each: BaseException | None = error
@@ -388,5 +388,5 @@ def _let_go(error: BaseException) -> None:
 def _text(title: Any) -> str:
     if not isinstance(title, str):
         raise TypeError(f"a title must be text, not {type(title).__name__}")
-    # Made of arguments, which are the model's.
+    # Made of arguments from the model, so it may have any length and line breaks.
     return one_line(title, TITLE)

@@ -1,8 +1,8 @@
-"""A check against a JSON Schema of others that ends in bounded time, whatever the schema and the value are.
+"""A check against an untrusted JSON Schema that ends in bounded time, for any schema and any value.
 
 jsonschema follows every reference, compares each item of a list with each other one, collects the errors of each
-alternative, matches patterns with Python's `re`, and quotes whole values in its messages. What is here counts the steps
-of a check, and takes the place of the keywords of which one step may take long.
+alternative, matches patterns with Python's `re`, and quotes whole values in its messages. This module counts the steps
+of a check, and replaces the keywords with steps that may take long.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from referencing.jsonschema import specification_with
 from acp_server.tools.patterns import unrolled_length
 
 _STEPS: Final = 1_000_000
-"""Of one check: about a second. A keyword takes one for itself, and one for each member of the schema and of the value
-that it looks at."""
+"""The most steps of one check, about a second. A keyword takes one step, and one for each member of the schema and of
+the value that it visits."""
 
 _STEPS_OF_AN_ERROR: Final = 5
 
 _SECONDS: Final = 0.1
-"""Of one match. A microsecond of it counts as a step."""
+"""The most seconds of one match. A microsecond of it counts as a step."""
 
 _LONGEST: Final = 1_000
-"""Characters of a pattern."""
+"""The most characters of a pattern."""
 
 _LARGEST: Final = 100_000
-"""Characters of one whose counted repeats are written out, as compiling it does: they take some 30 MB."""
+"""The most characters of a pattern with its counted repeats unrolled, as in the compiled form: some 30 MB."""
 
 _COUNT: Final = re.compile(r"\{\s*(\d{0,9})\s*,?\s*(\d{0,9})")
 _RECURSION: Final = re.compile(r"\(\?(?:R|[0-9+-]|&|P>)")
-"""It may take memory without end, faster than any time limit."""
+"""A recursive pattern may take unbounded memory before a time limit ends it."""
 
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _MOST_FOLLOWED: Final = 20_000
-"""References that are followed in one check: half a second. A tree of arguments needs one for each of its nodes."""
+"""The most references that one check follows, about half a second. A tree of arguments needs one for each node."""
 
 _DEEPEST: Final = 150
-"""Keywords inside of keywords. Python's own limit comes soon behind it, and where that is met in a library that is not
-written in Python, it is a panic and no error."""
+"""The deepest nesting of keywords. Python's recursion limit is little higher, and a native library that meets it panics
+instead of raising."""
 
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
-"""They follow the references, and match the patterns, by themselves again; and they compare each name with each."""
+"""These keywords follow references and match patterns again on their own, and compare each name with each other one."""
 
 _WALKS: Final = frozenset(
     {
@@ -61,20 +61,20 @@ _WALKS: Final = frozenset(
         *("additionalProperties", "patternProperties", "propertyNames"),
     }
 )
-"""Keywords that look at each member of a value."""
+"""Keywords that visit each member of a value."""
 
 _OWN_WAYS: Final = frozenset({"pattern", "patternProperties", *_REFERENCES})
 
 Check = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
-"""A keyword: given the validator, what the schema says behind the keyword, the value, and the schema."""
+"""A keyword: gets the validator, the value of the keyword in the schema, the value to check, and the schema."""
 
 
 class TooMuch(Exception):
-    """A check takes too long. The text says why."""
+    """A check takes too long. The text has the reason."""
 
 
 class _Left(threading.local):
-    """What is left to the check that this thread is at."""
+    """The rest of the bounds for the check that runs in this thread, and its depth."""
 
     steps = 0
     references = 0
@@ -82,8 +82,8 @@ class _Left(threading.local):
 
 
 class Bounds:
-    """Those of the checks of one schema. A pattern that cannot be read here, or is too large, lets everything pass: who
-    wrote the schema checks as well."""
+    """The bounds for the checks of one schema. A pattern that does not compile here, or is too large, accepts every
+    text: the author of the schema checks it as well."""
 
     def __init__(self) -> None:
         self._compiled: dict[str, regex.Pattern[str] | None] = {}
@@ -110,8 +110,8 @@ class Bounds:
         return cast("Any", validators).extend(kind, checks)(_in_one_dialect(schema), **options)
 
     def begin(self, value: Any, steps: int = _STEPS) -> Any:
-        """A check of `value` begins, in this thread: returns what is to be checked. From here on TooMuch is raised if
-        there is too much to do."""
+        """Begin a check of `value` in this thread; returns the value for the validator, which quotes little of itself.
+        This call and the check raise TooMuch past the bounds."""
         self._left.steps = steps
         self._left.depth = 0
         self._left.references = _MOST_FOLLOWED * steps // _STEPS
@@ -150,7 +150,7 @@ class Bounds:
     # -- values
 
     def _quoted_in_short(self, value: Any) -> Any:
-        """The same value, of which no message quotes more than its beginning."""
+        """An equal value whose `repr` is only its beginning, so that messages stay short."""
         if isinstance(value, str):
             return value if len(value) <= _QUOTED else _Text(value)
         if isinstance(value, list):
@@ -164,8 +164,8 @@ class Bounds:
         return value
 
     def _same(self, value: Any) -> Any:
-        """What is equal for the values that JSON Schema takes as equal. No text of it can be made to collide: those are
-        hashed with a secret, and numbers are written out."""
+        """A hashable form, equal for values that JSON Schema takes as equal. A value cannot be crafted to collide:
+        texts are hashed with a secret, and numbers are hashed as text."""
         self._take(1)
         if isinstance(value, str):
             return value
@@ -189,7 +189,7 @@ class Bounds:
             yield ValidationError(f"{instance!r} is not one of {values!r}")
 
     def _const(self, _validator: Any, value: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-        # Most are texts and numbers, which differ from a list or an object at the first look.
+        # Compared by kind first: most values are texts and numbers, and differ from a list or an object at once.
         if isinstance(value, (list, dict)) != isinstance(instance, (list, dict)) or self._same(value) != self._same(
             instance
         ):
@@ -237,7 +237,7 @@ class Bounds:
                 if name not in known and not any(self._found(pattern, name) for pattern in patterns)
             )
             if allowed is False:
-                # All of them would be sorted, for a message that tells of a few.
+                # The check sorts all of them for a message that quotes a few.
                 others = islice(others, _QUOTED_MEMBERS)
             yield from check(validator, allowed, {name: members[name] for name in others}, {})
 
@@ -264,7 +264,7 @@ class Bounds:
 # -- what messages quote
 
 _QUOTED: Final = 1_000
-"""Characters of a text."""
+"""The most characters of a text in a message."""
 
 _QUOTED_MEMBERS: Final = 20
 
@@ -307,7 +307,7 @@ def _fits(validator: Any, instance: Any, schema: Any) -> bool:
 
 
 def _items(check: Any) -> Check:
-    """With a few of the items, where none is allowed: the message would tell of all."""
+    """The keyword `items`. If no further item is allowed, it only checks a few, because the message quotes all."""
 
     def items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if allowed is False and isinstance(instance, list):
@@ -318,7 +318,7 @@ def _items(check: Any) -> Check:
 
 
 def _exactly(check: Any) -> Check:
-    """With fractions where the quotient is larger than any float."""
+    """The keyword `multipleOf`, with fractions if the quotient is larger than any float."""
 
     def multiple_of(validator: Any, of: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         try:
@@ -345,7 +345,7 @@ def _has_key(schema: Any, names: frozenset[str]) -> bool:
 
 
 def _in_one_dialect(schema: Any) -> Any:
-    """The schema without `$schema`, for which jsonschema would take one of its own classes inside of ours."""
+    """The schema without `$schema`, which would make jsonschema replace our validator class by its own."""
     if isinstance(schema, list):
         return [_in_one_dialect(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -356,7 +356,7 @@ def _in_one_dialect(schema: Any) -> Any:
 
 @cache
 def _of_schemas() -> Any:
-    """The schemas of schemas, as `_in_one_dialect` has them."""
+    """The metaschemas, each without `$schema`, see `_in_one_dialect`."""
     registry: Any = cast("Any", Registry)()
     for uri in cast("Any", REGISTRY):
         contents = cast("Any", REGISTRY)[uri].contents
@@ -366,7 +366,7 @@ def _of_schemas() -> Any:
 
 
 def schema_problem(kind: Any, schema: Any, steps: int) -> str | None:
-    """What keeps `schema` from being one of this kind, if anything does."""
+    """The reason why `schema` is not valid for this validator class; None if it is valid."""
     bounds = Bounds()
     validator = bounds.validator(kind, kind.META_SCHEMA, registry=_of_schemas())
     try:

@@ -1,4 +1,4 @@
-"""A tool of an author's: its name, its parameters, how it may run; and the tools of one agent by their names."""
+"""`Tool`: a function with its name, its parameters and its options. `Toolbox`: the tools of one agent by name."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ OfArguments: TypeAlias = (
     | Callable[[Any, Any, Any, Any, Any], R]
     | Callable[P, R]
 )
-"""Any function, called with a tool's arguments. A strict type checker finds the types of a lambda's parameters only in
-a type that has as many of them."""
+"""A function that gets a tool's arguments. The arities are listed because a strict type checker infers the parameters
+of a lambda only from a type with as many parameters."""
 
 _CALL: Final = "call"
-"""What handlers call the running call, often without saying its type."""
+"""The name of a parameter without annotation that gets the running call."""
 
 _CONTEXT: Final = "ToolContext"
-"""The name of its type."""
+"""The name of the type of the running call."""
 
 
 class Arguments(Protocol):
-    """What a tool takes, for tools whose function does not say it."""
+    """The arguments of a tool whose function's signature does not describe them."""
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -68,21 +68,21 @@ _KINDS: Final = get_args(ToolKind)
 def _known(kind: Any) -> str:
     if not isinstance(kind, str):
         raise UsageError(f"the kind of a tool is a string, and not {kind!r}")
-    # An editor shows a kind that it does not know in no way at all.
+    # Editors may show nothing for an unknown kind.
     if kind in _KINDS or kind.startswith("_"):
         return kind
     raise UsageError(f"there is no kind of tool {kind!r}; {meant(kind, _KINDS)}")
 
 
 def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) -> None:
-    """Raise UsageError for a text with a parameter of the tool in braces: nothing would put the argument in."""
+    """Raise UsageError for a text with a parameter of the tool in braces, which would not be replaced."""
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
             raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
 
 
 def _check_takes_the_same(option: str, function: Callable[..., Any], names: list[str]) -> None:
-    """Raise UsageError for a function that cannot be called with arguments of these names, those of its tool."""
+    """Raise UsageError for a function that cannot be called with its tool's arguments, `names`."""
     if (context := context_parameter(function)) is not None:
         names = [*names, context]
     try:
@@ -90,7 +90,7 @@ def _check_takes_the_same(option: str, function: Callable[..., Any], names: list
     except TypeError as error:
         raise UsageError(f"{option} is called with the arguments of the tool, {', '.join(names)}: {error}") from None
     except ValueError:
-        pass  # of some that are not written in Python nothing is known
+        pass  # the signature of some functions in C is not known
 
 
 def _is_time(seconds: Any) -> bool:
@@ -102,7 +102,7 @@ class Tool(Generic[F]):
 
     `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are what the
     model passes, checked against their annotations; a parameter that is annotated `ToolContext` gets the running call,
-    and so does a parameter without an annotation that has the name `call`.
+    and so does a parameter named `call` without an annotation.
     `name`: for the model, else the function's; models take up to 64 letters, digits, `_` and `-`. `title`: for the
     user, else the first line of the docstring; or a function of the same arguments that returns it. `description`: for
     the model, else the docstring. `kind`: what sort of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`,
@@ -145,7 +145,7 @@ class Tool(Generic[F]):
         if not callable(function):
             raise UsageError(f"a tool is a function, not {type(function).__name__}")
         if not (isinstance(approval, bool) or callable(approval)):
-            raise UsageError(f"approval is True, False, or a function that says what is asked, not {approval!r}")
+            raise UsageError(f"approval is True, False, or a function that makes the question, not {approval!r}")
         switches = {"auto_approve": auto_approve, "asks_each_time": asks_each_time, "needs_editor": needs_editor}
         for option, on in switches.items():
             if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -160,7 +160,7 @@ class Tool(Generic[F]):
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
         if not isinstance(self.name, str) or not is_name(self.name):
-            # A model's API would refuse all that it is sent together with it.
+            # A model's API would refuse the whole request with such a tool.
             raise UsageError(f"{name_of(function)} needs another name for models, {RULE}: say name=...")
         doc = inspect.getdoc(function) or ""
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
@@ -183,7 +183,7 @@ class Tool(Generic[F]):
         self.read: Final[Callable[[Any], dict[str, Any]]] = self._parameters.read
         """Checks arguments from a model. Raises InvalidParams, whose data lists each problem."""
         self.reads_slowly: Final[bool] = bool(getattr(self._parameters, "is_slow", False))
-        """Whether `read` may take so long that it belongs into a thread."""
+        """Whether `read` may take so long that it runs in a thread."""
         self.asks_with_context: Final = context_parameter(approval) if callable(approval) else None
         self.keyed_with_context: Final = context_parameter(approval_key) if callable(approval_key) else None
         if parameters is None:
@@ -193,8 +193,8 @@ class Tool(Generic[F]):
                     _check_takes_the_same(option, made, taken)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function does. The user is neither asked nor shown anything: of a tool that needs approval, the log
-        says so where clients are served."""
+        """Call the function itself, without approval and without updates. While the agent serves clients, this logs a
+        warning for a tool that needs approval."""
         if self.approval and self.is_served():
             instead = f"await turn.call({self.name}, ...)"
             logger.warning("%s was called as a function, so the user was not asked: %s asks", self.name, instead)
@@ -205,11 +205,11 @@ class Tool(Generic[F]):
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """The arguments as a JSON Schema of one object, as models are told. Raises UsageError for types without one."""
+        """The arguments as a JSON Schema of one object, for models. Raises UsageError for types without a schema."""
         return self._parameters.json_schema
 
     def describe(self) -> dict[str, Any]:
-        """What a model is told of it: `name`, `description` and `input_schema`."""
+        """The tool for a model: `name`, `description` and `input_schema`."""
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
 
     def runs_in(self, session: Session) -> bool:
@@ -221,12 +221,12 @@ class Tool(Generic[F]):
         return Editor.of(session) is not None
 
     def check_types(self) -> None:
-        """Raise UsageError for a parameter's type that is not known. By now it is defined, if it ever is."""
+        """Raise UsageError for an unknown type of a parameter. Called when forward references should be defined."""
         if isinstance(self._parameters, StrictParameters):
             self._parameters.check_types()
 
     def always(self, arguments: Mapping[str, Any], call: ToolContext) -> Always | None:
-        """What a decision for always about a call covers; None if there cannot be any."""
+        """The calls that a decision for all further calls covers; None if the user cannot make one."""
         from acp_server.tools.approval import Always
 
         key: Any = self.approval_key
@@ -246,14 +246,14 @@ _OF_QUESTIONS: Final = ("auto_approve", "asks_each_time", "approval_key", "appro
 
 
 def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
-    """A tool with these options. Raises UsageError for an option that tools do not have, for one about the question to
-    the user where nothing says whether there is a question, and as `Tool`."""
+    """A tool with these options. Raises UsageError for an unknown option, for an option about the question without
+    `approval`, and as `Tool`."""
     known = list(cast("Any", Tool).__init__.__kwdefaults__)
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
         raise UsageError(f"a tool has no option {unknown!r}; {meant(unknown, known)}")
     tool = Tool(function, **options)
-    # A program that decides it says approval=False.
+    # A program that decides by a condition passes approval=False.
     of_questions = None if "approval" in options else next((each for each in _OF_QUESTIONS if options.get(each)), None)
     if of_questions is not None:
         raise UsageError(f"a tool with {of_questions} needs approval=True: without it the user is never asked")
@@ -272,7 +272,7 @@ def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], b
         if annotation is inspect.Parameter.empty:
             return parameter.name == _CALL
         if isinstance(annotation, str):
-            # It often exists for type checkers only.
+            # The name often exists for type checkers only.
             if annotation.rpartition(".")[2] == _CONTEXT:
                 return True
             try:
@@ -296,7 +296,7 @@ class Toolbox:
         self.get: Final[Callable[[str], Tool[Any] | None]] = self._tools.get
         """The tool of that name, if there is one."""
         self.approvals: Approvals | None = None
-        """Where decisions for all further calls are kept, if not with the session."""
+        """The store of decisions for all further calls; None for the session."""
 
     def add(self, tool: Tool[Any]) -> None:
         """Add a tool. Raises UsageError if there is one of that name."""
@@ -310,11 +310,11 @@ class Toolbox:
             tool.check_types()
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        """All of them."""
+        """The tools, in the order in which they were added."""
         return iter(self._tools.values())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of tools."""
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
@@ -326,13 +326,13 @@ class Toolbox:
         return self._tools[name]
 
     def describe(self, session: Session | None = None) -> list[dict[str, Any]]:
-        """What a model is told of them; see `Tool.describe`. With a `session`: of those that can run there, with those
+        """The tools for a model; see `Tool.describe`. With a `session`: the tools that can run in it, with the tools
         that were added to it."""
         return [tool.describe() for tool in self] if session is None else session.tools.describe()
 
     def of(self, session: Session) -> ToolHost:
-        """Those of a session of the agent."""
-        # Not at the top: it brings in what an agent's start does not wait for.
+        """The tools of a session of the agent."""
+        # Not at the top: its import would delay the start of an agent.
         from acp_server.tools.session_tools import SessionTools
 
         return SessionTools(self, session)

@@ -15,8 +15,8 @@ async def look(word: str) -> str:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("approval", "yes", "approval is True, False, or a function that says what is asked, not 'yes'"),
-        ("approval", None, "approval is True, False, or a function that says what is asked, not None"),
+        ("approval", "yes", "approval is True, False, or a function that makes the question, not 'yes'"),
+        ("approval", None, "approval is True, False, or a function that makes the question, not None"),
         ("auto_approve", "no", "auto_approve is True or False, and not 'no'"),
         ("asks_each_time", 1, "asks_each_time is True or False, and not 1"),
         ("needs_editor", "no", "needs_editor is True or False, and not 'no'"),
