@@ -51,6 +51,8 @@ FINISHED = (
     "examples",
     "benchmarks",
     "conformance",
+    "session",
+    "tools",
 )
 """The rooms of `acp_server`, and folders, whose docstrings and comments have been rewritten. Another room joins by a
 line here."""

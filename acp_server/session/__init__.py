@@ -1,23 +1,22 @@
-"""What the Agent Client Protocol means on the agent's side: negotiation, sessions, turns, updates, calls to the client.
+"""The agent's side of the Agent Client Protocol: negotiation, sessions, turns, updates, requests to the client.
 
 How it works:
 
-- An `AgentSide` (`routes`) holds what one connection knows, and says which methods there are. `acp_server.peer` calls
-  them.
-- What a request changes for the requests behind it is done in the reader, by `register`. So a cancel in the same bytes
-  as its prompt finds the turn, and a prompt behind a `session/close` is refused.
-- `negotiation` answers `initialize`. `lifecycle` makes, opens, ends and lists sessions. `prompting` makes a `Turn` of
-  each prompt, and `settings` takes the user's choices.
-- A session and a turn are always in one state of a table (`state`), and one method of each moves it: `Session.move`,
-  `Turn.move`. What is refused where follows from the state.
-- A client must know a session before it hears of it, and must not hear of a turn behind its answer. So `updates` keeps
-  back what is said before the first answer, and a turn that has ended refuses to say more.
-- The answer to a prompt follows from why the turn was cancelled, and never from what the stopped handler raised. Saving
-  comes before the answer, but a store that fails does not change it.
-- `definition` is the agent as its author declared it, and what others do for a session. What an agent asks
-  its client for is in `client` and `terminal`.
-- `v2` does the same for clients that speak version 2 of the protocol.
+- An `AgentSide` (`routes`) has the state of one connection and the table of its methods. `acp_server.peer` calls them.
+- The part of a request that affects later requests runs in the reader, in its `register`. So a cancel in the same bytes
+  as its prompt finds the turn, and a prompt after a `session/close` is refused.
+- `negotiation` answers `initialize`. `lifecycle` creates, opens and ends sessions, and `catalogue` lists them.
+  `prompting` makes a turn of each prompt. `choosing` applies the user's choices to the `settings` of a session.
+- A session and a turn are always in one state of a table (`state`), and one method of each changes it:
+  `LiveSession.move`, `LiveTurn.move`. The state decides which requests are refused.
+- A client must know a session before it gets updates of it, and gets no updates of a turn after the response to its
+  prompt. So `updates` holds updates until the session is open, and refuses the updates of a turn that has ended.
+- The cause of a cancel decides the response to a prompt, and not the exception of the handler. The session is saved
+  before the response; a store that fails does not change the response.
+- `definition` is the agent as its author declared it, with the protocols of the parts that serve a session. `client`
+  and `terminal` have the requests to the client.
+- `v2` does the same for clients of version 2 of the protocol.
 
-It stands on `acp_server.peer` and `acp_server.store`. It does not know the object that agent authors write against
+It imports `acp_server.peer` and `acp_server.store`, and not the object that agent authors write against
 (`acp_server.agent`).
 """

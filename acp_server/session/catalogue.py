@@ -1,5 +1,5 @@
-"""What clients do with sessions without opening them: list them, name them, put them away, ask for their state (ACP,
-Session List; the rest is unstable, see `acp_server.schema.features`)."""
+"""The requests about sessions that open none: to list, name and unarchive sessions, and for their state (ACP, Session
+List; the others are unstable, see `acp_server.schema.features`)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from acp_server.session.negotiation import Login
 
 _FORGET: Final = 30 * 24 * 3600.0
-"""Seconds from which on a session is forgotten in which nothing has happened."""
+"""Seconds without activity after which a list deletes an unused session."""
 
 _MOST_PAGES: Final = 20
-"""Pages without a session to show that one list goes through. A client gets an empty page then, and asks for more."""
+"""Pages of the store without a session to show that one request reads. Then the client gets an empty page with a
+cursor."""
 
 _LONGEST_TITLE: Final = 1_000
-"""Characters of a title that a user gives."""
+"""The most characters of a title from a user."""
 
 _LISTED: Final = {"exclude": (False,), "include": (False, True), "only": (True,)}
-"""By the word of a request: whether the sessions of the list are archived."""
+"""For each filter of a request, the values of `archived` that the listed sessions have."""
 
 
 class Catalogue:
-    """The stored sessions of an agent, for one of its connections. `lock`: of the requests that are about one id."""
+    """The stored sessions of an agent, for one of its connections. `lock`: the lock for requests about one session
+    id."""
 
     def __init__(
         self,
@@ -83,8 +85,8 @@ class Catalogue:
     async def _used(
         self, cwd: str | None, cursor: str | None, archived: Sequence[bool]
     ) -> tuple[Sequence[SessionRecord], Sequence[SessionInfo], str | None]:
-        """A page of the sessions that were used or are open, and where the next one begins. Each start of some editors
-        makes a session; those in which nothing has happened can be resumed for a while, and are forgotten then."""
+        """A page of the sessions that were used or are open, with the cursor of the next page. Some editors create a
+        session at each start; an unused one can be resumed for a while, and is deleted then."""
         store = self._definition.store
         for _ in range(_MOST_PAGES):
             page = await listed(store, cwd, cursor)
@@ -99,7 +101,7 @@ class Catalogue:
         return [], (), cursor
 
     async def set_title(self, call: Call) -> Model:
-        """`session/set_title`: the answer has the title as it is stored."""
+        """`session/set_title`. The response has the title as stored."""
         from acp_server.schema.session import SetSessionTitleRequest, SetSessionTitleResponse
 
         request = read(SetSessionTitleRequest, call.params)
@@ -115,7 +117,7 @@ class Catalogue:
         return SetSessionTitleResponse(title=title)
 
     async def unarchive(self, call: Call) -> Model:
-        """`session/unarchive`. It opens nothing."""
+        """`session/unarchive`. It opens no session."""
         from acp_server.schema.session import UnarchiveSessionRequest, UnarchiveSessionResponse
 
         request = read(UnarchiveSessionRequest, call.params)
@@ -124,12 +126,13 @@ class Catalogue:
         return UnarchiveSessionResponse()
 
     async def change(self, session_id: str, change: Callable[[SessionRecord], None]) -> None:
-        """Change what is stored of a session, open or not. Raises ResourceNotFound, and what the store raises."""
+        """Change the record of a session, open or not, and save it. Raises ResourceNotFound, and the exceptions of the
+        store."""
         async with self._lock(session_id):
             await self.change_locked(session_id, change)
 
     async def change_locked(self, session_id: str, change: Callable[[SessionRecord], None]) -> None:
-        """`change`, where the lock is held."""
+        """`change` for a caller that holds the lock."""
         session = self._sessions.get(session_id)
         record = await self._stored(session_id) if session is None else session.record
         change(record)
@@ -146,7 +149,7 @@ class Catalogue:
         return record
 
     async def status(self, call: Call) -> Model:
-        """`session/status`, which changes nothing."""
+        """`session/status`. It changes nothing."""
         from acp_server.schema.session import SessionStatusRequest, SessionStatusResponse
 
         request = read(SessionStatusRequest, call.params)

@@ -1,7 +1,7 @@
-"""How the client sets modes and config options: `session/set_mode`, `session/set_config_option`, and the values that a
-session begins with.
+"""The client's choices of modes and config options: `session/set_mode`, `session/set_config_option`, and the values
+that a session begins with.
 
-A choice that cannot be saved is not made. What there is to choose from is in `acp_server.session.settings`.
+A choice that cannot be saved is undone. `acp_server.session.settings` has the modes and options on offer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def _tell(session: LiveSession, changed: str | None, before: dict[str, Any
 
 
 class Choosing:
-    """The changes that clients of version 1 make to the settings of their sessions."""
+    """The requests of version 1 that change the settings of a session."""
 
     def __init__(self, definition: AgentDefinition, find: Callable[[str], LiveSession]) -> None:
         self._chooser = Chooser(definition)
@@ -63,7 +63,7 @@ class Choosing:
         return SetSessionModeResponse()
 
     async def set_config_option(self, call: Call) -> Model:
-        """`session/set_config_option`: the answer has all options, for one may change another."""
+        """`session/set_config_option`. The response has all options, because one option may change another."""
         from acp_server.schema.config_options import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
 
         request = read(SetSessionConfigOptionRequest, call.params)
@@ -75,7 +75,7 @@ class Choosing:
         return SetSessionConfigOptionResponse(config_options=settings.shown())
 
     async def set_model(self, call: Call) -> dict[str, Any]:
-        """`session/set_model`, which the protocol had until June 2026: sets the option of the category `model`."""
+        """`session/set_model`, a method of the protocol until June 2026. It sets the option of the category `model`."""
         params = call.params
         session_id, model_id = params.get("sessionId"), params.get("modelId")
         if not isinstance(session_id, str) or not isinstance(model_id, str):
@@ -101,8 +101,8 @@ class Chooser:
         self._definition = definition
 
     async def begin_with(self, session: LiveSession, values: Sequence[InitialSessionConfigOption], call: Call) -> None:
-        """Choose the values that a session begins with. A value that cannot be chosen is ignored, and so is every value
-        of an option but the last."""
+        """Choose the values that a session begins with. Values that cannot be chosen are ignored, and of several values
+        for one option only the last counts."""
         wanted = {each.config_id: each.value for each in values}
         if not self._definition.takes_unlisted:
             # A client can name thousands of options that do not exist.
@@ -114,7 +114,7 @@ class Chooser:
             await checkpoint()
 
     async def choose(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
-        """Change an option, which may stand for the mode. Raises as `choose_mode` and `choose_option`."""
+        """Change an option, perhaps the option for the mode. Raises as `choose_mode` and `choose_option`."""
         if not session.is_mode_option(config_id):
             await self.choose_option(session, config_id, value, call)
             return
@@ -123,13 +123,13 @@ class Chooser:
         await self.choose_mode(session, value, call)
 
     async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
-        """Enter a mode that the session has. Raises as `_choose`."""
+        """Change to a mode on offer. Raises as `_choose`."""
         tell = self._definition.set_mode and partial(self._definition.set_mode, session)
         await self._choose(session, call, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
     async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
-        """Change an option. Raises InvalidParams if the client was not shown it, or this value of it, unless the
-        agent takes those as well; and as `_choose`."""
+        """Change an option. Raises InvalidParams for an option or a value that the client was not shown, unless the
+        agent accepts unlisted ones (`AgentDefinition.takes_unlisted`); and as `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
         choose = session.settings.choose
         if option is not None and value in choices(option):
@@ -150,7 +150,7 @@ class Chooser:
         call: Call,
         choose: Callable[[str, str | bool], Callable[[], None]],
     ) -> None:
-        """Change an option by `choose`, without a look at what the session offers. Raises as `_choose`."""
+        """Change an option by `choose`, without a check against the options on offer. Raises as `_choose`."""
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         now = partial(session.config, config_id, None)
         await self._choose(session, call, value, now, partial(choose, config_id), tell)
@@ -164,13 +164,14 @@ class Chooser:
         choose: Callable[[T], Callable[[], None]],
         tell: Callable[[T], Awaitable[None]] | None,
     ) -> None:
-        """Make a choice, of which the agent's own function is told before; and, if it cannot be made, that it was not.
+        """Call the author's handler with a choice, then make the choice and save it. If that fails, call the handler
+        with the value before.
 
-        Raises what that function does, what saving the session does, InvalidRequest while the session is ending, and
+        Raises the exceptions of the handler and of saving, InvalidRequest while the session is ending, and
         ResourceNotFound if it was closed meanwhile.
         """
         async with session.choosing:
-            # A session that is opened anew has been read from the store by now, so the choice would be lost.
+            # A request that opens the session again has read it from the store by now, so the choice would be lost.
             session.check_not_ending()
             before = now()
             if tell is not None:

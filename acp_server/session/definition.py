@@ -1,8 +1,8 @@
-"""One agent as its author has declared it: handlers, methods, settings; and what others do for it.
+"""One agent as its author declared it: handlers, methods, settings.
 
-`acp_server.agent` fills it in. What others do stands here as protocols, since the protocol's side does not import
-them. A `ToolHost` carries out tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers
-(`acp_server.mcp`), and a turn runs in a `TurnHost`.
+`acp_server.agent` fills it in. Services of upper packages are protocols here, because `session` does not import those
+packages. A `ToolHost` runs tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers (`acp_server.mcp`),
+and a turn runs in a `TurnHost`.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType[Any]]"
-"""What it yields is shown, see `Turn.show`, or what it returns, if that is not None."""
+"""The pieces that it yields are shown (`Turn.show`), or its return value if that is not None."""
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
 SteeringHandler: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHandler: TypeAlias = "Callable[[Call], Awaitable[None]]"
 ReplayHandler: TypeAlias = "Callable[[Session], AsyncGenerator[Model | dict[str, Any]]]"
-"""Yields session updates that show a session again."""
+"""Yields the session updates of a replay."""
 Origin: TypeAlias = Literal["new", "load", "resume", "fork"]
-"""How a session came to be open on its connection."""
+"""How a session was opened on its connection."""
 
 
 SESSIONS: Final = ("load", "resume", "list", "close", "delete", "additional_directories")
-"""What clients can do with sessions beyond opening new ones."""
+"""The methods and features for sessions that clients may use, besides new sessions."""
 
 
 ENDING: Final = ("load", "resume", "close", "delete", "archive")
-"""The methods of `session/` that end a session or open it anew."""
+"""The methods of `session/` that end a session or open it again."""
 
 URGENT: Final = ("close", "delete", "archive")
-"""Those of them that overtake whatever waits for room."""
+"""The methods of `ENDING` that overtake queued requests."""
 
 CATALOGUE: Final = ("list", "set_title", "unarchive", "status")
-"""The methods of `session/` that open and end nothing."""
+"""The methods of `session/` that neither open nor end a session."""
 
 _OF_FEATURES: Final = {
     "fork": ("fork",),
@@ -79,45 +79,45 @@ async def _no_prompt_handler(call: Call) -> NoReturn:
 NO_PROMPT_HANDLER: Final[Mapping[str, Route]] = {
     name: Route(_no_prompt_handler, direct=True) for name in ("session/new", "session/prompt")
 }
-"""What an agent has whose author has forgotten its prompt handler: the log says so."""
+"""The routes of an agent without a prompt handler, which log the mistake."""
 
 
 @dataclass(slots=True)
 class AgentDefinition:
-    """One agent, as its author declared it."""
+    """One agent as its author declared it."""
 
     info: dict[str, str]
     """`Implementation` on the wire: `name`, `version` and perhaps `title`."""
     tools: Callable[[Session], ToolHost]
-    """Makes the tools of a session."""
+    """Makes the `ToolHost` of a session."""
     mcp_host: Callable[[Session], McpHost] | None = None
-    """Makes what connects to the MCP servers of a session."""
+    """Makes the `McpHost` of a session."""
     prompt: PromptHandler | None = None
     admit: Callable[[Turn], Awaitable[None]] | None = None
-    """Looks at a prompt before it is part of its session."""
+    """Called with each turn before its prompt becomes part of the session. It may raise to refuse the prompt."""
     steer: SteeringHandler | None = None
-    """Takes what the user says while a turn runs."""
+    """Called with a message of the user for the running turn (steering)."""
     second_prompts: Literal["hold", "refuse", "steer"] | None = None
-    """What becomes of a prompt that arrives while a turn runs; None: version 1 refuses it, version 2 holds it."""
+    """The handling of a prompt that arrives while a turn runs. None: version 1 refuses it, version 2 holds it."""
     commands: Callable[[], Sequence[AvailableCommand]] | None = None
-    """The slash commands of each session, unless its handlers offer others."""
+    """Makes the slash commands of a session; its handlers may replace them."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
-    """Called for each session that is made, loaded or resumed, before the client gets the answer."""
+    """Called with each session that is created, loaded, resumed or forked, before the response to the client."""
     initialize: Callable[[Initialization], Awaitable[None]] | None = None
-    """Looks at what a client announces, and changes what it is told."""
+    """Called with the capabilities of a client. It may change the response."""
     session_id: Callable[[Call], Awaitable[str | None]] | None = None
-    """Gives the id of a new session, or None for one of the runtime's."""
+    """Returns the id of a new session, or None for an id from the runtime."""
     replay: ReplayHandler | None = None
-    """Shows a session again that is loaded, instead of what the runtime has kept."""
+    """Replays a loaded session in place of the stored turns."""
     history: bool = True
-    """Whether what is said in turns is kept."""
+    """Whether turns are stored."""
     set_mode: Callable[[Session, str], Awaitable[None]] | None = None
     set_config_option: Callable[[Session, str, str | bool], Awaitable[None]] | None = None
     takes_unlisted: bool = False
-    """Whether that is also called for options and values that a session does not offer."""
+    """Whether `set_config_option` is also called for options and values that the session does not offer."""
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
     modes_as_option: bool = True
-    """Whether an option stands for the mode, too, on version 1."""
+    """Whether version 1 offers the mode also as a config option."""
     config_options: list[Option] = field(default_factory=list["Option"])
     auth_methods: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     authenticate: dict[str, AuthHandler] = field(default_factory=dict[str, "AuthHandler"])
@@ -125,34 +125,35 @@ class AgentDefinition:
     """Whether sessions are refused until a client has authenticated."""
     logout: Callable[[Call], Awaitable[None]] | None = None
     accepts: tuple[Literal["image", "audio", "embedded_context"], ...] = ()
-    """What prompts may have beyond text and links."""
+    """The kinds of content that prompts may have, besides text and links."""
     sessions: tuple[str, ...] = SESSIONS
-    """What clients can do with sessions, of `SESSIONS`."""
+    """The methods and features for sessions that clients may use: some of `SESSIONS`."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
-    """Which MCP transports beyond stdio the agent connects to."""
+    """The MCP transports that the agent connects to, besides stdio."""
     said_unused_servers: bool = False
-    """Whether the log has said that the agent does not connect to the servers that clients name."""
+    """Whether the warning about unused MCP servers was logged."""
     said_uncalled: bool = False
-    """Whether the log has said what `uncalled` says of a session."""
+    """Whether the warning of `uncalled` was logged."""
     versions: tuple[int, ...] = (1,)
-    """Which versions of the protocol it speaks."""
+    """The protocol versions of the agent."""
     unstable: frozenset[str] = frozenset()
-    """Which unstable features it has, of `acp_server.schema.features`."""
+    """The enabled unstable features, by their names in `acp_server.schema.features`."""
     system_prompt: Literal["append", "override"] | None = None
-    """Whether it takes instructions of the client: beside its own, or also in their place."""
+    """Whether the client's instructions are accepted: `append`, beside the agent's own; `override`, also in place of
+    them; None, not at all."""
     is_open: Callable[[str], bool] = lambda _: False
     """Whether a session is open on any connection of the agent."""
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
     auto_approve: bool = False
-    """Whether sessions have the option that lets tools which allow it run without asking."""
+    """Whether sessions have the option `auto_approve`, which runs tools that allow it without a question."""
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
-    """Told in `_meta` of the agent's capabilities (ACP, Extensibility)."""
+    """Members of `_meta` in the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what cannot be announced."""
+        """Raises UsageError for values that cannot be announced."""
         unknown = {*self.accepts} - {"image", "audio", "embedded_context"} | {*self.mcp} - {"http", "sse"}
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
@@ -170,8 +171,8 @@ class AgentDefinition:
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 
     def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
-        """What its author has to say to have a handler called, for a client chooses what it is offered alone: these.
-        None if each is called."""
+        """How the author has to change the agent so that its handlers of choices are called, as a sentence; None if
+        they are. A client only chooses from these modes and options."""
         if self.set_mode is not None and not modes:
             return "@agent.set_mode is never called without modes: offer some with agent.modes(...)"
         if self.set_config_option is not None and not (options or self.takes_unlisted or self.auto_approve):
@@ -179,17 +180,17 @@ class AgentDefinition:
         return None
 
     def has(self, feature: str) -> bool:
-        """Whether clients are offered a feature of `acp_server.schema.features`."""
+        """Whether the agent offers a feature of `acp_server.schema.features`."""
         return is_stable(feature) or feature in self.unstable
 
     @property
     def session_methods(self) -> list[str]:
-        """The last parts of the names of methods that the features of `session_features` bring."""
+        """The methods of the enabled features, without `session/`."""
         return [name for feature, names in _OF_FEATURES.items() if self.has(feature) for name in names]
 
     @property
     def session_features(self) -> dict[str, Any]:
-        """What is announced of sessions, on the wire of either version, besides what each agent may announce."""
+        """The announced features of sessions that depend on the definition, in the wire form of both versions."""
         announced: dict[str, Any] = {}
         if self.system_prompt is not None:
             announced["systemPrompt"] = {"mode": {"override": {}}} if self.system_prompt == "override" else {}
@@ -197,14 +198,14 @@ class AgentDefinition:
 
     @property
     def offers(self) -> dict[str, Any]:
-        """What the answer to `initialize` tells besides the protocol's own."""
+        """Members of the response to `initialize` that are not in the protocol."""
         return {} if self.steer is None else {"_meta": {"steering": {"supported": True}}}
 
     @property
     def store(self) -> SessionStore:
-        """Where sessions are kept, in memory by default."""
+        """The store of sessions, in memory by default."""
         if self.kept_in is None:
-            # Not at the top: no answer to `initialize` waits for a store.
+            # Not at the top: the import would delay the response to `initialize`.
             from acp_server.store.memory import MemoryStore
 
             self.kept_in = MemoryStore()
@@ -212,63 +213,64 @@ class AgentDefinition:
 
 
 class CallView(Protocol):
-    """What the client is shown of one tool call, see `acp_server.tools.view`."""
+    """The updates of one tool call, see `acp_server.tools.view`."""
 
     def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
-        """The call is there."""
+        """Send the `tool_call`, with the status `pending`."""
         ...
 
     def started(self) -> None:
-        """It runs."""
+        """Show the call as `in_progress`."""
         ...
 
     def say(self, text: str) -> None:
-        """More output, of which the end is shown."""
+        """Append output. Only the end of long output is shown."""
         ...
 
     def attach(self, *content: ToolCallContent) -> None:
-        """Content that stands before the output."""
+        """Add content before the output."""
         ...
 
     def end(
         self, status: Literal["completed", "failed"], *, last: str | None = None, meta: dict[str, Any] | None = None
     ) -> None:
-        """It has ended. `last`: what is said at the end. `meta`: the `_meta` of that update."""
+        """Send the final status. `last`: text at the end of the output. `meta`: the `_meta` of that update."""
         ...
 
 
 class ToolHost(Protocol):
-    """The tools of one session, which carries out the tool calls of its turns: `acp_server.tools.session_tools`."""
+    """The tools of one session. It also runs the tool calls of its turns. Implemented in
+    `acp_server.tools.session_tools`."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Any:
-        """Offer one more tool in this session: a `Tool`, or a function and the options of a `Tool`.
+        """Add a tool to this session: a `Tool`, or a function with the options of a `Tool`. Returns the `Tool`.
 
-        `input_schema`: what the tool takes, as a JSON Schema of one object. Then the function is a handler of one
-        parameter, named `arguments`, that gets all of them in a dict, checked; and of the running call, if it takes
-        that. `name` and `description` have to be said. Returns the `Tool`. Raises UsageError, also for a name that
-        there is already.
+        `input_schema`: the arguments as a JSON Schema of one object. Then the function has a parameter named
+        `arguments`, for all checked arguments in a dict, and may have one for the running call. `name` and
+        `description` are required then. Raises UsageError, also for a name that is taken.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Take back a tool that was added to this session. Calls that run go on. Raises KeyError if there is none."""
+        """Remove a tool that was added to this session. Its running calls go on. Raises KeyError for an unknown
+        name."""
         ...
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a tool of that name, the agent's or the session's."""
+        """Whether the agent or the session has a tool of this name."""
         ...
 
     def describe(self) -> list[dict[str, Any]]:
-        """What a model is told of those that can run in this session, the agent's own first; see `Tool.describe`."""
+        """The tools that can run in this session, for a model, the agent's first; see `Tool.describe`."""
         ...
 
     def tool_call_id(self, id: str | None) -> str:
-        """The `toolCallId` of a new call that its caller calls `id`."""
+        """The `toolCallId` for a new call with this id from its caller."""
         ...
 
     def view(self, turn: Any, id: str) -> CallView:
-        """What shows a tool call with this `toolCallId`, which is carried out elsewhere. `turn`: that, or what stands
-        for it, with its session and its `tell`."""
+        """A view for a tool call with this `toolCallId` that is run elsewhere. `turn`: the turn, or an object with its
+        members `session` and `tell`."""
         ...
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
@@ -280,67 +282,67 @@ class ToolHost(Protocol):
         ...
 
     def is_running(self, turn: Turn, id: str) -> bool:
-        """Whether a call with this `toolCallId` is carried out here, and has not ended."""
+        """Whether a call with this `toolCallId` is running here."""
         ...
 
     def cancel_from_client(self, turn: Turn, id: str) -> bool:
-        """Cancel a call that the client names by its `toolCallId`. False if no such call is running or ending."""
+        """Cancel a call by its `toolCallId`, for the client. False if no such call is running or cleaning up."""
         ...
 
 
 NeedsApproval: TypeAlias = "bool | Callable[[str, Any], bool]"
-"""Whether the user is asked before a tool of an MCP server runs; or a function of the server's name and the tool, an
-`mcp.types.Tool`, that says so."""
+"""Whether tools of MCP servers need approval; or a function of the server's name and the tool, an `mcp.types.Tool`,
+that returns it."""
 
 
 class McpServerState(Protocol):
-    """One MCP server of a session, as far as its author need know."""
+    """One MCP server of a session, for authors."""
 
     @property
     def name(self) -> str:
-        """What the client calls it."""
+        """The name of the server, from the client."""
         ...
 
     @property
     def state(self) -> Literal["connecting", "connected", "failed"]:
-        """How far it is. A server that has failed stays so in this session."""
+        """The state of the connection. `failed` is final in this session."""
         ...
 
     @property
     def problem(self) -> str | None:
-        """Why it has failed, in words for the user."""
+        """The reason of the failure, for the user; None without a failure."""
         ...
 
     @property
     def instructions(self) -> str:
-        """What it says that a model should know of it."""
+        """The server's instructions for a model."""
         ...
 
     @property
     def tools(self) -> list[str]:
-        """The names that its tools have in `Session.tools`."""
+        """The names of the server's tools in `Session.tools`."""
         ...
 
 
 class McpHost(Protocol):
-    """The MCP servers of one session (`Session.mcp_servers`). Iterating gives those that were connected to."""
+    """The MCP servers of one session (`Session.mcp_servers`). Iterating yields the servers after `connect`."""
 
     async def connect(
         self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
     ) -> None:
-        """Connect to all of them, in the background, until the session ends. Their tools become tools of the session
-        (`Session.tools`), named by their server and themselves; they come and go as the server lists them.
+        """Connect to all servers, in the background, until the session ends. Their tools become tools of the session
+        (`Session.tools`), with names from their server and their own; they change as the server changes its list.
 
-        `approval`: which of them ask the user before they run, else all. `trusted`: the names of servers that are
-        believed when a tool says that it only reads; such a tool does not ask. What the user decides for good is
-        remembered for that tool of that server, as it is described. `timeout`: seconds in which a server has to answer.
-        Raises UsageError, if the extra `mcp` is not installed, or it was called before.
+        `approval`: which tools need approval; by default all. `trusted`: the names of servers whose word counts that a
+        tool only reads; such a tool needs no approval. A decision of the user for all further calls is stored for that
+        tool of that server with its present description. `timeout`: seconds in which a server has to answer. Raises
+        UsageError without the extra `mcp`, and if it was called before.
         """
         ...
 
     async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
-        """Connect, if that was not done, and wait until each is connected or has failed, at most `patience` seconds.
-        In a `turn` the user is shown there which have failed, if the client has no notices."""
+        """Connect, unless `connect` was called, and wait until each server is connected or has failed, at most
+        `patience` seconds. With a `turn`, the turn shows the user the failed servers if the client has no notices."""
         ...
 
     def __iter__(self) -> Iterator[McpServerState]:
@@ -349,18 +351,18 @@ class McpHost(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What a model should know of them: what they say of themselves, and which of them have failed. Empty if there
-        is nothing to say."""
+        """Instructions for a model: the instructions of the servers, and which servers have failed. Empty without
+        either."""
         ...
 
 
 class TurnHost(Protocol):
-    """What a turn runs in, and what tells the client its end: the request of its prompt, or the work that has outlived
-    that."""
+    """The work that a turn runs in, and that sends its end to the client: the request of its prompt, or work that
+    outlives it."""
 
     @property
     def connection(self) -> Peer:
-        """The client's connection."""
+        """The connection of the client."""
         ...
 
     @property
@@ -370,14 +372,14 @@ class TurnHost(Protocol):
 
     @property
     def node(self) -> Node:
-        """What the turn runs in."""
+        """The node that the turn runs in."""
         ...
 
     @property
     def answer(self) -> Answer:
-        """What the turn's author adds to what tells the client its end."""
+        """The author's additions to the message that ends the turn."""
         ...
 
     def overdue(self) -> None:
-        """The client is told the end now, without waiting any longer."""
+        """Send the end of the turn to the client now, without a further wait."""
         ...

@@ -1,7 +1,8 @@
-"""How much of a session a fork of it begins with, as the client says it.
+"""The number of turns that a fork copies.
 
-The protocol forks a whole session. Editors that fork at a message say so in `_meta` (JetBrains AIR), by the message's
-id. Not all agents give ids, so they also send the hash of the message's text, and which of several equal texts it is.
+In the protocol a fork copies the whole session. Editors that fork at a message name it in `_meta` by its id (JetBrains
+AIR). Not all agents send ids, so these editors also send the hash of the message's text, and its number among equal
+texts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 
 async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | None:
-    """How many of the turns of `source` the parameters of a `session/fork` ask for; None for all of them. A turn is not
-    divided. Raises InvalidParams if no turn has the message."""
+    """The number of turns of `source` that the parameters of a `session/fork` select; None for all. A turn is copied
+    whole. Raises InvalidParams if no turn has the message."""
     wanted = _wanted(params)
     if wanted is None:
         return None
-    # What was said may have to be read from a file.
+    # In a thread, because the contents of the turns may be read from a file.
     turns = [turn for turn in source.turns if not turn.is_open]
     found = await to_thread.run_sync(_find, turns, wanted, abandon_on_cancel=True)
     if found is None:
@@ -32,7 +33,7 @@ async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | No
 
 
 def _wanted(params: dict[str, Any]) -> dict[str, Any] | None:
-    """The place that is asked for, if it is said in a form that is known here."""
+    """The selected message, if the client named one in a form that is known here."""
     place: dict[str, Any] = params
     for key in ("_meta", "jetbrains", "air", "fork"):
         inner = place.get(key)
@@ -57,7 +58,7 @@ def _find(turns: list[TurnRecord], wanted: dict[str, Any]) -> TurnRecord | None:
 
 
 def _messages(turn: TurnRecord) -> list[tuple[str | None, str]]:
-    """The messages of a turn, as their ids and texts; a message without an id is all that was said in one go."""
+    """The ids and texts of a turn's messages. Consecutive chunks without an id are one message."""
     found: list[tuple[str | None, str]] = []
     before: tuple[Any, Any] | None = None
     for event in turn.events:

@@ -1,4 +1,4 @@
-"""What is different between two texts, as the lines of a unified diff. Which files they are is not known here."""
+"""The difference of two texts, as the lines of a unified diff without the header of the files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from difflib import unified_diff
 from typing import Final
 
 _COMPARED: Final = 1000
-"""Lines that are compared one by one. More of them are shown as taken out and put in: comparing takes by the square."""
+"""The most lines that are compared one by one, because that takes quadratic time. More lines are shown as all removed
+and added."""
 
 _CONTEXT: Final = 3
 
 
 def hunks(old: str, new: str) -> Iterator[str]:
-    """What is different, as the lines of a unified diff, in time that grows with the length of the texts."""
+    """The hunks of a unified diff, in time linear in the length of the texts."""
     yield from _hunks(_lines(old), _lines(new))
 
 
@@ -24,11 +25,11 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     end = 0
     while end < most - start and old[-1 - end] == new[-1 - end]:
         end += 1
-    # With what is around the change for context: without it, git takes a hunk for the end of the file.
+    # With lines around the change as context: without them, git takes a hunk for the end of the file.
     first = max(start - _CONTEXT, 0)
     last = max(end - _CONTEXT, 0)
     if len(old) + len(new) - 2 * (start + end) <= _COMPARED:
-        # The numbers are counted from there.
+        # `unified_diff` counts its line numbers from `first`.
         found = unified_diff(old[first : len(old) - last], new[first : len(new) - last], n=_CONTEXT, lineterm="")
         for line in list(found)[2:]:
             yield from (_moved(line, first),) if line.startswith("@@") else _shown(line)
@@ -45,7 +46,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """With their line breaks. Only a line feed ends a line."""
+    """The lines with their line breaks. Only a line feed ends a line."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -59,7 +60,7 @@ def _shown(line: str) -> Iterator[str]:
 
 
 def _moved(header: str, by: int) -> str:
-    """The header of a hunk, whose lines were counted from behind the first `by`."""
+    """The header of a hunk, with its line numbers increased by `by`."""
     _, old, new, _ = header.split(" ")
     return f"@@ -{_later(old[1:], by)} +{_later(new[1:], by)} @@"
 
@@ -70,5 +71,5 @@ def _later(place: str, by: int) -> str:
 
 
 def _range(start: int, count: int) -> str:
-    """A range that begins behind the first `start` lines."""
+    """A range of `count` lines that begins after the first `start` lines."""
     return f"{start + (count > 0)},{count}"

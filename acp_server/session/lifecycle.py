@@ -1,6 +1,6 @@
-"""Making, loading, resuming, forking, closing and deleting sessions (ACP, Session Setup and what follows it).
+"""Creating, loading, resuming, forking, closing and deleting sessions (ACP, Session Setup and the sections after it).
 
-A session exists for the client when the answer says so: a request that is cancelled on the way leaves nothing behind.
+A session exists for the client once the response says so. A request that is cancelled before leaves nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 _OPENING: Final = ("session/new", "session/load", "session/resume", "session/fork")
 
 _LONGEST_ID: Final = 1_000
-"""Characters of the id of a session that its author names."""
+"""The most characters of a session id from the author."""
 
 
 class Lifecycle:
@@ -73,17 +73,17 @@ class Lifecycle:
         self._definition = definition
         self._profile = profile
         self.sessions = sessions
-        """Those that are open, by id."""
+        """The open sessions, by id."""
         self.login: Final = Login(definition)
         self._chooser = Chooser(definition)
         self.catalogue: Final = Catalogue(definition, sessions, self.login, self._lock)
-        # Two loads at once would leave two sessions of one id. So requests that concern one id wait for each other. A
-        # lock lives as long as a task holds it or waits for it.
+        # Requests for one id run one after the other, because two concurrent loads would leave two sessions with one
+        # id. A lock exists while a task holds it or waits for it.
         self._room = Room()
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._pending: Counter[str] = Counter()
-        """How many requests are under way that end a session or open it anew, by its id. Until they are through, no
-        prompt is taken: by the session that was open when they came, nor by a session that an earlier request opens."""
+        """The in-flight requests that end a session or open it again, by session id. Until they end, no prompt is
+        accepted: neither by the session that was open when they came, nor by a session that one of them opens."""
 
     # -- session/new, load, resume
 
@@ -94,12 +94,12 @@ class Lifecycle:
         return session.opening()
 
     async def _made(self, call: Call, request: Setup) -> LiveSession:
-        """A new session."""
+        """Open a new session. Raises AuthRequired if the client has to log in first."""
         self.login.check()
         return await self.open(call, request)
 
     async def fork(self, call: Call) -> dict[str, Any]:
-        """`session/fork`: a new session with what another one has said, of which nothing is said again."""
+        """`session/fork`: a new session with the turns of another one, which are not replayed."""
         setup.check_size(call.params, call.connection.limits)
         request = self._read_fork(call)
         self.login.check()
@@ -112,15 +112,15 @@ class Lifecycle:
             if source is None:
                 raise not_found(request.session_id)
             turns = await turns_until(source, call.params)
-            # The store may answer with a record that goes on changing.
+            # A copy, because the store may return a record that changes later.
             before = SessionRecord(source.id, source.cwd)
             before.begin_with(source, turns)
         session = await self.open(call, request, before)
         return session.opening()
 
     async def options(self, call: Call) -> dict[str, Any]:
-        """`session/options`: the settings that a session would begin with, except what its handlers would add. Nothing
-        is opened or changed."""
+        """`session/options`: the settings that a session would begin with, except additions of its handlers. It opens
+        and changes nothing."""
         from acp_server.schema.session import SessionOptionsRequest
 
         request = read(SessionOptionsRequest, call.params)
@@ -149,8 +149,8 @@ class Lifecycle:
         return read(ForkSessionRequest, call.params)
 
     async def open(self, by: Call | Peer, request: Setup, source: SessionRecord | None = None) -> LiveSession:
-        """A new session, with what was said in `source` if there is one. `by`: the request whose answer tells the
-        client of it, or the connection of a client that hears of it at once. Raises as `Agent.open_session`."""
+        """A new session, with the turns of `source` if given. `by`: the request whose response announces the session,
+        or the connection of a client that gets its updates at once. Raises as `Agent.open_session`."""
         directories = self._checked(by, request)
         give = self._definition.session_id
         id = None if give is None or not isinstance(by, Call) else await give(by)
@@ -161,7 +161,7 @@ class Lifecycle:
             return await self._made_as(by, record, request, source)
         if type(id) is not str or not id or len(id) > _LONGEST_ID:
             raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
-        # Two at once with one id would both be new.
+        # Without the lock, two concurrent requests with one id would both find no session.
         async with self._lock(id):
             if id in self.sessions or await self._is_stored(id, place):
                 raise UsageError(f"there is a session {id!r} already")
@@ -169,7 +169,7 @@ class Lifecycle:
             return await self._made_as(by, record, request, source)
 
     async def _is_stored(self, session_id: str, place: str) -> bool:
-        # A log of the author's own may have been begun by what has given the id.
+        # Without history, the function that returned the id may have begun the author's own log under it.
         return self._definition.history and await loaded(self._definition.store, session_id, place) is not None
 
     async def _made_as(
@@ -183,8 +183,8 @@ class Lifecycle:
         return session
 
     def register(self, name: str, call: Call) -> None:
-        """A request has arrived that ends a session or opens it anew, of which `name` is the method's last part: its
-        turns are cancelled in the order of arrival, as by `session/cancel`. Raises InvalidParams and AuthRequired."""
+        """Register a request that ends a session or opens it again, in order of arrival; `name` is the last part of its
+        method. Turns of the session are cancelled as by `session/cancel`. Raises InvalidParams and AuthRequired."""
         from acp_server.schema.session import ArchiveSessionRequest, CloseSessionRequest, DeleteSessionRequest
 
         if name == "close":
@@ -212,7 +212,7 @@ class Lifecycle:
             session.move(SessionEvent.END_REQUESTED)
 
     def _is_over(self, session_id: str) -> None:
-        """Such a request is through, whatever came of it."""
+        """Count off a registered request that has ended, whatever its result."""
         self._pending[session_id] -= 1
         others = self._pending[session_id]
         if not others:
@@ -222,8 +222,8 @@ class Lifecycle:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
     def _checked(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
-        """The directories of a session. Raises InvalidParams for them, and for instructions of the client that the
-        agent cannot apply."""
+        """The directories of a session. Raises InvalidParams for malformed directories, and for client instructions
+        that the agent cannot apply."""
         setup.check_system_prompt(request.system_prompt, self._definition.system_prompt)
         limits = _connection_of(by).limits
         is_clients = isinstance(by, Call) and by.method in _OPENING
@@ -232,20 +232,20 @@ class Lifecycle:
         return setup.check_directories(request.cwd, request.additional_directories, limits)
 
     def _read_known(self, name: str, call: Call) -> Known:
-        """The parameters of a request that opens anew what is stored."""
+        """The parameters of a request that opens a stored session."""
         from acp_server.schema.session import LoadSessionRequest, ResumeSessionRequest
 
         return read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
 
     async def load(self, call: Call) -> dict[str, Any]:
-        """`session/load`: all that was said is said again before the answer."""
+        """`session/load`: replays the session before the response."""
         request: LoadSessionRequest = call.follower.request
         async with self._reopened(call, request, "load") as session:
             await self.replay(session, session.updates.replay())
         return session.offered()
 
     async def resume(self, call: Call) -> dict[str, Any]:
-        """`session/resume`: like load, but nothing is said again."""
+        """`session/resume`: like `load`, without a replay."""
         request: ResumeSessionRequest = call.follower.request
         async with self._reopened(call, request, "resume") as session:
             pass
@@ -260,7 +260,7 @@ class Lifecycle:
                 record = await loaded(self._definition.store, request.session_id, place)
                 if record is None:
                     raise not_found(request.session_id)
-            # A copy: the store's own changes when the session is really there.
+            # A copy: the store's record changes only when the session is open.
             record = _spelled(replace(record, cwd=place, additional_directories=directories), cwd)
             async with self._opened(call, record, request, origin) as session:
                 yield session
@@ -270,7 +270,7 @@ class Lifecycle:
     async def _opened(
         self, by: Call | Peer, record: SessionRecord, request: Setup, origin: Origin
     ) -> AsyncGenerator[LiveSession]:
-        """A session that the client may use once the block is through; if anything fails before, there is none."""
+        """A session that the client may use after the block. If anything before fails, there is no session."""
         call = by if isinstance(by, Call) else None
         connection = _connection_of(by)
         give_back = self._room.take(_named(by, request), connection.limits)
@@ -289,15 +289,15 @@ class Lifecycle:
             yield session
             if call is not None and call.is_cancelled:
                 raise RequestCancelled
-            # No cancel reaches this, and a session that is stored is there: from here on a cancel is late.
+            # Saving is shielded, and a stored session exists, so a later cancel has no effect.
             session.move(SessionEvent.SUCCEEDED)
             await session.save()
             if call is not None and call.is_answered:
-                # The store took too long, and the client was told that the session is not there.
+                # The store took too long: for the client the session does not exist.
                 raise RequestCancelled
         except BaseException:
             if origin in ("new", "fork") and session.state.saves:
-                # The store may have it by now, or later. But the client is told that it does not exist.
+                # The store may have the session now or later, but for the client it does not exist.
                 connection.background(self._definition.store.delete, record.id)
             await session.close()
             raise
@@ -320,15 +320,15 @@ class Lifecycle:
         usable = {"stdio", *self._definition.mcp}
         kept = [server for server in servers if (server.type or "stdio") in usable]
         if len(kept) < len(servers):
-            # In one entry, for a client can name ten thousands.
+            # In one log entry, because a client can name ten thousand servers.
             types = sorted({server.type or "stdio" for server in servers} - usable)
             told = reprlib.repr(types)
             logger.warning("MCP servers of types that this agent does not announce are left out: %s", told)
         return kept
 
     async def replay(self, session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-        """Say again all that was said in a session: what the author's own function yields, if there is one, else what
-        was kept. `as_terminals`: see `TurnRecord.replay`."""
+        """Replay a session: the updates of the author's replay handler, or the stored turns without a handler.
+        `as_terminals`: see `TurnRecord.replay`."""
         if self._definition.replay is None:
             await replay(session, way, as_terminals=as_terminals)
             return
@@ -341,8 +341,8 @@ class Lifecycle:
     # -- session/close, delete, archive
 
     async def close(self, call: Call) -> Model:
-        """`session/close`: as if `session/cancel` had come, then everything is freed. An unknown session is closed
-        already."""
+        """`session/close`: cancels as `session/cancel` does, then releases everything. No effect for an unknown
+        session."""
         from acp_server.schema.session import CloseSessionResponse
 
         request: CloseSessionRequest = call.follower.request
@@ -351,7 +351,7 @@ class Lifecycle:
         return CloseSessionResponse()
 
     async def archive(self, call: Call) -> Model:
-        """`session/archive`: closed if it is open, and not listed any more."""
+        """`session/archive`: closes the session if it is open, and removes it from the list."""
         from acp_server.schema.session import ArchiveSessionResponse
 
         request: ArchiveSessionRequest = call.follower.request
@@ -362,7 +362,7 @@ class Lifecycle:
         return ArchiveSessionResponse()
 
     async def delete(self, call: Call) -> Model:
-        """`session/delete`: closed, and forgotten. An unknown session is gone already."""
+        """`session/delete`: closes the session and deletes it from the store. No effect for an unknown session."""
         from acp_server.schema.session import DeleteSessionResponse
 
         request: DeleteSessionRequest = call.follower.request
@@ -371,8 +371,8 @@ class Lifecycle:
         return DeleteSessionResponse()
 
     async def end(self, session_id: str, *, keep: bool) -> None:
-        """Close a session without a request of the client's, and forget it unless it is to be kept. No effect on a
-        session that is not there. Raises what the store does; then the session is open as before."""
+        """Close a session without a request from the client, and delete it unless `keep`. No effect for an unknown
+        session. Raises the exceptions of the store; then the session stays open."""
         self._pending[session_id] += 1
         try:
             self._begin_end(session_id)
@@ -384,33 +384,33 @@ class Lifecycle:
 
     @asynccontextmanager
     async def _taken_down(self, call: Call | None, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
-        """The session with this id, if it is open, is quiet in the block, and saved if it is to be kept. When the block
-        is through it is closed; if anything fails before, it is as open as it was."""
+        """Before the block: end the turns of the session with this id, if it is open, and save it if `keep`. After the
+        block: close it. If anything before fails, it stays open."""
         session = self.sessions.get(session_id)
         if session is None:
             yield
             return
         await self._quiet(session)
         if keep:
-            # Also if nothing has changed: a store that is out of order is noticed while the session can go on.
+            # Even without a change, so that a broken store fails the request while the session can still be used.
             await _save(session)
-        # A cancel that came meanwhile takes effect here, for the same reason; also if it is answered already, and no
-        # cancel is delivered any more.
+        # A cancel since then takes effect here, while the session can still be used; also if the request is answered
+        # already, and no cancel is delivered any more.
         if call is not None and call.is_cancelled:
             raise RequestCancelled
         yield
         self.sessions.pop(session_id, None)
-        # What opens it anew is answered by the session that comes after it.
+        # For a request that opens the session again, the new session has the `call`.
         session.call = None if call is None or call.method in _OPENING else call
         await session.close()
 
     async def _quiet(self, session: LiveSession) -> None:
         session.cancel()
-        # Under a shield: a session must not be left half cancelled.
+        # Shielded, because a session must not be left half cancelled.
         with grace(session.client.connection.limits.end_grace):
             await session.wait_first(None)
         for turn in list(session.turns):
-            # The client hears of the turn's end before it hears of the session's.
+            # The client gets the end of the turn before the end of the session.
             turn.give_up()
 
     def _lock(self, session_id: str) -> anyio.Lock:
@@ -418,7 +418,7 @@ class Lifecycle:
 
 
 class _Change(Follower):
-    """What goes along with a request that opens a session or ends it. `over` is called when the request is through."""
+    """The follower of a request that opens or ends a session. `over` is called when the request has ended."""
 
     __slots__ = ("_call", "_over", "opened", "request")
 
@@ -427,10 +427,10 @@ class _Change(Follower):
         self._over = over
         self.request = request
         self.opened: list[LiveSession] = []
-        """The sessions that are open when the request has succeeded."""
+        """The sessions that the request opened."""
 
     def answered(self) -> None:
-        """See `Follower`: the client knows the sessions now, and will prompt next."""
+        """See `Follower`. The client knows the sessions now, and will prompt next."""
         for session in self.opened:
             _let_out(session)
 
@@ -440,7 +440,7 @@ class _Change(Follower):
 
 
 def _let_out(session: LiveSession) -> None:
-    """The client knows the session: what it was told of it so far goes out, and a prompt may come."""
+    """Send the held updates of a session that the client knows now, and accept prompts."""
     session.call = None
     if session.move(SessionEvent.ANSWERED):
         session.updates.open()
@@ -449,7 +449,7 @@ def _let_out(session: LiveSession) -> None:
 
 
 def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
-    """What is named for a session: by its author in code, or by the client in the parameters of its request."""
+    """The setup of a session in its wire form, from the client's request or from the author's code."""
     if isinstance(by, Call) and by.method in _OPENING:
         return by.params
     assert isinstance(request, PlainSetup)
@@ -457,7 +457,7 @@ def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
 
 
 def _spelled(record: SessionRecord, cwd: str) -> SessionRecord:
-    """The record, of which `cwd` is the one name of its folder, with what the client calls it."""
+    """The record, whose `cwd` is the canonical path of its folder, with the client's spelling of it."""
     record.spelled = None if record.cwd == cwd else cwd
     return record
 
@@ -471,7 +471,7 @@ def _connection_of(by: Call | Peer) -> Peer:
 
 
 async def close_all(sessions: dict[str, LiveSession]) -> None:
-    """The connection ends: let go of what the sessions hold."""
+    """Save the unsaved sessions and release all, at the end of the connection."""
     async with anyio.create_task_group() as group:
         for session in sessions.values():
             group.start_soon(_let_go, session)
@@ -491,7 +491,7 @@ async def _save(session: LiveSession) -> None:
     try:
         await session.save()
     except ResourceNotFound:
-        pass  # it was deleted, so there is nothing to keep
+        pass  # deleted, so there is nothing to save
 
 
 def _read_new(call: Call) -> NewSessionRequest:

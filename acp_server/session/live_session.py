@@ -189,7 +189,7 @@ class LiveSession(Session):
         if self.parent is not None:
             check_not_child(self.id, self.siblings)
         if self.state is SessionState.ENDING:
-            raise InvalidRequest("The session is being closed or opened anew", data={"sessionId": self.id})
+            raise InvalidRequest("The session is being closed or opened again", data={"sessionId": self.id})
 
     MODE_IS_OPTION: ClassVar[bool] = False
     """Whether an option always stands for the mode; in version 1 the author may leave it out."""

@@ -1,9 +1,9 @@
-"""Who the client of one connection is, what it announced, and whether it has logged in (ACP, Initialization and
+"""The client of one connection: its name, its capabilities, and whether it has logged in (ACP, Initialization and
 Authentication).
 
-What came is kept as it came and read into the types of the schema when a handler asks: a client that waits for the
-answer to `initialize` need not wait for those to load. A client that offers version 2 says the same in another form,
-and does not know yet that the agent answers 1.
+The client's parameters are kept as received, and read into the types of the schema when a handler needs them, so that
+their import does not delay the response to `initialize`. A client that offers version 2 uses another form, and does not
+know yet that the agent will answer with version 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClientProfile:
-    """One client. Before `initialize` it has announced nothing."""
+    """One client, without capabilities before its `initialize`."""
 
     __slots__ = ("_params", "_read")
 
@@ -29,18 +29,18 @@ class ClientProfile:
         self.learn({"protocolVersion": 1})
 
     def learn(self, params: dict[str, Any]) -> None:
-        """Take note of the parameters of an `initialize` that are known to be valid."""
+        """Store the parameters of an `initialize`, which were validated before."""
         self._params = params
         self._read: InitializeRequest | None = None
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What it announced."""
+        """The capabilities of the client."""
         return self._request().client_capabilities
 
     @property
     def info(self) -> Implementation | None:
-        """Its name and version, if it told them."""
+        """The client's name and version, if it sent them."""
         return self._request().client_info
 
     def _request(self) -> InitializeRequest:
@@ -57,71 +57,71 @@ _WIRE: Final = {"additional_directories": "additionalDirectories"}
 
 
 class Initialization:
-    """One `initialize`, for a function registered by `Agent.initialize`: what the client announces, and what it is told
+    """One `initialize`, for a function registered by `Agent.initialize`: the client's announcements, and the response
     (ACP, Initialization)."""
 
     __slots__ = ("_profile", "answer", "call")
 
     def __init__(self, call: Call, profile: ClientProfile, answer: dict[str, Any]) -> None:
         self.call: Final = call
-        """The request. `call.params` has all members as they came."""
+        """The request. `call.params` has all members as received."""
         self.answer: Final = answer
-        """The answer in its wire form, in the version that was chosen. Whatever is changed here is told."""
+        """The response in its wire form, in the negotiated version. Changes of it are sent."""
         self._profile = profile
 
     @property
     def version(self) -> int:
-        """The version of the protocol that the connection speaks from now on."""
+        """The negotiated version of the protocol."""
         return self.answer["protocolVersion"]
 
     @property
     def client_info(self) -> Implementation | None:
-        """The client's name and version, if it told them."""
+        """The client's name and version, if it sent them."""
         return self._profile.info
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
-        """What the client announced, in the form of version 1."""
+        """The capabilities of the client, in the form of version 1."""
         return self._profile.capabilities
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What the client is told that the agent can do: `AgentCapabilities`, which may be added to."""
+        """The capabilities of the agent in the response, `AgentCapabilities`. Members may be added."""
         return self.answer["agentCapabilities" if self.version == PROTOCOL_VERSION else "capabilities"]
 
     @property
     def auth_methods(self) -> list[dict[str, Any]]:
-        """The ways to log in that the client is told of; each has `id` and `name`, and `_meta` if you add it."""
+        """The login methods in the response. Each has `id` and `name`, and `_meta` if you add it."""
         return self.answer["authMethods"]
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The answer's `_meta`."""
+        """The response's `_meta`."""
         return self.answer.setdefault("_meta", {})
 
 
 class Negotiation:
-    """What the two sides of one connection know about each other."""
+    """Answers `initialize` for version 1, and stores the client's announcements."""
 
     def __init__(
         self, definition: AgentDefinition, profile: ClientProfile, speak_other: Callable[[Call], None]
     ) -> None:
-        """`speak_other` takes an `initialize` that asks for a version that this class does not know."""
+        """`speak_other` registers an `initialize` that asks for another version."""
         self._definition = definition
         self._profile = profile
         self._speak_other = speak_other
         self._others = definition.versions != (PROTOCOL_VERSION,)
-        """Whether such a version can still be chosen."""
+        """Whether another version can still be negotiated."""
 
     def register(self, call: Call) -> None:
-        """Take note of what the client announces, before anything behind its request is looked at. Raises
-        InvalidParams, and what `speak_other` does."""
+        """Store the client's announcements, before later messages are processed. Raises InvalidParams, and the
+        exceptions of `speak_other`."""
         version = call.params.get("protocolVersion")
         if self._others and type(version) is int and version != PROTOCOL_VERSION:
             self._speak_other(call)
             return
         if type(version) is not int or not 0 <= version <= 0xFFFF:
-            # All else is forgiven by the schema; this it may have to refuse.
+            # The schema reads every other member leniently; it may refuse this one.
             from acp_server.schema.initialization import InitializeRequest
             from acp_server.schema.reading import read
 
@@ -137,7 +137,7 @@ class Negotiation:
         call.follower = Greeting(self._answer, self._definition, self._profile)
 
     def _answer(self) -> dict[str, Any]:
-        """`initialize`. We speak one version, so it is the answer to any other (ACP, Version Negotiation)."""
+        """The response to `initialize`. It has version 1 whatever version was requested (ACP, Version Negotiation)."""
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": self.capabilities(),
@@ -147,7 +147,7 @@ class Negotiation:
         }
 
     def capabilities(self) -> dict[str, Any]:
-        """What this agent can do: `AgentCapabilities` on the wire."""
+        """The capabilities of the agent: `AgentCapabilities` in its wire form."""
         definition = self._definition
         capabilities: dict[str, Any] = {}
         if definition.prompt is not None:
@@ -176,7 +176,7 @@ class Negotiation:
 
 
 class Greeting(Follower):
-    """One `initialize`, and what makes its answer in the version that was chosen when it arrived."""
+    """One `initialize`. `answer` makes its response, in the version that was chosen when it arrived."""
 
     __slots__ = ("_change", "_profile", "answer")
 
@@ -188,10 +188,10 @@ class Greeting(Follower):
         self._profile = profile
 
     async def serve(self, call: Call) -> dict[str, Any]:
-        """The answer, as the author has changed it."""
+        """The response, with the changes of the author's function."""
         answer = self.answer()
         if self._change is not None:
-            # The capabilities and ways to log in are the definition's, which is that of all connections.
+            # A copy, because capabilities and login methods belong to the definition, which all connections share.
             answer = deepcopy(answer)
             await self._change(Initialization(call, self._profile, answer))
         return answer
@@ -207,10 +207,10 @@ def _is_terminal(method: dict[str, Any]) -> bool:
 
 
 def as_v1(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an `initialize` that asks for a version above 1, as version 1 has them.
+    """The parameters of an `initialize` for a version above 1, in the form of version 1.
 
-    What the client also says in the form of version 1 stands. Nothing is checked: the types of version 1 forgive
-    what is wrong in it. `params` is not changed.
+    Members that the client also sent in the form of version 1 take precedence. Nothing is validated, because the types
+    of version 1 are lenient. `params` is not changed.
     """
     told = dict(params)
     if "info" in told:
@@ -221,7 +221,7 @@ def as_v1(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
-    """All but one have the same form in both versions: `auth.terminal` is an object in version 2."""
+    """The capabilities in the form of version 1. Only `auth.terminal` differs: it is an object in version 2."""
     auth = told.get("auth")
     if not isinstance(auth, dict) or not isinstance(cast("dict[str, Any]", auth).get("terminal"), dict):
         return told
@@ -229,7 +229,7 @@ def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
 
 
 class Login:
-    """Of one connection. Credentials that last longer are the author's matter."""
+    """The login of one connection. Credentials that outlive it are up to the author."""
 
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition

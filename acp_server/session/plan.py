@@ -24,11 +24,11 @@ Priority = Literal["high", "medium", "low"]
 Outcome = Literal["refused", "cancelled", "failed"]
 
 _MOST: Final = 50
-"""Steps of a plan that grows while a turn runs: each update sends all of them."""
+"""The most steps of a plan that grows during a turn, because each update sends all of them."""
 
 
 class _Says(Protocol):
-    """A turn."""
+    """A turn that can send updates."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -45,19 +45,19 @@ class _Says(Protocol):
 
 
 class Steps:
-    """The entries of the plan that a turn has shown last."""
+    """The entries of a turn's last plan."""
 
     def __init__(self, turn: _Says) -> None:
         self._turn = turn
         self._entries: list[PlanEntry] = []
 
     async def show(self, entries: Sequence[PlanEntry | str]) -> None:
-        """Show the plan, all of it. A text is a step that has not begun."""
+        """Show the whole plan. A text is a step that has not begun."""
         self._entries = _listed(entries)
         await self._turn.update(self._plan())
 
     async def begin(self, content: str, priority: Priority | None) -> PlanEntry:
-        """Work on the step with this text that has not begun, or on a new one at the end."""
+        """Begin the pending step with this text, or a new step at the end."""
         entry = next((each for each in self._entries if each.content == content and each.status == "pending"), None)
         if entry is None:
             entry = _entry(content)
@@ -70,12 +70,12 @@ class Steps:
         return entry
 
     async def done(self, entry: PlanEntry) -> None:
-        """The step is done."""
+        """Complete a step."""
         entry.status = "completed"
         await self._turn.update(self._plan())
 
     def stopped(self, entry: PlanEntry, outcome: Outcome) -> None:
-        """The step has ended otherwise. Does not wait, since what ends it may be a cancel."""
+        """End a step that was not completed. It does not wait, because a cancel may have ended the step."""
         entry.status = "pending"
         entry.content = f"{entry.content} ({outcome})"
         entry.meta = {**(entry.meta or {}), "outcome": outcome}
@@ -90,14 +90,14 @@ class Steps:
         return Plan(entries=list(self._entries))
 
     def _forget(self) -> None:
-        """Leave out the oldest steps of a long plan that have ended."""
+        """Remove the oldest ended steps of a long plan."""
         for entry in self._entries[: max(0, len(self._entries) - _MOST)]:
             if entry.status != "in_progress":
                 self._entries.remove(entry)
 
 
 class Step(Block):
-    """`async with turn.step(...)`: the step is worked on within the block, and ends as the block ends."""
+    """`async with turn.step(...)`: the step is in progress within the block, and ends with it."""
 
     def __init__(self, steps: Steps, content: str, priority: Priority | None) -> None:
         self._steps = steps
@@ -174,7 +174,7 @@ def _outcome(error: BaseException) -> Outcome:
 def _listed(entries: Any) -> list[PlanEntry]:
     from acp_server.schema.updates import PlanEntry
 
-    # A model can be iterated over, too: that gives its fields.
+    # A model is iterable too, and yields its fields.
     if isinstance(entries, (str, Mapping, PlanEntry)) or not isinstance(entries, Iterable):
         kind = type(cast("object", entries)).__name__
         raise UsageError(f"a plan is a list of texts or PlanEntry, and not {kind}")

@@ -1,11 +1,11 @@
 """`session/prompt` and `session/cancel` (ACP, Prompt Turn and Cancellation), and `_session/steering`.
 
 A turn runs in the node of its prompt's request. It is registered in the reader, so that a cancel right behind the
-prompt finds it. However it was stopped, and whatever the stopped work raised, a turn that the client cancelled answers
-`cancelled`.
+prompt finds it. A turn that the client cancelled answers `cancelled`, whatever its handler raised.
 
-`_session/steering` is an extension that several agents and clients have: a message of the user for a turn that runs. On
-version 2 a prompt may be one, too, if the author wants it so. What a turn does with it is its author's matter.
+`_session/steering` is an extension of several agents and clients: a message of the user for the running turn. On
+version 2 a prompt can also steer, if the author enables it. The author's handler decides what a turn does with the
+message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNTRACED: Final = nullcontext()
 
 
 class Prompt(Follower):
-    """One prompt and its turn, which runs in `host`: the `session/prompt`."""
+    """One `session/prompt` and its turn, which runs in `host`."""
 
     __slots__ = ("_handler", "_host", "_session", "_unsaved", "turn")
 
@@ -61,7 +61,7 @@ class Prompt(Follower):
         self._handler = handler
         self._host = host
         self._session = session
-        # Whether there is something to keep that no task is keeping.
+        # Whether the session has changes that no task is saving.
         self._unsaved = False
         blocks: list[dict[str, Any]] = cast("Any", host.request.params)["prompt"]
         if len(blocks) > 1:
@@ -70,7 +70,7 @@ class Prompt(Follower):
         session.turns.append(self.turn)
 
     async def serve(self) -> dict[str, Any]:
-        """Run the turn; the prompt's answer."""
+        """Run the turn. Returns the result of the prompt."""
         turn = self.turn
         error = None
         try:
@@ -88,7 +88,7 @@ class Prompt(Follower):
                 error = raised
         if error is not None and turn.cause is None:
             turn.break_line()
-        # Nothing has waited since the handler ended. From here on a cancel is late and changes nothing.
+        # There was no checkpoint since the handler ended. A later cancel changes nothing.
         turn.end(error)
         if turn.node.children:
             turn.node.end_children()
@@ -104,14 +104,14 @@ class Prompt(Follower):
         if error is not None:
             report_cancelled(logger, "a turn", cause, error)
             if program_end(error) is not None:
-                # Raised for the program's sake. The answer is that of a cancelled request all the same.
+                # Ends the program. The response is still that of a cancelled request.
                 raise error
         if cause.asked_for:
             return turn.result()
         raise RequestCancelled
 
     def _begin(self) -> AbstractContextManager[Any]:
-        """The turn runs from now on: what its handler runs in."""
+        """Begin the turn. Returns the context in which its handler runs."""
         turn = self.turn
         turn.move(TurnState.IN_PROGRESS)
         self._unsaved = True
@@ -125,12 +125,12 @@ class Prompt(Follower):
     async def _comes(self) -> bool:
         """Wait for the turns before this one, see `LiveSession.wait_place`."""
         await self._session.wait_place(self.turn)
-        # A cancel that came as the wait was over has not ended it.
+        # A cancel at the end of the wait does not interrupt it.
         return not self.turn.is_cancelled
 
     def _save(self) -> Awaitable[None] | None:
-        """Keep the session: what is left to be awaited of it. What the user asked for is done and was shown, so that is
-        the answer, whether or not it can be kept."""
+        """Save the session. Returns an awaitable if the store is asynchronous. A failure is only logged: the turn's
+        updates were sent, so its result is the response, saved or not."""
         session = self._session
         self._unsaved = False
         session.record.updated_at = time()
@@ -150,7 +150,8 @@ class Prompt(Follower):
         """See `Follower`."""
         turn = self.turn
         turn.end()
-        # Our own time-out or shutdown is not the user's wish: it is -32800 and not `cancelled`.
+        # A time-out or a shutdown of the runtime is not the user's decision, so the response is -32800 and not
+        # `cancelled`.
         return NOTHING if turn.state is TurnState.FAILED else turn.result()
 
     def answered(self) -> None:
@@ -158,7 +159,7 @@ class Prompt(Follower):
         if self.turn.record.ended_at is None:
             self.turn.end()
         if self._unsaved:
-            # The handler may never end.
+            # Saved here, because the handler may never end.
             self._host.connection.background(self._save_late)
             self._session.overstays()
 
@@ -168,7 +169,7 @@ class Prompt(Follower):
 
 
 class Unopened(Follower):
-    """A prompt in a session that is not open: a client that has started the agent anew may not know that."""
+    """A prompt for a session that is not open. A client that has restarted the agent may send one."""
 
     __slots__ = ("_call", "_definition", "_session_id", "steer")
 
@@ -179,33 +180,34 @@ class Unopened(Follower):
         self.steer: Any = None
 
     async def serve(self) -> NoReturn:
-        """Raises ResourceNotFound, which says what to do if the session is kept; and what the store raises."""
+        """Raises ResourceNotFound, whose message says to load or resume a stored session, and the exceptions of the
+        store."""
         unknown = not_found(self._session_id)
-        # Where clients have to log in, a client that has not done so learns nothing of what is kept.
+        # With a required login, the response must not reveal which sessions are stored.
         if self._definition.auth_required or await loaded(self._definition.store, self._session_id) is None:
             raise unknown
         raise ResourceNotFound("Session not open: load or resume it first", data=unknown.data)
 
     def partial(self) -> Any:
-        """See `Follower`: a prompt that the client cancels is answered so, whatever its session is."""
+        """See `Follower`. A cancelled prompt answers `cancelled`, in an unknown session as well."""
         cause = self._call.node.cause
         return {"stopReason": "cancelled"} if cause is not None and cause.asked_for else NOTHING
 
 
 class Prompting:
-    """The prompts of one connection: which are taken, and what becomes of them."""
+    """The prompts of one connection: which are accepted, and which refused or held."""
 
     PROMPT: ClassVar[Callable[..., Follower]] = Prompt
-    """What a prompt becomes: of its handler, call, session and request."""
+    """Makes the follower of a prompt, from its handler, call, session and request."""
     UNOPENED: ClassVar[type[Unopened]] = Unopened
-    """What a prompt becomes whose session is not open."""
+    """Makes the follower of a prompt whose session is not open."""
     HOLDS: ClassVar[frozenset[str | None]] = frozenset({"hold"})
-    """With which of the author's wishes a prompt is held while a turn runs."""
+    """The values of `AgentDefinition.second_prompts` with which a prompt is held while a turn runs."""
 
     def __init__(self, definition: AgentDefinition, sessions: Mapping[str, LiveSession]) -> None:
         self._definition = definition
         self._sessions = sessions
-        # Text and links are the baseline (ACP, Initialization: prompt capabilities).
+        # Every agent accepts text and links (ACP, Initialization: prompt capabilities).
         self._content = {
             "text",
             "resource_link",
@@ -213,8 +215,8 @@ class Prompting:
         }
 
     def register(self, call: Call) -> None:
-        """Register the turn of a prompt, which `Prompt.serve` then runs. Raises InvalidParams, ResourceNotFound, and
-        InvalidRequest while another runs."""
+        """Register the turn of a prompt, which `Prompt.serve` runs. Raises InvalidParams, ResourceNotFound, and
+        InvalidRequest while another turn runs."""
         params = call.params
         request = None if is_plain(params) else self.read(call)
         session = self._sessions.get(params["sessionId"])
@@ -241,11 +243,12 @@ class Prompting:
         return await steer(call, self._definition.steer, session)
 
     def _may_wait(self, turns: Sequence[LiveTurn]) -> bool:
-        """Whether a prompt is taken while there are these turns in its session."""
+        """Whether a prompt is accepted while its session has these turns."""
         return self._definition.second_prompts in self.HOLDS or all(turn.is_cancelled for turn in turns)
 
     def read(self, call: Call) -> PromptRequest:
-        """Its parameters. Raises InvalidParams, also for content that this agent does not take."""
+        """The parameters of a prompt. Raises InvalidParams, also for kinds of content that the agent does not
+        accept."""
         from acp_server.schema.content import PromptRequest
 
         request = read(PromptRequest, call.params)
@@ -256,8 +259,8 @@ class Prompting:
 
 
 async def inject(handler: SteeringHandler, session: LiveSession, content: list[dict[str, Any]], id: str) -> bool:
-    """Hand a message of the user's to the turn that runs, of whose conversation it then is a part. False if there is
-    none, or if it has ended by the time at which its author has taken the message. Raises what the handler raises."""
+    """Give a message of the user to the running turn and add it to the turn's conversation. False if no turn runs, or
+    if it has ended when the author's handler returns. Raises the exceptions of the handler."""
     turn = session.turns[0] if session.turns else None
     if turn is None or turn.state not in (TurnState.IN_PROGRESS, TurnState.REQUIRES_ACTION) or turn.is_cancelled:
         return False
@@ -266,8 +269,9 @@ async def inject(handler: SteeringHandler, session: LiveSession, content: list[d
 
 
 async def steer(call: Call, handler: SteeringHandler, session: LiveSession) -> dict[str, Any]:
-    """`_session/steering`: answers `injected`, or that no turn runs. Then the client is to send a prompt, if it can be
-    told so; otherwise that is an error. For a turn that no request stands for could not be waited for or cancelled."""
+    """`_session/steering`: answers `injected` if a turn runs. Otherwise it asks the client for a prompt, if the client
+    supports that, and raises InvalidRequest if not. It does not begin a turn, because a client cannot wait for a turn
+    without a request, or cancel it."""
     if await inject(handler, session, call.params["prompt"], f"msg_{os.urandom(12).hex()}"):
         return {"outcome": "injected"}
     asked = call.meta.get("steering")
@@ -284,18 +288,20 @@ async def _saved(session: LiveSession, saving: Awaitable[None]) -> None:
 
 
 def _is_users_choice(error: BaseException) -> bool:
-    """Whether all that a handler raised is that the user did not want a tool: the user knows, and nothing is wrong."""
+    """Whether a handler raised only that the user rejected or cancelled a tool. The user knows, and nothing is
+    wrong."""
     failures = list(failures_in(error))
     return bool(failures) and all(isinstance(failure, (ToolRejected, ToolCancelled)) for failure in failures)
 
 
 def is_plain(params: dict[str, Any]) -> bool:
-    """Whether a prompt is nothing but text, so that it needs no further check; nearly all are, and it costs a tenth."""
+    """Whether a prompt has only text, so that it needs no further validation. Nearly all do, and this check costs a
+    tenth of the validation."""
     blocks: list[dict[str, Any]] | None = params.get("prompt")
     if type(blocks) is not list or type(params.get("sessionId")) is not str:
         return False
     for block in blocks:
-        # A call for each would cost as much again.
+        # Inline, because a function call for each block would double the cost.
         if (
             type(block) is not dict
             or len(block) != 2

@@ -1,7 +1,7 @@
-"""What is new in a prompt. Some clients begin a prompt with messages that they have sent before, one block each:
-CodeCompanion with those that were not answered, Avante with all of a conversation.
+"""The new blocks of a prompt. Some clients begin a prompt with earlier messages, one block each: CodeCompanion with the
+unanswered messages, Avante with the whole conversation.
 
-It only compares blocks; what becomes of those that are repeated is decided by its callers.
+This module only compares blocks. Its callers decide about repeated blocks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from acp_server.store.records import TurnRecord
 
 MOST: Final = 32
-"""Turns that are looked at."""
+"""The most turns that are compared."""
 
 
 def unrepeated(prompt: list[dict[str, Any]], earlier: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """The blocks without those at the beginning that repeat the prompts of the last of the `earlier` turns, in their
-    order; all of them, if nothing would be left."""
+    """The blocks after the leading blocks that repeat the prompts of the last `earlier` turns, in order. All blocks if
+    nothing would be left."""
     repeated = 0
     said: list[dict[str, Any]] = []
     for turn in reversed(earlier[-MOST:]):
@@ -33,7 +33,7 @@ def unrepeated(prompt: list[dict[str, Any]], earlier: Sequence[TurnRecord]) -> l
 
 
 def cancelled_before(session: LiveSession) -> list[TurnRecord]:
-    """The last turns of a session, as far as the user has cancelled all of them, perhaps just now."""
+    """The last turns of a session that the user has cancelled in a row, including turns that are being cancelled."""
     live = {turn.record: turn.cause for turn in session.turns}
     ended = [turn for turn in session.record.turns or session.cancelled if turn not in live]
 

@@ -1,8 +1,7 @@
-"""What was said in a session, said again to a client that loads it (ACP, Session Setup).
+"""The replay of a session to a client that loads it (ACP, Session Setup).
 
-What is kept of a turn, and how that is said, is in `acp_server.store.records`. Here is what clients need besides. Each
-message has an id, so that none is taken for the rest of the one before it. A turn that was stopped or has failed ends
-in a word about that.
+`acp_server.store.records` has the stored updates of a turn. This module adds what clients need: an id for each message,
+so that no message is appended to the one before it, and a text at the end of a cancelled or failed turn.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 _CHUNKS: Final = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
 
 _LONGEST: Final = 500
-"""Characters of the reason why a turn has failed."""
+"""The most characters of the reason of a failed turn."""
 
 
 async def replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-    """Say again all that was said in the turns of a session, and in their child sessions. `as_terminals`: in the form
-    of version 2, where each message has an id already; see `TurnRecord.replay`."""
+    """Replay the turns of a session and their child sessions. `as_terminals`: in the form of version 2, whose messages
+    have ids already; see `TurnRecord.replay`."""
     again = _Again(as_terminals, folds=not session.tells_children)
     for turn in list(session.record.turns):
         speech = await again.turn(turn, way, session.id)
@@ -39,14 +38,14 @@ async def replay(session: LiveSession, way: Updates, *, as_terminals: bool = Fal
 
 
 class _Again:
-    """How a client is told of turns that are over. `folds`: see `TurnRecord.replay`."""
+    """Replays ended turns. `folds`: see `TurnRecord.replay`."""
 
     def __init__(self, as_terminals: bool, *, folds: bool) -> None:
         self._as_terminals = as_terminals
         self._folds = folds
 
     async def turn(self, turn: TurnRecord, way: Updates, session_id: str, but: str = "") -> Speech:
-        """Say one turn again, but no updates of this kind; the way that they went."""
+        """Replay one turn, without updates of the kind `but`. Returns the path of the updates."""
         speech = way.of(turn)
         updates = await self._updates(turn)
         for update in updates if self._as_terminals else _with_ids(turn.id, updates):
@@ -60,13 +59,14 @@ class _Again:
         return speech
 
     async def _updates(self, turn: TurnRecord) -> Iterable[dict[str, Any]]:
-        # What has to be read from a disk first is read in a thread.
+        # A turn that is not in memory is read in a thread.
         if turn.is_here:
             return turn.replay(as_terminals=self._as_terminals, folds=self._folds)
         return await to_thread.run_sync(lambda: list(turn.replay(as_terminals=self._as_terminals, folds=self._folds)))
 
     async def _child(self, kept: dict[str, Any], way: Updates, speech: Speech, parent_id: str) -> None:
-        """A child session: announced, said again, and as it ended, if that is known. Nothing can be done to it."""
+        """Replay a child session: its announcement, its updates, and its end if it is known. The client is not offered
+        to cancel it."""
         id = f"{parent_id}.{kept['key']}"
         about = {name: kept[name] for name in ("title", "description", "cwd") if name in kept}
         speech.send({"sessionUpdate": "subagent_update", "sessionId": id, **about})
@@ -80,7 +80,7 @@ class _Again:
 
 
 def _with_ids(id: str, updates: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """With the id of a message at each piece that has none; pieces of one kind behind each other share it."""
+    """Give the chunks without a message id an id. Consecutive chunks of one kind share it."""
     before, number = "", 0
     for update in updates:
         kind: str = update["sessionUpdate"]
@@ -94,7 +94,7 @@ def _needs_id(kind: str, update: dict[str, Any]) -> bool:
 
 
 def _end(turn: TurnRecord) -> str | None:
-    """What is said of a turn that was cancelled or has failed; None for any other."""
+    """The text at the end of a cancelled or failed turn; None for other turns."""
     if turn.status == "canceled":
         return "[stopped]"
     if turn.status != "failed":

@@ -1,7 +1,7 @@
-"""What is open for as long as a session is: an async context manager, in a task of its own.
+"""An async context manager that is open as long as its session.
 
-Its two ends are passed in one task of its own: scopes and task groups may be left only by the task that entered them.
-When a session ends is not decided here.
+A separate task enters and leaves it, because only the task that entered a scope or a task group can leave it. The
+session decides when it is left.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 
 
 class Resource(Job):
-    """One context manager, named `label` in the log. It is entered by `open` and left by `close`."""
+    """One context manager, with the name `label` in the log. `open` enters it, `close` leaves it."""
 
     __slots__ = ("_closing", "_error", "_manager", "_opened", "_value")
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
-        # No cancel of the peer's requests reaches it: at the end of the connection they end first, and may need it.
+        # Outside of the node of the requests: at the end of the connection they end first, and may need it.
         super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog)
         self._manager = manager
         self._opened = anyio.Event()
@@ -39,10 +39,10 @@ class Resource(Job):
         self._error: BaseException | None = None
 
     async def open(self) -> Any:
-        """Enter it: its value. If the caller is cancelled meanwhile, this is, too, and the caller waits for its
-        cleanup.
+        """Enter the context manager and return its value. A cancel of the caller also cancels the entering, and the
+        caller waits for its cleanup.
 
-        Raises what it raises, and ConnectionClosed if the connection ends meanwhile.
+        Raises the exceptions of entering, and ConnectionClosed if the connection ends meanwhile.
         """
         self.start(self._body)
         await self.wait(self._opened)
@@ -53,8 +53,8 @@ class Resource(Job):
         return self._value
 
     async def close(self) -> None:
-        """Leave it, and wait until it is left. If the caller is cancelled meanwhile, its cleanup is. What it raises is
-        logged."""
+        """Leave the context manager, and wait for that. A cancel of the caller also cancels the leaving. Its exceptions
+        are logged."""
         self._closing.set()
         try:
             await self._done.wait()
@@ -66,7 +66,7 @@ class Resource(Job):
         async with self._manager as value:
             self._value = value
             self._opened.set()
-            # Where it fails on its own account, a task group of its that is open here has this cancelled.
+            # An inner task group that fails cancels this wait.
             await self._closing.wait()
 
     def over(self, value: Any, error: BaseException | None) -> None:

@@ -1,7 +1,7 @@
-"""What an author gives to be told to a client: session updates, pieces of a message, lists of things.
+"""Checks of the values that authors send to a client: session updates, chunks of a message, lists.
 
-A type checker refuses anything else, and many authors have no type checker. Without a look at it here such a
-thing is on the wire before anyone knows, or fails with words about pydantic.
+A type checker finds wrong types, but many authors use none. Without these checks a wrong value would be sent, or would
+fail with a message about pydantic.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def wire_of(update: Any) -> dict[str, Any]:
 
 
 def text_of(said: Any) -> str:
-    """A piece of a message. Raises UsageError for anything but text."""
+    """A chunk of text. Raises UsageError for any other type."""
     if not isinstance(said, str):
         raise UsageError(f"text is expected, and not {_kind(said)}; other content is shown by a yield")
     return said
 
 
 def chunk_of(piece: Any) -> AgentMessageChunk:
-    """A piece of the agent's message. Raises UsageError unless it is a content block."""
+    """A chunk of the agent's message. Raises UsageError for anything but a content block."""
     from acp_server.schema.base import Record
     from acp_server.schema.updates import AgentMessageChunk
 
@@ -50,14 +50,14 @@ def chunk_of(piece: Any) -> AgentMessageChunk:
 
 
 def is_command(name: Any) -> bool:
-    """Whether a slash command can have this name: clients take the word behind the slash for it."""
+    """Whether a slash command can have this name. Clients take the word after the slash as the name."""
     return isinstance(name, str) and bool(name) and not name.startswith("/") and not any(map(str.isspace, name))
 
 
 def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
-    """All of `values`. Raises UsageError unless they are several of this kind, or dicts with the fields of one."""
+    """The values as a list. Raises UsageError unless each is of this kind, or a dict with its fields."""
     given: Any = values
-    # A model can be iterated over, too: that gives its fields.
+    # A model is iterable too, and yields its fields.
     one = isinstance(given, (kind, str, Mapping)) or not isinstance(given, Iterable)
     listed: list[Any] = [given] if one else list(cast("Iterable[Any]", given))
     wrong = next((value for value in listed if not isinstance(value, (kind, Mapping))), None)
@@ -67,7 +67,7 @@ def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
 
 
 def _read(given: Any) -> str:
-    """What makes an update of one in its wire form."""
+    """The hint for a mapping: which function reads an update from its wire form."""
     return "; from_wire(SessionUpdate, ...) of acp_server.schema reads one" if isinstance(given, Mapping) else ""
 
 

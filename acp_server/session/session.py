@@ -436,7 +436,7 @@ class Session:
 
         if self.closed:
             raise SessionClosed
-        resource = Resource(manager, f"what session {self.id} holds", self.client.connection)
+        resource = Resource(manager, f"a context manager of session {self.id}", self.client.connection)
         value: T = await resource.open()
         if self.closed:
             await resource.close()
@@ -451,4 +451,4 @@ async def _call(closer: Callable[[], Awaitable[None] | None], session_id: str) -
         if inspect.isawaitable(pending):
             await pending
     except Exception as error:
-        report(f"what is done at the end of session {session_id}", error)
+        report(f"a closer of session {session_id}", error)

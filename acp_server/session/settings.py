@@ -1,7 +1,7 @@
-"""What the user can set in one session: its mode and config options (ACP, Session Modes and Session Config Options).
+"""The user's settings in one session: its mode and config options (ACP, Session Modes and Session Config Options).
 
-The values are in the session's record, so that they outlive the connection. How the client sets them is in
-`acp_server.session.choosing`.
+The session's record has the values, so they outlive the connection. `acp_server.session.choosing` handles the client's
+choices.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
 
 AUTO_APPROVE: Final = "auto_approve"
-"""The option that lets tools which allow it run without asking."""
+"""The id of the option that runs tools which allow it without a question."""
 
 _OFF_AND_ON: Final = ("off", "on")
 
 _ASK: Final = "ask"
-"""The mode in which `auto_approve` is off."""
+"""The id of the mode that stands for `auto_approve` being off."""
 
 _ASK_AND_RUN: Final = ("Ask", "Run without asking")
 
 
 class Settings:
-    """The modes and options that a session offers, and which of them are chosen."""
+    """The modes and options on offer in a session, and the chosen ones."""
 
     def __init__(
         self,
@@ -47,27 +47,27 @@ class Settings:
         self._record = record
         self._profile = profile
         self.modes: list[SessionMode] = list(modes)
-        """The first is where a session starts."""
+        """The modes on offer. A session starts in the first one."""
         self.options: list[Option] = [*options, *((_auto_approve(),) if auto_approve else ())]
-        """With their defaults; see `value`."""
+        """The options on offer, with their defaults; see `value`."""
         self.modes_as_option = modes_as_option
-        """Whether an option stands for the mode, too. On version 2 one does in any case."""
+        """Whether version 1 offers the mode also as an option. Version 2 always does."""
 
     def offer_auto_approve(self) -> bool:
-        """Offer that tools run without asking. Returns False if it was offered before."""
+        """Offer the option `auto_approve`. Returns False if it was on offer before."""
         if any(option.id == AUTO_APPROVE for option in self.options):
             return False
         self.options.append(_auto_approve())
         return True
 
     def offer_modes(self, modes: Sequence[SessionMode]) -> None:
-        """Offer these modes from now on. Raises UsageError as `check_modes`."""
+        """Replace the modes on offer. Raises UsageError as `check_modes`."""
         check_modes(modes)
         self.modes[:] = modes
 
     def replace(self, options: Sequence[Option], *, keep: bool = True) -> None:
-        """Offer these options from now on, and the runtime's own as before. `keep`: whether a value that was chosen
-        stays, else it is the option's own. Raises UsageError as `check_options`."""
+        """Replace the options on offer, except the option of the runtime. `keep`: whether chosen values stay; False
+        takes the `current_value` of each option. Raises UsageError as `check_options`."""
         check_options(options)
         if not keep:
             for option in options:
@@ -81,15 +81,15 @@ class Settings:
         """The id of the current mode; None if there are no modes."""
         if self.has_mode(self._record.mode):
             return self._record.mode
-        # None was chosen yet, or it is not offered any more.
+        # No mode was chosen yet, or the chosen one is no longer on offer.
         return self.modes[0].id if self.modes else None
 
     def has_mode(self, mode_id: str | None) -> bool:
-        """Whether the mode is offered."""
+        """Whether the mode is on offer."""
         return any(mode.id == mode_id for mode in self.modes)
 
     def set_mode(self, mode_id: str) -> Callable[[], None]:
-        """Change the mode. Raises ValueError if it is not offered. Returns what undoes it."""
+        """Change the mode. Returns the undo. Raises ValueError for a mode that is not on offer."""
         if not self.has_mode(mode_id):
             raise ValueError(f"{mode_id!r} is not one of this session's modes")
         record = self._record
@@ -97,7 +97,7 @@ class Settings:
         record.chosen.add(("mode",))
 
         def undo() -> None:
-            # Unless it has been changed since.
+            # A later change stays.
             if record.mode == mode_id:
                 record.mode = before
 
@@ -108,7 +108,7 @@ class Settings:
         return next((self._value(option) for option in self.options if option.id == config_id), None)
 
     def choose(self, config_id: str, value: str | bool) -> Callable[[], None]:
-        """Change an option. Raises ValueError if it, or the value, is not offered. Returns what undoes it."""
+        """Change an option. Returns the undo. Raises ValueError for an option or a value that is not on offer."""
         option = next((option for option in self.options if option.id == config_id), None)
         if option is None:
             raise ValueError(f"{config_id!r} is not one of this session's options")
@@ -127,16 +127,16 @@ class Settings:
         return undo
 
     def choose_if_offered(self, config_id: str, value: str | bool) -> Callable[[], None]:
-        """`choose`, or nothing if there is no such option or value."""
+        """`choose`, without effect if the option or the value is not on offer."""
         try:
             return self.choose(config_id, value)
         except ValueError:
             return lambda: None
 
     def offered(self) -> list[Option]:
-        """The options as this client can show them, with their current values."""
+        """The options in forms that this client can show, with their current values."""
         if not self.options:
-            # What the client can show need not be read, for which the types of `initialize` would be loaded.
+            # Without options, the client's capabilities are not needed, and the types of `initialize` are not imported.
             return []
         session = self._profile.capabilities.session
         kinds = session.config_options if session is not None else None
@@ -149,14 +149,15 @@ class Settings:
         ]
 
     def taken(self, config_id: str, value: str | bool) -> str | bool:
-        """What a value that the client chose, among those it was shown, means here."""
+        """The value of an option for a value that the client chose, since a client without booleans is shown `on` and
+        `off`."""
         boolean = any(option.id == config_id and option.type == "boolean" for option in self.options)
         return value == "on" if boolean and value in _OFF_AND_ON else value
 
     # -- for clients of version 1, which know modes, options, or both
 
     def state(self) -> dict[str, Any]:
-        """The part of an answer to session/new, load or resume that tells the client of them."""
+        """The modes and options for the response to `session/new`, `load` or `resume`."""
         state: dict[str, Any] = {}
         if (modes := self.shown_modes()) and (current := self.shown_mode) is not None:
             from acp_server.schema.config_options import SessionModeState
@@ -168,8 +169,8 @@ class Settings:
 
     @property
     def mode_option(self) -> str | None:
-        """The id of the option that stands for the mode: `mode`, unless an option of the author's has that. None where
-        the author offers an option of the category `mode`: clients would show two."""
+        """The id of the option for the mode: `mode`, or a free id if an author's option has it. None if the author
+        offers an option of the category `mode`, because clients would show both."""
         if any(option.category == "mode" for option in self.options):
             return None
         taken = {option.id for option in self.options}
@@ -179,7 +180,7 @@ class Settings:
         return name
 
     def shown(self) -> list[Option]:
-        """The options with one for the mode, if there is to be one: a client that knows options does not look at
+        """The options, with an option for the mode if version 1 offers one. A client that knows options ignores the
         modes."""
         current, id = self.mode, self.mode_option
         if current is None or id is None or not self.modes_as_option:
@@ -195,14 +196,14 @@ class Settings:
 
     @property
     def shown_mode(self) -> str | None:
-        """The id of the current one of `shown_modes`."""
+        """The id of the current mode of `shown_modes`."""
         if self.modes:
             return self.mode
         asks = self.value(AUTO_APPROVE)
         return None if asks is None else AUTO_APPROVE if asks else _ASK
 
     def shown_modes(self) -> list[SessionMode]:
-        """The modes; without any, two for `auto_approve`, since some clients have keys for modes and none for
+        """The modes. Without modes, two modes for `auto_approve`, because some clients have keys for modes and none for
         options."""
         if self.modes or self.value(AUTO_APPROVE) is None:
             return self.modes
@@ -212,8 +213,8 @@ class Settings:
         return [SessionMode(id=id, name=name) for id, name in names]
 
     def in_step(self, changed: str | None) -> list[SessionUpdate]:
-        """What tells the client that the other form of what has changed has changed, too. `changed`: the id of an
-        option; None for the mode."""
+        """The updates about the other form of a changed setting, since a mode is also an option. `changed`: the id of
+        an option; None for the mode."""
         from acp_server.schema.updates import CurrentModeUpdate
 
         if changed is None:
@@ -223,7 +224,7 @@ class Settings:
         return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
 
     def as_update(self) -> SessionUpdate:
-        """The update that has all options."""
+        """The update with all options."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
         return ConfigOptionUpdate(config_options=self.shown())
@@ -234,7 +235,7 @@ class Settings:
 
 
 def settings_of(record: SessionRecord, profile: ClientProfile, definition: AgentDefinition) -> Settings:
-    """The settings of a session as the agent declares them, with the values that the session's record has."""
+    """The settings of a session as declared by the agent, with the values in the session's record."""
     return Settings(
         record,
         profile,
@@ -257,7 +258,7 @@ def _auto_approve() -> SessionConfigBoolean:
 
 
 def _as_select(option: SessionConfigBoolean, current: str) -> Option:
-    """For a client that knows no booleans."""
+    """A boolean option as a selection, for a client without boolean options."""
     from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
     names = _ASK_AND_RUN if option.id == AUTO_APPROVE else ("Off", "On")
@@ -275,7 +276,7 @@ def _as_select(option: SessionConfigBoolean, current: str) -> Option:
 
 
 def choices(option: Option) -> Sequence[str | bool]:
-    """The values that an option can have."""
+    """The possible values of an option."""
     if option.type == "boolean":
         return (True, False)
     values: list[str] = []
@@ -285,7 +286,8 @@ def choices(option: Option) -> Sequence[str | bool]:
 
 
 def check_modes(modes: Sequence[SessionMode]) -> None:
-    """Raise UsageError for what is not a mode, and for two of one id."""
+    """Raise UsageError for values that are not modes, for a mode without an id or a name, and for two modes with one
+    id."""
     if not modes:
         return
     from acp_server.schema.config_options import SessionMode
@@ -299,13 +301,14 @@ def check_modes(modes: Sequence[SessionMode]) -> None:
 
 
 def check_options(options: Sequence[Option]) -> None:
-    """Raise UsageError for what is not an option, for two of one id, and for a current value that an option has not."""
+    """Raise UsageError for values that are not options, for two options with one id, and for a current value that its
+    option does not offer."""
     if not options:
         return
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect
 
     for option in options:
-        # An author's types need not be checked by a type checker.
+        # The author may not use a type checker.
         if not isinstance(cast("Any", option), (SessionConfigSelect, SessionConfigBoolean)):
             kinds = "a config option is a SessionConfigSelect or a SessionConfigBoolean of acp_server.schema"
             raise UsageError(f"{kinds}, and not {option!r}")

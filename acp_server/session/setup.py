@@ -1,7 +1,8 @@
-"""What a client names for a session: whether there is room for it, and what opening a first one does meanwhile.
+"""The setup that a client sends for a session: its bounds and its validation. Also the imports that a first prompt
+needs.
 
-The answer to `session/new` needs none of the types of the schema in the usual case, and what the first prompt needs is
-loaded behind it, in the time that the user takes to write.
+The response to `session/new` usually needs no types of the schema. The imports for the first prompt run after that
+response, while the user writes.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class Room:
         self._size = 0
 
     def take(self, params: dict[str, Any], limits: Limits) -> Callable[[], None]:
-        """Take room for a session with these parameters: what gives it back. Raises InvalidRequest if there is no
-        room."""
+        """Count a session with these parameters. Returns a function that counts it off. Raises InvalidRequest above a
+        limit."""
         size = setup_size(params)
         if self._sessions >= limits.sessions:
             raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})
         if self._size + size > limits.setups:
-            raise InvalidRequest("The open sessions name too much", data={"limit": limits.setups})
+            raise InvalidRequest("The setups of the open sessions are too large", data={"limit": limits.setups})
         self._sessions += 1
         self._size += size
 
@@ -51,20 +52,19 @@ class Room:
 
 
 def setup_size(params: dict[str, Any]) -> int:
-    """Bytes of what the client names for a session: directories, MCP servers and instructions."""
+    """The bytes of a setup: directories, MCP servers, instructions and config options."""
     return len(codec.encode([params.get(name) for name in _NAMED]))
 
 
 def check_size(params: dict[str, Any], limits: Limits) -> None:
-    """Raise InvalidParams if what the client names for a session is too much. This comes before it is read, for to read
-    a million servers takes seconds."""
+    """Raise InvalidParams for a setup above `Limits.setup`. Called before the parameters are read, because reading a
+    million servers takes seconds."""
     if setup_size(params) > limits.setup:
         raise problem("", f"the directories, MCP servers and system prompt take more than {limits.setup} bytes")
 
 
 def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
-    """The directories that the client names for a session: `cwd`, and the `additional` ones. Raises InvalidParams if
-    one of them is not absolute."""
+    """The directories of a setup: `cwd`, and the `additional` ones. Raises InvalidParams for a relative path."""
     cwd = absolute(cwd, "cwd", limits.path)
     return cwd, [
         absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)
@@ -72,7 +72,7 @@ def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tu
 
 
 def check_system_prompt(prompt: SystemPrompt | None, takes: str | None) -> None:
-    """Raise InvalidParams for instructions of the client that an agent cannot apply, as each agent has to (ACP, Client
+    """Raise InvalidParams for client instructions that an agent cannot apply, as the protocol requires (ACP, Client
     System Prompt). `takes`: see `AgentDefinition.system_prompt`."""
     if prompt is None:
         return
@@ -92,11 +92,11 @@ _FOR_PROMPTS: Final = (
     "acp_server.session.prompting",
     "acp_server.schema.initialization",
 )
-"""In the order in which they need each other, so that each is a small step: 30 ms at most."""
+"""In the order of their dependencies, so that each import is a small step: 30 ms at most."""
 
 
 class PlainSetup(NamedTuple):
-    """What a client names for a session that needs no MCP servers."""
+    """A setup whose types were checked without the schema, or that an author made."""
 
     cwd: str
     additional_directories: list[str]
@@ -105,14 +105,14 @@ class PlainSetup(NamedTuple):
     config_options: Sequence[InitialSessionConfigOption] = ()
 
     def named(self) -> dict[str, Any]:
-        """As the parameters of `session/new`."""
+        """The setup as parameters of `session/new`."""
         servers = [server.to_wire() for server in self.mcp_servers]
         named = {"cwd": self.cwd, "additionalDirectories": self.additional_directories, "mcpServers": servers}
         return named if self.system_prompt is None else {**named, "systemPrompt": self.system_prompt.to_wire()}
 
 
 def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
-    """The parameters of `session/new`, if they need no further check of their types; None if they do."""
+    """The setup from the parameters of `session/new`, if it has no members that need the schema; None otherwise."""
     cwd, servers, extra = params.get("cwd"), params.get("mcpServers"), params.get("additionalDirectories", [])
     if type(cwd) is not str or type(servers) is not list or servers or type(extra) is not list:
         return None
@@ -123,12 +123,12 @@ def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
 
 
 def is_ready() -> bool:
-    """Whether all that prompts need is loaded."""
+    """Whether the modules for prompts are imported."""
     return all(name in sys.modules for name in _FOR_PROMPTS)
 
 
 async def load_for_prompts() -> None:
-    """Load what prompts need, in steps, between which the rest of the program runs."""
+    """Import the modules for prompts one by one, and let other tasks run in between."""
     for name in _FOR_PROMPTS:
         import_module(name)
         await anyio.lowlevel.checkpoint()

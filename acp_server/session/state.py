@@ -31,7 +31,7 @@ def check_not_child(session_id: object, sessions: Container[str]) -> None:
         if not name.startswith(CHILD_KEY):
             return
         if above in sessions:
-            raise InvalidParams("A child session is its parent's: only session/cancel may name it")
+            raise InvalidParams("A child session belongs to its parent: only session/cancel may name it")
 
 
 class SessionEvent(Enum):

@@ -1,8 +1,8 @@
 """Child sessions (ACP, Subagents): `async with turn.subagent(...)`.
 
-A child is a session with one turn, whose scope is nested in that of its parent's turn. It stands among the open
-sessions of the connection, so that `session/cancel` finds it there. A client that does not show child sessions gets the
-work as one tool call of the parent's session instead.
+A child is a session with one turn, whose scope is nested in the scope of its parent's turn. It is one of the open
+sessions of the connection, so that `session/cancel` finds it. For a client without child sessions, the work is one tool
+call of the parent's session.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_TITLE: Final = 1_000
 
 
 class Subagent(Block):
-    """`async with turn.subagent(...) as child:`, see `Turn.subagent`. `below`: the node that the child is nested in."""
+    """`async with turn.subagent(...) as child:`, see `Turn.subagent`. `below`: the parent node of the child."""
 
     def __init__(
         self, parent: LiveTurn, below: Node, title: str, task: str | None, description: str | None, cwd: str | None
@@ -75,14 +75,14 @@ class Subagent(Block):
         self._entered = True
         parent = self._parent
         if parent.is_cancelled:
-            # Nothing begins in a turn that is over.
+            # No child begins in a cancelled turn: the checkpoint raises the cancel.
             await anyio.lowlevel.checkpoint()
         await parent.room()
         if parent.record.ended_at is not None or self._below.closed:
             raise too_late()
         if parent.session.client.connection.tree.closed:
             raise ConnectionClosed
-        # Nothing waits from here on.
+        # No checkpoint from here to the end.
         child = self._child = Child(parent, self._below.child(f"subagent {self._about['title']}"), self._task)
         try:
             child.begin(self._about)
@@ -98,7 +98,7 @@ class Subagent(Block):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        # Nothing waits in here: the block may end with the generator that it is in.
+        # No checkpoint here: the block may end with the generator that contains it.
         assert self._child is not None
         node = self._child.node
         self._child.turn.end(error)
@@ -109,7 +109,7 @@ class Subagent(Block):
 
 
 class Child(SupervisedWork):
-    """A child session and what its one turn runs in, see `TurnHost`."""
+    """A child session and the host of its one turn, see `TurnHost`."""
 
     def __init__(self, parent: LiveTurn, node: Node, task: str | None) -> None:
         self.connection: Peer = parent.session.client.connection
@@ -124,7 +124,7 @@ class Child(SupervisedWork):
         self.request: Request = Request(None, "session/prompt", {"prompt": blocks})
 
     def begin(self, about: dict[str, Any]) -> None:
-        """The client is told of it, and its turn runs from now on."""
+        """Announce the child to the client and begin its turn."""
         parent = self.parent
         of = parent.session
         is_told = of.tells_children
@@ -149,7 +149,7 @@ class Child(SupervisedWork):
         self.turn.move(TurnState.IN_PROGRESS)
 
     def _goes_on(self, state: TurnState) -> None:
-        """Its turn is in this state now."""
+        """Send a new state of the turn; `_over` sends the last one."""
         if not state.successors:
             return
         if self._has_begun:
@@ -157,7 +157,7 @@ class Child(SupervisedWork):
         self._has_begun = True
 
     def _over(self) -> None:
-        """Its turn has ended, and nothing is said in it any more."""
+        """Send the end of the child, whose turn has ended."""
         self._keep()
         session = self.session
         with suppress(SessionClosed):
@@ -167,14 +167,15 @@ class Child(SupervisedWork):
         self.connection.background(session.close)
 
     def give_up(self) -> None:
-        """See `SupervisedWork`. Nothing waits for it but its parent, and only what has ended is told to have ended."""
+        """See `SupervisedWork`. Only the log has it: nothing but the parent waits for the child, and only an ended
+        child is announced as ended."""
         if not self._said_stubborn and not self.node.closed:
             self._said_stubborn = True
             logger.warning("%s does not end although it was cancelled", self.node.label)
 
 
 def _sharing(session: LiveSession) -> AgentDefinition:
-    """The agent of a session, as it is for children that have the tools of that session."""
+    """The definition of the session's agent, whose tools and MCP servers are those instances that the session has."""
 
     def tools(_: Session) -> ToolHost:
         return session.tools
@@ -186,7 +187,7 @@ def _sharing(session: LiveSession) -> AgentDefinition:
 
 
 class _Told:
-    """The way of a child to a client that shows child sessions."""
+    """The updates about a child, for a client that shows child sessions."""
 
     def __init__(self, child: Child, about: dict[str, Any]) -> None:
         self._child = child
@@ -194,23 +195,23 @@ class _Told:
         self._speech: Speech = child.parent.speech
 
     def begin(self, task: list[dict[str, Any]]) -> None:
-        """It is there, and has this to do."""
+        """Announce the child and its task."""
         child = self._child
         self._tell(**self._about, capabilities={"cancel": {}}, state={"state": "running"})
         if task:
             child.session.updates.send(message(child.turn.id, child.parent.session.id, child.session.id, task))
 
     def goes_on(self, state: str) -> None:
-        """It does this now."""
+        """Send the state of the child."""
         self._tell(state={"state": state})
 
     def end(self) -> None:
-        """It has ended, and nothing can be done to it any more."""
+        """Send the end of the child, which the client can no longer cancel."""
         child = self._child
         turn = child.turn
         state = state_of(turn.record)
         assert state is not None
-        # What its author adds to the answer of a turn belongs here, as on version 2.
+        # Additions of the author to the response of a turn go here, as on version 2.
         how = state if turn.state is TurnState.FAILED else {**state, **child.answer.added_to(turn.result())}
         child.session.updates.state(**how)
         self._tell(capabilities=None, state=how)
@@ -220,8 +221,8 @@ class _Told:
 
 
 class _Folded(Updates):
-    """The way of a child to any other client: what it says is the output of one tool call of its parent's session, and
-    its own tool calls are calls of that session."""
+    """The updates of a child for other clients: its text is the output of one tool call of the parent's session, and
+    its own tool calls are tool calls of that session."""
 
     def __init__(self, child: Child, about: dict[str, Any]) -> None:
         session = child.parent.session
@@ -232,16 +233,16 @@ class _Folded(Updates):
         self._view: CallView = session.tools.view(_Unkept(child.parent), child.key)
 
     def begin(self, task: list[dict[str, Any]]) -> None:
-        """It is there, and has this to do."""
+        """Announce the child and its task."""
         told = {"task": task[0]["text"]} if task else None
         self._view.begin(self._title, "other", "subagent", told)
         self._view.started()
 
     def goes_on(self, state: str) -> None:
-        """A tool call runs, whatever it waits for."""
+        """No effect: a tool call has no states of waiting."""
 
     def end(self) -> None:
-        """It has ended."""
+        """End the tool call."""
         turn = self._child.turn
         error = turn.record.last_error
         if turn.state is TurnState.CANCELED:
@@ -251,7 +252,7 @@ class _Folded(Updates):
         else:
             self._view.end("completed")
         if (usage := turn.record.usage) is not None:
-            # The client sees one session, so all that it costs is that session's.
+            # For the client there is one session, so the child's usage counts for its parent.
             spent = self._child.parent.record
             spent.usage = usage if spent.usage is None else spent.usage.plus(usage)
 
@@ -277,12 +278,12 @@ class _Folded(Updates):
         return codec.encode(update)[:-1]
 
     def put(self, json: bytes, meta: dict[str, Any] | None = None) -> None:
-        """What the terminals of version 2 show."""
+        """Send an update of a terminal of version 2."""
         cast("Any", self._child.parent.session.updates).put(json, meta)
 
 
 class _Unkept:
-    """A parent's turn, for a tool call that is shown and not kept: what is kept is the child."""
+    """A parent's turn for a tool call that is sent and not stored, since the child is stored."""
 
     def __init__(self, turn: LiveTurn) -> None:
         self._turn = turn
@@ -295,13 +296,14 @@ class _Unkept:
 
 
 class FoldedSession(LiveSession):
-    """The session of a child that its client does not know of. What is asked of the client is asked for the parent."""
+    """The session of a child that the client does not see. Its requests to the client belong to the parent's
+    session."""
 
     terminals: Any = None
-    """Those of the parent's session, on version 2."""
+    """The terminals of the parent's session, on version 2."""
 
     def fold(self, way: Any) -> None:
-        """What is said in it goes this way."""
+        """Send the updates of this session by `way`."""
         assert self.parent is not None
         above = self.parent.session
         self.updates = way

@@ -1,6 +1,6 @@
-"""A terminal of the client's (ACP, Terminals), released whatever happens.
+"""A terminal of the client (ACP, Terminals), which is released in every case.
 
-The command runs on the client's side; nothing is started here.
+The client runs the command. This module starts no process.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PATIENCE: Final = 0.5
-"""Seconds that a client gets to answer a kill, and again the question for the output, and a release, when a terminal is
-left. A client that does not answer the kill is not asked for the output."""
+"""Seconds that a client has for its response to each of these requests at the end of a terminal: kill, output, release.
+Without a response to the kill, the output is not requested."""
 
 
 def words_of(command: str, args: Sequence[str]) -> list[str]:
-    """A command with its arguments. Raises UsageError for arguments that are one string, and for a program's name with
-    its arguments in it. A name with a space in it is told by its folder: `./my tool`."""
+    """A command with its arguments. Raises UsageError for arguments in one string, and for arguments in the name of the
+    program. A program whose name has a space needs its folder: `./my tool`."""
     if isinstance(args, str):
         raise UsageError(f"the arguments of a command are a list, as in [{args!r}], and not one string")
     program, *behind = command.split() or [""]
@@ -39,10 +39,10 @@ def words_of(command: str, args: Sequence[str]) -> list[str]:
 
 
 class Terminal:
-    """One terminal. Leave its `async with` block, in any way, and it is killed if it may still run, and released. What
-    it has printed until it was killed is asked for in between, and kept with the turn.
+    """One terminal. However its `async with` block ends, the command is killed if it may still run, and the terminal is
+    released. In between, the output until the kill is requested and stored with the turn.
 
-    Its methods raise RpcError for the client's error answers, MalformedResponse and ConnectionClosed.
+    The methods raise RpcError for the client's error responses, MalformedResponse and ConnectionClosed.
     """
 
     def __init__(
@@ -56,23 +56,23 @@ class Terminal:
         self._connection = connection
         self._session_id = session_id
         self.id: Final = terminal_id
-        """The client's id for it, also for embedding it in a tool call's content."""
+        """The id from the client, also for the content of a tool call."""
         self._ended = False
         self._released = self._left = False
         self._turn = turn
-        """What keeps how it was in the end."""
+        """The record that stores the final state; None once it is stored."""
         self._about: Final = about or {}
         self._seen: TerminalOutputResponse | None = None
         self._unseen = False
-        """Whether it was killed since then."""
+        """Whether the command was killed after `_seen`."""
 
     @property
     def seen(self) -> TerminalOutputResponse | None:
-        """What it showed when the agent last asked, which it does by itself where it has killed the command."""
+        """The last response of `output`; None before the first. The end of the block requests it after a kill."""
         return self._seen
 
     async def output(self) -> TerminalOutputResponse:
-        """What it has printed so far, whether that was truncated, and its exit status if it has ended."""
+        """The output so far, whether it was truncated, and the exit status of an ended command."""
         from acp_server.schema.client_methods import TerminalOutputResponse
 
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
@@ -82,7 +82,7 @@ class Terminal:
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
-        """Wait until its command ends. Being cancelled meanwhile withdraws the question, not the command."""
+        """Wait until the command ends. A cancel of the caller withdraws the request and does not end the command."""
         from acp_server.schema.client_methods import TerminalExitStatus, WaitForTerminalExitResponse
 
         result = await self._ask("terminal/wait_for_exit")
@@ -91,12 +91,12 @@ class Terminal:
         return TerminalExitStatus(exit_code=response.exit_code, signal=response.signal)
 
     async def kill(self) -> None:
-        """End its command; the output stays readable until the release."""
+        """Kill the command. The output stays readable until the release."""
         await self._ask("terminal/kill")
         self._ended = self._unseen = True
 
     async def release(self) -> None:
-        """Let it go; the client ends the command if it still runs. Idempotent."""
+        """Release the terminal. The client kills a command that still runs. Idempotent."""
         await self._release(None)
 
     async def _release(self, on_over: Callable[[], None] | None) -> None:
@@ -106,13 +106,13 @@ class Terminal:
             try:
                 await self._ask("terminal/release", on_over)
             except RpcError:
-                # The client has none by this id: asking again would not change that.
+                # The client does not know this id, so a retry would fail as well.
                 self._released = True
                 raise
             self._released = True
 
     def _keep(self, seen: TerminalOutputResponse | None) -> None:
-        """The turn that it ran in keeps how it was in the end, once."""
+        """Store the final state with the turn, once."""
         turn, self._turn = self._turn, None
         if turn is not None:
             output = None if seen is None else seen.output
@@ -120,7 +120,7 @@ class Terminal:
             turn.add_terminal(note(self.id, self._about, output, status))
 
     async def __aenter__(self) -> Terminal:
-        self._left = True  # when the block ends
+        self._left = True  # it is left when the block ends
         return self
 
     def __del__(self) -> None:
@@ -134,8 +134,8 @@ class Terminal:
         await self.let_go()
 
     async def let_go(self) -> None:
-        """Kill it if it may still run, ask for what it has printed then, and release it: under a shield, each for half
-        a second at most, and never failing."""
+        """Kill a command that may still run, request its output, and release the terminal. Shielded, at most half a
+        second for each, and without exceptions."""
         try:
             if not self._released and not self._ended:
                 await self._quietly("kill", self.kill)
@@ -144,18 +144,18 @@ class Terminal:
             if not self._released:
                 await self.release_quietly()
         except BaseException:
-            # A native cancel, which no shield keeps off. The command must not go on for that.
+            # A native cancel, which a shield does not hold off. The command must still end.
             self._connection.background(self.release_quietly)
             raise
 
     async def release_quietly(self) -> None:
-        """Release it: under a shield, for half a second at most, and never failing. If the client does not read
-        meanwhile, it is told when it reads again."""
+        """Release the terminal. Shielded, at most half a second, and without exceptions. If the client does not read
+        meanwhile, the request is sent again once it reads."""
         waiting, unseen = True, False
 
         def over() -> None:
             nonlocal unseen
-            # Later, it is about an answer that came too late.
+            # After the wait, `over` is about a late response.
             unseen = unseen or waiting
 
         await self._quietly("release", lambda: self._release(over))
@@ -168,7 +168,7 @@ class Terminal:
         await self.release_quietly()
 
     async def _quietly(self, step: str, ask: Callable[[], Awaitable[object]]) -> None:
-        # A terminal that cannot be let go must not cost the turn its answer.
+        # A failed release must not lose the response of the turn.
         with grace(PATIENCE) as scope:
             try:
                 await ask()

@@ -1,6 +1,5 @@
-"""What a user has typed, in a prompt with more in it than that: clients put files and notes around it, tags, and
-messages of before. It knows no commands.
-"""
+"""The text that a user typed, in a prompt to which clients add files, notes, tags and earlier messages. This module
+knows no commands."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 EMPTY: Final = "The prompt is empty: there is nothing to do."
 
 TITLE: Final = 80
-"""Characters of a session's title."""
+"""The most characters of a session's title."""
 
 _TAG: Final = re.compile(r"<([A-Za-z][\w-]{0,80})>(.*)</\1>", re.DOTALL)
 _OF_USERS: Final = re.compile("user|message|query|prompt|request|task|command|question", re.IGNORECASE)
@@ -27,27 +26,27 @@ _EARLIER: Final = "previous_user_message"
 
 
 def is_empty(turn: Turn) -> bool:
-    """Whether there is nothing in its prompt."""
+    """Whether the prompt of the turn is empty."""
     return all(block["type"] == "text" and not block["text"].strip() for block in turn.record.prompt)
 
 
 def typed(turn: Turn) -> list[str]:
-    """What the user has typed, message by message, the latest last; not what was said in the turns before, unless it is
-    all that there is."""
+    """The typed messages of the user, the latest last. Messages of earlier turns are left out, unless the prompt has no
+    others."""
     earlier = [record for record in turn.session.record.turns if record is not turn.record and record.is_here]
     prompt = turn.record.prompt
     return _in_order(_texts(unrepeated(prompt, earlier))) or _in_order(_texts(prompt))
 
 
 async def entitle(turn: Turn) -> None:
-    """Have lists of sessions say what this one began with."""
+    """Title the session with the beginning of its first prompt, unless it has a title."""
     if turn.session.record.title is None and (title := title_of(turn.record.prompt)):
         await turn.session.set_title(title)
 
 
 def title_of(prompt: Sequence[dict[str, Any]]) -> str:
-    """The first line of the user's message. Texts right before it are notes of the client's; texts behind a link go on
-    with it."""
+    """The first line of the user's message. Of consecutive texts the last one is the message, because clients put notes
+    before it; texts after a link continue the message."""
     for is_text, blocks in groupby(prompt, lambda block: block["type"] == "text"):
         if is_text and (texts := _in_order(_texts(blocks))):
             return shorten(texts[-1].partition("\n")[0], TITLE, placeholder=" ...")
@@ -61,7 +60,7 @@ def _texts(blocks: Iterable[dict[str, Any]]) -> list[str]:
 def _in_order(texts: Sequence[str]) -> list[str]:
     messages = list(_messages(texts))
     earlier = [text for tag, text in messages if tag == _EARLIER]
-    # Avante sends the latest of these first, unless the answers stand between them.
+    # Avante sends these with the latest first, unless the responses are between them.
     if len(earlier) == len(messages) and not any("<previous_assistant_message>" in text for text in texts):
         earlier.reverse()
         return earlier
@@ -69,7 +68,7 @@ def _in_order(texts: Sequence[str]) -> list[str]:
 
 
 def _messages(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each text of the user's with the tag that it is in, if it is in one."""
+    """The texts of the user, each with the tag that encloses it, or ""."""
     for text in map(str.strip, texts):
         tag = _TAG.fullmatch(text)
         if tag is None:

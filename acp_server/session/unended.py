@@ -24,13 +24,13 @@ def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None
     """Warn that a turn completed while these calls, or steps of its plan, had not ended."""
     if calls := list(calls):
         instead = "end each by turn.update(ToolCallProgress(tool_call_id=..., status='completed'))"
-        logger.warning("the turn has ended, and not its tool calls %s: %s", _named(calls), instead)
+        logger.warning("the turn has ended before its tool calls %s: %s", _named(calls), instead)
     left = [entry["content"] for entry in plan if entry.get("status") == "in_progress"]
     if not left and all(map(_is_untouched, plan)):
         left = [entry["content"] for entry in plan]
     if left:
         instead = "async with turn.step(...) begins and ends a step, or show the plan anew"
-        logger.warning("the turn has ended, and not the steps of its plan %s: %s", _named(left), instead)
+        logger.warning("the turn has ended before the steps of its plan %s: %s", _named(left), instead)
 
 
 def say_unbegun(id: str) -> None:
@@ -41,7 +41,7 @@ def say_unbegun(id: str) -> None:
 
 def say_silent() -> None:
     """Warn that a turn completed without any update for the user."""
-    logger.warning("a turn has ended, and nothing was shown to the user: yield text, or await turn.say(...)")
+    logger.warning("a turn has ended without any update for the user: yield text, or await turn.say(...)")
 
 
 def _is_untouched(entry: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""How an agent speaks a version of the protocol beyond version 1: what the version registers, and what it is given.
+"""The registry of protocol versions above 1: what a version registers, and what it gets.
 
-A connection begins in version 1 (`acp_server.session.routes`). When its client asks for a later version, the connection
-is handed over before anything else is taken. Which methods a version has is not known here.
+A connection begins in version 1 (`acp_server.session.routes`). If its client asks for a later version, that version
+takes the connection over before any other message is processed. This module does not know the methods of a version.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ if TYPE_CHECKING:
 
 
 class Side(NamedTuple):
-    """The agent's side of one connection whose version is not agreed on yet."""
+    """The agent's side of one connection before its version is negotiated."""
 
     definition: AgentDefinition
     profile: ClientProfile
     sessions: dict[str, LiveSession]
-    """Those that are open, by id. There are none yet."""
+    """The open sessions, by id. Empty so far."""
     find: Callable[[str], LiveSession]
     """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child."""
     routes: Routes
-    """What can be asked on the connection at present. The version changes it as a whole (`Routes.become`)."""
+    """The present methods of the connection. The version replaces them as a whole (`Routes.become`)."""
     cancel: Notice
-    """`session/cancel`, which all versions have."""
+    """The handler of `session/cancel`, which all versions have."""
     refuse_children: Callable[[Routes], None]
-    """Have these refuse what is asked about a child session."""
+    """Makes these routes refuse requests about a child session."""
 
 
 class Dialect(NamedTuple):
-    """How a version is spoken. What `speak` needs is loaded when it is called."""
+    """One version of the protocol. `speak` imports its modules when it is called."""
 
     number: int
-    """The version, as `initialize` has it."""
+    """The number of the version in `initialize`."""
     speak: Callable[[Call, Side], Lifecycle]
-    """Take the client's `initialize`: the lifecycle of the connection's sessions. Raises InvalidParams, InvalidRequest
-    and UnsupportedProtocolVersion; then the connection is as it was."""
+    """Register the client's `initialize`. Returns the lifecycle of the connection's sessions. Raises InvalidParams,
+    InvalidRequest and UnsupportedProtocolVersion; the connection is unchanged then."""
 
 
 _DIALECTS: Final[dict[int, Dialect]] = {}
 
 
 def register(dialect: Dialect) -> None:
-    """Have agents speak a version beyond 1."""
+    """Register a version above 1."""
     _DIALECTS[dialect.number] = dialect
 
 
 def spoken() -> tuple[int, ...]:
-    """The versions that an agent can speak, in their order."""
+    """The supported versions, in ascending order."""
     return 1, *sorted(_DIALECTS)
 
 
 def newest(numbers: tuple[int, ...]) -> Dialect:
-    """The newest of these versions, of which one is beyond 1."""
+    """The newest of these versions, at least one of which is above 1."""
     return _DIALECTS[max(numbers)]
 
 
 def uninitialized(_method: str) -> RpcError:
-    """What a request is answered with that comes before the answer to `initialize`, in versions beyond 1."""
+    """The error response, in versions above 1, to a request before the response to `initialize`."""
     return InvalidRequest("The connection is not initialized; wait for the answer to initialize")

@@ -1,8 +1,8 @@
-"""What the methods of ACP v2 mean for an agent: another form on the wire, and another life of a prompt.
+"""The agent's side of ACP v2: another wire format, and another lifetime of a prompt.
 
-Sessions, turns, tools and stores are those of version 1, in `acp_server.session`.
+Sessions, turns, tools and stores are those classes of `acp_server.session` that version 1 uses.
 
-Here: what agents are told of this version. All else is loaded when a client asks for it.
+This module registers the version. The rest is imported when a client asks for it.
 """
 
 from __future__ import annotations

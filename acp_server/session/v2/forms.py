@@ -1,8 +1,7 @@
-"""The form of version 1, which authors write and stores keep, in that of version 2: updates, options and diffs (ACP v2,
-updates, session config options, tool calls).
+"""Updates, options and diffs from the form of version 1, which authors and stores use, to the form of version 2 (ACP
+v2, updates, session config options, tool calls).
 
-Plain objects in, plain objects out; what is put in is not changed. What needs to be known of a session or of a turn is
-in `updates`.
+Plain objects in, plain objects out; the input is not changed. `updates` has the state of sessions and turns.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
     from acp_server.session.settings import Settings
 
 PLAN: Final = "plan"
-"""The id of the plan: in version 1 a session has one."""
+"""The id of the plan. In version 1 a session has one plan."""
 
 FINAL: Final = frozenset({"completed", "failed", "cancelled"})
-"""The statuses of a tool call that has ended."""
+"""The final statuses of a tool call."""
 
 
 def tool_call(update: Mapping[str, Any]) -> dict[str, Any]:
-    """A `tool_call` or `tool_call_update` as a `tool_call_update`, which is both."""
+    """A `tool_call` or `tool_call_update` as a `tool_call_update`, which stands for both in version 2."""
     told: dict[str, Any] = {**update, "sessionUpdate": "tool_call_update"}
     if content := told.get("content"):
         told["content"] = [tool_content(piece) for piece in content]
@@ -31,7 +30,7 @@ def tool_call(update: Mapping[str, Any]) -> dict[str, Any]:
         told["locations"] = [_place(place) for place in places]
     meta: dict[str, Any] = told.get("_meta") or {}
     if meta.get("outcome") == "cancelled":
-        # It has a status of its own, where version 1 has none.
+        # Version 2 has a status for cancelled calls, and version 1 has none.
         told["status"] = "cancelled"
         told["_meta"] = {key: value for key, value in meta.items() if key != "outcome"}
         if not told["_meta"]:
@@ -40,17 +39,17 @@ def tool_call(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tool_content(piece: dict[str, Any]) -> dict[str, Any]:
-    """What a tool shows."""
+    """One piece of a tool call's content."""
     return diff(piece) if piece.get("type") == "diff" and "newText" in piece else piece
 
 
 def _place(place: dict[str, Any]) -> dict[str, Any]:
-    # Lines are counted from 1; version 1 lets 0 pass.
+    # Version 2 counts lines from 1. Version 1 also accepts 0.
     return place if place.get("line") != 0 else {key: value for key, value in place.items() if key != "line"}
 
 
 def plan(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan of the session."""
+    """A plan as a `plan_update`."""
     told = {key: value for key, value in update.items() if key != "entries"}
     told["sessionUpdate"] = "plan_update"
     told["plan"] = {"type": "items", "planId": PLAN, "entries": [_step(each) for each in update.get("entries", ())]}
@@ -58,12 +57,12 @@ def plan(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _step(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Version 1 has no word for a step that ended before it was done.
+    # Version 1 has no status for a step that ended without being done.
     return {**entry, "status": "cancelled"} if "outcome" in (entry.get("_meta") or {}) else entry
 
 
 def commands(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The commands of the user."""
+    """An update of the slash commands."""
     return {**update, "availableCommands": [_command(command) for command in update.get("availableCommands", [])]}
 
 
@@ -75,13 +74,14 @@ def _command(command: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offered(settings: Settings) -> list[dict[str, Any]]:
-    """All that the user can set, with the present values."""
+    """All settings of the user, with their current values."""
     return with_mode(settings, [option.to_wire() for option in settings.offered()])
 
 
 def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str | None = None) -> list[dict[str, Any]]:
-    """Options in the form of version 1 in that of version 2, behind the mode. `mode`: if it is not the present one."""
-    # In the form of version 1 the mode may be among them, too.
+    """Options of version 1 in the form of version 2, after the option for the mode. `mode`: the current mode, by
+    default the one of the settings."""
+    # In version 1 the mode may be one of the options.
     told = [_option(option) for option in options if option.get("id") != settings.mode_option]
     current = mode if mode is not None else settings.mode
     if current is None or settings.mode_option is None:
@@ -108,7 +108,7 @@ def _group(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def diff(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A diff of version 1, with `path`, `oldText` and `newText`, as one of version 2."""
+    """A diff of version 1, with `path`, `oldText` and `newText`, in the form of version 2."""
     path, old, new = change["path"], change.get("oldText"), change["newText"]
     told = {key: value for key, value in change.items() if key not in ("path", "oldText", "newText")}
     told["changes"] = [{"operation": "add" if old is None else "modify", "path": path, "fileType": "text"}]
@@ -118,7 +118,7 @@ def diff(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_patch(path: str, old: str | None, new: str) -> str:
-    """The patch that makes `new` out of `old`, or out of no file if that is None. Empty if they are the same."""
+    """The patch from `old`, or from no file if that is None, to `new`. Empty for equal texts."""
     if old == new:
         return ""
     before, after = _quoted(f"a/{path.lstrip('/')}"), _quoted(f"b/{path.lstrip('/')}")
@@ -133,7 +133,7 @@ def git_patch(path: str, old: str | None, new: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A file's name as git writes it: quoted where it has characters that could be taken for another line."""
+    """A file name as git writes it: quoted if it has characters that could be read as another line."""
     if all(character.isprintable() and character not in '"\\' for character in name):
         return name
     quoted = "".join(

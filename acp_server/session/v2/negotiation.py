@@ -1,6 +1,6 @@
-"""`initialize` for a client that asks for version 2 or a later one (ACP v2, version negotiation).
+"""`initialize` for a client that asks for version 2 or later (ACP v2, version negotiation).
 
-A connection speaks one version for ever. Which it is shows only in the answer, so nothing else is taken before that.
+The version of a connection never changes. Only the response reveals it, so no other request is accepted before that.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION: Final = 2
 
 _ALL_SESSIONS: Final[dict[str, Any]] = {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}}
-"""What every client of version 2 can do, in the words of version 1."""
+"""The capabilities of every client of version 2, in the form of version 1."""
 
 _SHARED: Final = ("auth", "elicitation", "_meta")
-"""The capabilities of clients that both versions have."""
+"""The client capabilities that both versions have."""
 
 
 def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
-    """The version that a client asks for. Raises InvalidParams for what is not a version, and
-    UnsupportedProtocolVersion for a version below all of ours."""
+    """The version that a client asks for. Raises InvalidParams for a malformed version, and UnsupportedProtocolVersion
+    for one below all supported versions."""
     version = params.get("protocolVersion")
     if type(version) is not int or not 0 <= version <= 0xFFFF:
         raise problem("protocolVersion", "Input should be a version of the protocol, an integer from 0 to 65535")
@@ -41,8 +41,8 @@ def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
 
 
 class Negotiation:
-    """A client that asks for version 2 or a later one. `live`: what can be asked on its connection, which changes with
-    each step. `routes`: what can be asked in version 2."""
+    """Negotiates with a client that asks for version 2 or later. `live`: the present methods of its connection, which
+    each step replaces. `routes`: the methods of version 2."""
 
     def __init__(self, definition: AgentDefinition, profile: ClientProfile, live: Routes, routes: Routes) -> None:
         self._definition = definition
@@ -53,12 +53,12 @@ class Negotiation:
         )
         again = {"initialize": Route(initialize, register=_refuse, direct=True)}
         self._used = Routes(again | routes.requests, routes.notices)
-        # Until the first request, the client may say anew who it is.
+        # Until its first other request, the client may send `initialize` again.
         fresh = {name: replace(route, register=self._first(route.register)) for name, route in routes.requests.items()}
         self._fresh = Routes(self._waiting.requests | fresh, routes.notices)
 
     def register(self, call: Call) -> None:
-        """Take note of what the client announces. Raises InvalidParams and InvalidRequest."""
+        """Store the client's announcements. Raises InvalidParams, InvalidRequest and UnsupportedProtocolVersion."""
         from acp_server.schema.v2.initialization import InitializeRequest
 
         request = call.request
@@ -68,7 +68,7 @@ class Negotiation:
         if version < PROTOCOL_VERSION:
             raise InvalidRequest("The version of a connection does not change")
         if version == PROTOCOL_VERSION:
-            # What a later version means by its parameters is not known: of that, what fits is taken.
+            # The parameters of a later version are unknown and not validated. Members that version 2 knows are used.
             read(InitializeRequest, call.params)
         self._profile.learn(_known(call.params))
         call.connection.endpoint.strict = True
@@ -101,7 +101,7 @@ class Negotiation:
 
 
 class _Greeting(Greeting):
-    """When its answer is on its way, the connection is `ready`. It is not if that is an error, for a cancel."""
+    """Calls `ready` once its result is buffered. It does not after an error response, for example to a cancel."""
 
     __slots__ = ("_is_good", "_ready")
 
@@ -133,7 +133,7 @@ def _refuse(_call: Call) -> None:
 
 
 def _known(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of `initialize` in the form of version 1, as far as they mean something in version 2."""
+    """The parameters of `initialize` in the form of version 1, without members that have no meaning in version 2."""
     told = as_v1({key: params[key] for key in ("protocolVersion", "info", "capabilities", "_meta") if key in params})
     announced = told.get("clientCapabilities")
     if not isinstance(announced, dict):
@@ -143,10 +143,10 @@ def _known(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
-    """What this agent can do: `AgentCapabilities` on the wire."""
+    """The capabilities of the agent: `AgentCapabilities` in its wire form."""
     capabilities: dict[str, Any] = {}
     if definition.prompt is not None:
-        # All else that has to do with sessions is required of an agent.
+        # The other methods of sessions are required of every agent.
         optional = {"delete": "delete", "additional_directories": "additionalDirectories"}
         session: dict[str, Any] = {told: {} for name, told in optional.items() if name in definition.sessions}
         names = {"image": "image", "audio": "audio", "embedded_context": "embeddedContext"}

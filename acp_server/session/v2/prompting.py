@@ -203,7 +203,7 @@ class Prompt(v1.Prompt):
     TURN: ClassVar[type[v1_updates.LiveTurn]] = LiveTurn
 
     def insert(self, session: Session) -> None:
-        """The user's message is part of the conversation from now on."""
+        """Make the user's message part of the conversation. Raises EncodeError; it is not part of it then."""
         self._unsaved = True
         session.insert(self.turn)
 
@@ -266,7 +266,7 @@ class Foreground(Job):
     def give_up(self) -> None:
         """See `SupervisedWork`. The session is not free for the next prompt: what was cancelled still runs."""
         if self._has_begun and not self._is_told:
-            logger.warning("%s does not end although it was cancelled; told without it", self.node.label)
+            logger.warning("%s does not end although it was cancelled; its end is sent without it", self.node.label)
             self._tell(NOTHING, None)
 
     def _tell(self, value: Any, error: BaseException | None) -> None:

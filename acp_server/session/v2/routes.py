@@ -1,4 +1,4 @@
-"""The methods of version 2 for one connection, and what answers them. It decides nothing itself."""
+"""The methods of version 2 for one connection, with their handlers. This module only connects them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def speak(call: Call, side: Side) -> Lifecycle:
 
 
 class Methods:
-    """What a client of version 2 can ask. `sessions`: those that are open, by id."""
+    """The methods of version 2. `sessions`: the open sessions, by id."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class Methods:
         self._prompting = Prompting(definition, sessions)
 
     def routes(self, cancel: Notice) -> Routes:
-        """All but `initialize`; `cancel` is `session/cancel`. A method that the agent has nothing for is not there."""
+        """All methods except `initialize`. `cancel` is the handler of `session/cancel`. Methods without a handler in
+        the agent are left out."""
         definition, lifecycle = self._definition, self.lifecycle
         routes = Routes()
         requests = routes.requests
@@ -79,7 +80,7 @@ class Methods:
         return routes
 
     async def _set_config_option(self, call: Call) -> dict[str, Any]:
-        """`session/set_config_option`, of which a session's mode is one: the answer has all options, for one may change
+        """`session/set_config_option`, also for the mode. The response has all options, because one option may change
         another."""
         from acp_server.schema.v2.session import SetSessionConfigOptionRequest, UnknownSessionConfigValue
 
@@ -91,7 +92,7 @@ class Methods:
         return {"configOptions": forms.offered(session.settings)}
 
     def _cancel_tool_call(self, call: Call) -> None:
-        """`tool_call/cancel`, in the reader, so that it is never queued behind what it is to cancel."""
+        """`tool_call/cancel`. It runs in the reader, so that it is never queued behind the call that it cancels."""
         from acp_server.schema.v2.tool_call import CancelToolCallRequest
 
         request = read(CancelToolCallRequest, call.params)
@@ -100,7 +101,7 @@ class Methods:
             raise problem("toolCallId", "is not a tool call that can be cancelled now")
 
     def _cancel_terminal(self, call: Call) -> None:
-        """`terminal/cancel`: the command ends, and its terminal stays."""
+        """`terminal/cancel`: ends the command. Its terminal stays."""
         from acp_server.schema.v2.tool_call import CancelTerminalRequest
 
         request = read(CancelTerminalRequest, call.params)

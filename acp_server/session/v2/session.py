@@ -1,9 +1,9 @@
-"""The sessions of a client that speaks version 2: how they are made and resumed, and what can be asked of the client in
-one (ACP v2, session setup, permission requests, terminals).
+"""The sessions of a client of version 2: their requests, and their requests to the client (ACP v2, session setup,
+permission requests, terminals).
 
-A session has a node of its own, below which its work hangs, for that goes on when the request that began it is
-answered. What making, ending and listing sessions mean is in `acp_server.session.lifecycle`; here is how it is asked
-for and answered.
+A session has a node, with its foreground work below it, because that work outlives the request that began it.
+`acp_server.session.lifecycle` creates, ends and lists sessions; this module has the requests and responses of version
+2.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Client(client_v1.Client):
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> Terminal:
-        """Start a command on this machine, in a terminal that the client shows. Raises InvalidParams, if it cannot be
-        started, and SessionClosed."""
+        """Start a command on this machine, in a terminal that the client shows. Raises InvalidParams for a command that
+        cannot be started, and SessionClosed."""
         from acp_server.session.v2.terminal import Terminal
 
         session = cast("Session", self._session)
@@ -83,7 +83,7 @@ class Client(client_v1.Client):
         diffs = sum(1 for _ in takewhile(lambda piece: piece.get("type") == "diff", content))
         words: dict[str, Any] = content[diffs] if diffs < len(content) else {}
         if words.get("type") == "content" and words["content"].get("type") == "text":
-            # What the user is told of it has a place of its own, where version 1 has it behind the diffs.
+            # Version 2 has a member for the text of the question. Version 1 has it in the content, after the diffs.
             description = content.pop(diffs)["content"]["text"]
         subject.pop("content", None)
         if content:
@@ -121,7 +121,7 @@ class Session(LiveSession):
         self.updates.settings = self.settings
         self.node: Final = connection.tree.child(f"session {record.id}")
         self.terminals: Final[dict[str, Terminal]] = {}
-        """Its terminals that were not released, by id."""
+        """The terminals that were not released, by id."""
         self.attempts: Final = Attempts()
         self.on_close(self._end_terminals)
 
@@ -135,15 +135,15 @@ class Session(LiveSession):
         return id in self.attempts or any(turn.id == id for turn in self.record.turns)
 
     def insert(self, turn: LiveTurn) -> None:
-        """The user's message is part of the conversation from now on. Raises EncodeError, and it is not."""
+        """Make the user's message part of the conversation. Raises EncodeError; it is not part of it then."""
         self.updates.user_message(turn.id, turn.record.prompt)
         super().begin(turn)
 
     def begin(self, turn: LiveTurn) -> None:
-        """The turn is about to run. It is part of the history since its message is."""
+        """No effect: the turn is in the history since its message was inserted."""
 
     def cancel_tool_call(self, id: str) -> bool:
-        """Cancel one tool call, while its turn goes on. False if the client was not offered that, or not any more."""
+        """Cancel one tool call; the turn goes on. False if the client was not offered that, or the offer has ended."""
         turn = cast("LiveTurnV2 | None", self.running)
         if turn is None or id not in turn.speech.offered:
             return False
@@ -155,7 +155,7 @@ class Session(LiveSession):
         return {"configOptions": offered} if offered else {}
 
     def _in_step(self, changed: str | None) -> list[SessionUpdate]:
-        # The mode is an option, and nothing else.
+        # In version 2 the mode is only an option.
         return []
 
     async def _end_terminals(self) -> None:
@@ -214,8 +214,8 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         return {"configOptions": forms.offered(settings), **shown}
 
     async def resume(self, call: Call) -> dict[str, Any]:
-        """`session/resume`: all that was said is said again before the answer, if that is asked for; and in any case
-        what the session does, which is nothing."""
+        """`session/resume`: replays the session before the response if the client asked for it. Then sends the state,
+        which is idle."""
         async with self._reopened(call, call.follower.request, "resume") as session:
             way = cast("Session", session).updates.replay()
             if call.params.get("replayFrom") is not None:
@@ -225,7 +225,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 
 
 def _setup(asked: NewSessionRequestV2 | ForkSessionRequestV2) -> PlainSetup:
-    """What a session works with, in the form that authors know."""
+    """The setup of a session in the form of version 1, for authors."""
     servers, prompt = _servers(asked.mcp_servers), _system_prompt(asked.system_prompt)
     return PlainSetup(asked.cwd, asked.additional_directories, servers, prompt, _initial(asked.config_options))
 
@@ -245,16 +245,16 @@ def _initial(options: Sequence[InitialSessionConfigOptionV2]) -> list[InitialSes
 
 
 def _system_prompt(prompt: SystemPromptV2 | None) -> SystemPrompt | None:
-    """In the form that authors know. Its blocks are text, or the agent refuses it."""
+    """The system prompt in the form of version 1, for authors. The agent refuses one with blocks other than text."""
     from acp_server.schema.session import SystemPrompt
 
     return None if prompt is None else read(SystemPrompt, prompt.to_wire())
 
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:
-    """In the form that authors know. Of a type that version 1 does not have, they are unknown there, too. Raises
-    InvalidParams for one of a type that version 1 alone has, if it is not well-formed, and for what is nested too
-    deep."""
+    """The MCP servers in the form of version 1, for authors. A server of a type that only version 2 has becomes an
+    unknown type. Raises InvalidParams for a malformed server of a type that only version 1 has, and for members that
+    are nested too deep or not Unicode."""
     from acp_server.schema.session import McpServer
 
     try:

@@ -1,4 +1,4 @@
-"""A terminal of the agent's own, which the client shows (ACP v2, terminals): what `Client.create_terminal` makes."""
+"""A terminal of the agent that the client shows (ACP v2, terminals). `Client.create_terminal` makes it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from acp_server.store.records import TurnRecord
 
 OUTPUT_BYTES: Final = 1024 * 1024
-"""How much output is kept of a command, if its author does not say."""
+"""The default for the bytes of output that are kept of a command."""
 
 
 class _Shown(Command):
-    """A command whose output is shown as it comes, as fast as the client reads."""
+    """A command whose output is sent as it arrives, with backpressure from the client."""
 
     def __init__(self, process: anyio.abc.Process, terminal: Terminal, limit: int) -> None:
         self.output = CommandOutput(limit)
@@ -48,7 +48,7 @@ class _Shown(Command):
 
 
 class Terminal(v1.Terminal):
-    """One terminal, see `acp_server.session.terminal.Terminal`. `terminals`: those of its session that were not
+    """One terminal, see `acp_server.session.terminal.Terminal`. `terminals`: the terminals of its session that were not
     released."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Terminal(v1.Terminal):
         self._command: _Shown
 
     async def start(self, words: Sequence[str], env: Mapping[str, str] | None, limit: int | None) -> None:
-        """Start a command in it. Raises InvalidParams."""
+        """Start the command. Raises InvalidParams if that fails."""
         process = await _opened(words, self._about["cwd"], {**os.environ, **(env or {})})
         self._terminals[self.id] = self
         self._tell(**self._about, capabilities={"cancel": {}})
@@ -78,7 +78,7 @@ class Terminal(v1.Terminal):
             raise
 
     def cancel(self) -> bool:
-        """End its command, and do not wait for that. False if it has ended."""
+        """Kill the command without waiting for its end. False if it has ended."""
         if self._ended:
             return False
         self._connection.background(self._command.kill)
@@ -113,7 +113,7 @@ class Terminal(v1.Terminal):
             self._terminals.pop(self.id, None)
 
     async def let_go(self) -> None:
-        """See `acp_server.session.terminal.Terminal`. What ends the command has time limits of its own."""
+        """See `acp_server.session.terminal.Terminal`. Ending a command has its own time limits."""
         try:
             await self.release()
         except BaseException:
@@ -121,7 +121,7 @@ class Terminal(v1.Terminal):
             raise
 
     async def show(self, data: bytes) -> None:
-        """Its command has written this."""
+        """Send output of the command. Waits while the client is behind with reading."""
         if not self._ended:
             self._say("terminal_output_chunk", data=b64encode(data).decode())
             if self._updates.crowded:
@@ -129,7 +129,7 @@ class Terminal(v1.Terminal):
                     await self._updates.room()
 
     def end(self) -> None:
-        """The client is told how its command has ended, once, and that it can be cancelled no more."""
+        """Send the exit status, once. The client can no longer cancel the command."""
         if not self._ended:
             self._ended = True
             status = self._status()
@@ -147,7 +147,7 @@ class Terminal(v1.Terminal):
         self._say("terminal_update", **changes)
 
     def _say(self, kind: str, **more: Any) -> None:
-        # A session that was closed tells nothing any more.
+        # A closed session sends no updates.
         with suppress(SessionClosed):
             update = {"sessionUpdate": kind, "terminalId": self.id, **more}
             self._updates.put(codec.encode(update)[:-1])

@@ -171,7 +171,7 @@ class Updates(v1.Updates):
         self._put(b"%b%b%b}}\n" % (self._opening, json, b"" if meta is None else v1.beside(meta)))
 
     def user_message(self, id: str, content: list[Any]) -> None:
-        """The user's message is part of the conversation from now on."""
+        """Send the user's message, which becomes part of the conversation."""
         message = {"sessionUpdate": "user_message", "messageId": id, "content": content}
         self.put(codec.encode(message)[:-1])
 
