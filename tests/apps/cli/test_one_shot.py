@@ -173,6 +173,15 @@ def test_an_agent_of_ours_that_cannot_be_served_is_a_mistake_said_once(
     assert (talk.returncode, talk.stdout, talk.stderr) == (2, said, "")
 
 
+def test_an_address_that_cannot_be_reached_is_said_once(chat: Chat, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'none'}"
+    plain = chat("-p", "hi", address)
+    assert (plain.returncode, plain.stdout, plain.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be reached" in plain.stderr
+    talk = chat(address)
+    assert (talk.returncode, talk.stdout, talk.stderr) == (1, plain.stderr, "")
+
+
 def test_another_program_that_ends_with_the_same_status_has_failed(chat: Chat) -> None:
     done = chat("-p", "hi", "sh", "-c", "echo no >&2; exit 2")
     assert done.returncode == 1

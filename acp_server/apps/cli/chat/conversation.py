@@ -16,7 +16,7 @@ from acp_server.apps.cli.chat import Exit, of_error, opening
 from acp_server.apps.cli.chat.answers import Answers
 from acp_server.apps.cli.chat.children import Children
 from acp_server.apps.cli.chat.commands import OFFERED, LocalCommands
-from acp_server.apps.cli.chat.opening import NotServed, Wishes
+from acp_server.apps.cli.chat.opening import Wishes
 from acp_server.apps.cli.chat.user import Interrupts, User
 from acp_server.client import LocalTerminals, RemoteAgent, RemoteSession, allow_once, reject_once
 from acp_server.client.handlers import PermissionAnswer
@@ -89,7 +89,7 @@ class Conversation:
         except AcpError as error:
             self.user.waiting(None)
             self._screen.turn_over()
-            if not isinstance(error, NotServed):
+            if not opening.is_repeated(error, self._last_line):
                 self._screen.error(opening.without_last_words(error) if self._heard else error)
             self._exit = of_error(error)
 

@@ -23,6 +23,7 @@ from acp_server.errors import (
     AgentExited,
     AuthRequired,
     CapabilityMissing,
+    RpcError,
     UnsupportedProtocolVersion,
     UnsupportedVersion,
     UsageError,
@@ -59,15 +60,12 @@ _PATIENCE: Final = Patience(closed=2, terminated=1)
 _PAGES: Final = 20
 """Pages of the list of sessions that are searched."""
 
+_US: Final = "acp-server: "
+"""The beginning of an error on the standard error of `acp-server`."""
 _WRONG_USAGE: Final = 2
 """The exit status of `acp-server` for a mistake on the command line."""
 
 Answer = Literal["ask", "yes", "no"]
-
-
-class NotServed(UsageError):
-    """`acp-server serve` cannot serve the agent that the user has named. The reason was written to standard error,
-    which the user has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ async def started(
 
 async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCapabilities = _CAN) -> str:
     """Negotiate the version; returns the name and version of the agent. Raises UnsupportedVersion if the agent does not
-    speak the version in `wishes`, and NotServed.
+    speak the version in `wishes`, and UsageError if `acp-server serve` cannot serve the agent.
 
     Version 1 is tried first: in version 2 an agent cannot use the files and terminals of the chat.
     """
@@ -124,7 +122,7 @@ async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCa
         info = await agent.initialize(client_info=_WHO, capabilities=capabilities, version=2)
     except AgentExited as error:
         if error.exit_code == _WRONG_USAGE and error.stderr and wishes.command.is_served_here:
-            raise NotServed(error.stderr.rpartition("\n")[2].removeprefix("acp-server: ")) from None
+            raise UsageError(error.stderr.rpartition("\n")[2].removeprefix(_US)) from None
         raise
     if wishes.protocol not in (None, info.protocol_version):
         raise UnsupportedVersion(info.protocol_version, wishes.protocol)
@@ -220,3 +218,9 @@ async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
 def without_last_words(error: AcpError) -> AcpError:
     """The error, without the agent's last lines on standard error: the user has seen them."""
     return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error
+
+
+def is_repeated(error: AcpError, line: str) -> bool:
+    """Whether an error says the same as the agent's last line on standard error, which the user has seen. `acp-server
+    serve` and `acp-server connect` say why they end in both places."""
+    return line == _US + (error.message if isinstance(error, RpcError) else str(error))

@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from acp_server.agent.log import entry
-from acp_server.apps.cli.chat.opening import Answer, NotServed
+from acp_server.apps.cli.chat.opening import Answer, is_repeated
 from acp_server.apps.cli.output import StandardOutput
 from acp_server.apps.cli.screen import clean, step
 from acp_server.apps.cli.screen_call import Calls
@@ -46,6 +46,8 @@ class TextReport:
         self._line_start = True
         self._calls = Calls()
         self._steps: list[str] = []
+        self._complaint = ""
+        """The last line on standard error."""
 
     def session(self, id: str, name: str) -> None:
         """The session is open."""
@@ -92,13 +94,14 @@ class TextReport:
     def error(self, error: AcpError) -> None:
         """Report an error, in place of a result."""
         self._end_line()
-        if not isinstance(error, NotServed):
+        if not is_repeated(error, self._complaint):
             self.complain(f"acp-server: {error}")
 
     def complain(self, line: str) -> None:
         """Write a line to standard error. It begins a new line if both outputs are terminals."""
         if sys.stderr.isatty() and sys.stdout and sys.stdout.isatty():
             self._end_line()
+        self._complaint = line
         sys.stderr.write(entry(line))
 
     def _write(self, text: str) -> None:
