@@ -7,6 +7,8 @@ read_tokens   reads BearerTokens from a file
 connect_http  a client of an agent over Streamable HTTP (extra: remote)
 connect_ws    a client of an agent over WebSocket (extra: remote)
 connect_url   either of them, by the scheme of the address (extra: remote)
+RemoteOptions
+              the optional arguments of the three
 ClientLimits  the bounds of a client's connection
 Backoff       how often and how quickly a client reconnects
 AgentOf, Authenticate, Scope
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acp_server.remote.app import RemoteApp as RemoteApp
+    from acp_server.remote.client import RemoteOptions as RemoteOptions
     from acp_server.remote.client import connect_http as connect_http
     from acp_server.remote.client import connect_url as connect_url
     from acp_server.remote.client import connect_ws as connect_ws
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "app": "RemoteApp",
-    "client": "connect_http connect_url connect_ws",
+    "client": "RemoteOptions connect_http connect_url connect_ws",
     "connections": "AgentOf",
     "guard": "Authenticate Scope",
     "limits": "RemoteLimits",

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from functools import partial
 from http.cookiejar import CookieJar
-from typing import Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from acp_server.client.handlers import Handlers
 from acp_server.client.remote import RemoteAgent
@@ -21,7 +20,7 @@ from acp_server.client.turn import CANCEL_SECONDS
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
-from acp_server.remote.address import Address, address_of, headers_of, is_websocket
+from acp_server.remote.address import address_of, headers_of, is_websocket
 from acp_server.remote.settings import Backoff, ClientLimits
 
 
@@ -62,66 +61,61 @@ class Distant:
             await self._stream.aclose()
 
 
-def connect_http(
-    url: str,
-    handlers: Handlers | None = None,
-    *,
-    headers: Mapping[str, str] | None = None,
-    token: str | None = None,
-    verify: ssl.SSLContext | bool = True,
-    cookies: CookieJar | None = None,
-    limits: Limits | None = None,
-    bounds: ClientLimits | None = None,
-    backoff: Backoff | None = None,
-    cancel_timeout: float | None = CANCEL_SECONDS,
-) -> RemoteAgent:
+class RemoteOptions(TypedDict, total=False):
+    """The optional arguments of `connect_http`, `connect_ws` and `connect_url`.
+
+    headers: they go with each request. Redirects are not followed, so no other server gets them.
+    token: a bearer token, which goes with each request.
+    verify: an SSL context, which may hold a client certificate; False trusts any server.
+    cookies: pass a jar to keep the cookies of one connection for the next.
+    limits: the bounds of the JSON-RPC connection.
+    bounds, backoff: those of the transport.
+    cancel_timeout (seconds): see `RemoteAgent`.
+    """
+
+    headers: Mapping[str, str] | None
+    token: str | None
+    verify: ssl.SSLContext | bool
+    cookies: CookieJar | None
+    limits: Limits | None
+    bounds: ClientLimits | None
+    backoff: Backoff | None
+    cancel_timeout: float | None
+
+
+def connect_http(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
     """The agent at `url` over Streamable HTTP (a draft), in an `async with` block or from `start` to `aclose`.
 
-    `headers` and the bearer `token` go with each request. Redirects are not followed, so no other server gets them.
-    `verify`: an SSL context, which may hold a client certificate; False trusts any server. `cookies`: pass a jar to
-    keep the cookies of one connection for the next. Proxies come from the environment. `limits`: the bounds of the
-    JSON-RPC connection. `bounds` and `backoff`: those of the transport. `cancel_timeout`: seconds, see `RemoteAgent`.
-
-    Raises UsageError for an invalid address or header. If the server cannot be reached, or the connection is lost,
-    requests raise ConnectionClosed, which says why.
+    Proxies come from the environment. Raises UsageError for an invalid address or header. If the server cannot be
+    reached, or the connection is lost, requests raise ConnectionClosed, which says why.
     """
-    line = stream_to(url, False, headers, token, verify, cookies, bounds, backoff)
-    return RemoteAgent(Distant(line), handlers or Handlers(), limits, cancel_timeout)
+    return _connect(url, False, handlers, **options)
 
 
-def connect_ws(
-    url: str,
-    handlers: Handlers | None = None,
-    *,
-    headers: Mapping[str, str] | None = None,
-    token: str | None = None,
-    verify: ssl.SSLContext | bool = True,
-    cookies: CookieJar | None = None,
-    limits: Limits | None = None,
-    bounds: ClientLimits | None = None,
-    backoff: Backoff | None = None,
-    cancel_timeout: float | None = CANCEL_SECONDS,
-) -> RemoteAgent:
-    """The agent at `url` over one WebSocket (a draft). See `connect_http` for the arguments and errors."""
-    line = stream_to(url, True, headers, token, verify, cookies, bounds, backoff)
-    return RemoteAgent(Distant(line), handlers or Handlers(), limits, cancel_timeout)
+def connect_ws(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
+    """The agent at `url` over one WebSocket (a draft). See `connect_http` for the errors."""
+    return _connect(url, True, handlers, **options)
 
 
-def connect_url(
-    url: str,
-    handlers: Handlers | None = None,
-    *,
-    headers: Mapping[str, str] | None = None,
-    token: str | None = None,
-    verify: ssl.SSLContext | bool = True,
-    limits: Limits | None = None,
-) -> RemoteAgent:
+def connect_url(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
     """The agent at `url`: over WebSocket for `ws://`, `wss://` and `unix:PATH`, over HTTP for `http://` and `https://`.
 
-    See `connect_http` for the arguments and errors.
+    See `connect_http` for the errors.
     """
-    line = stream_to(url, is_websocket(url), headers, token, verify)
-    return RemoteAgent(Distant(line), handlers or Handlers(), limits)
+    return _connect(url, is_websocket(url), handlers, **options)
+
+
+def _connect(
+    url: str,
+    websocket: bool,
+    handlers: Handlers | None,
+    *,
+    limits: Limits | None = None,
+    cancel_timeout: float | None = CANCEL_SECONDS,
+    **transport: Any,
+) -> RemoteAgent:
+    opening = stream_to(url, websocket, **transport)
+    return RemoteAgent(Distant(opening), handlers or Handlers(), limits, cancel_timeout)
 
 
 def stream_to(
@@ -137,26 +131,19 @@ def stream_to(
     """A function that opens a stream to the agent at `url`; call it in an event loop. Raises UsageError."""
     address = address_of(url)
     checked = headers_of(headers, token, address)
-    return partial(_open, address, checked, verify, cookies, bounds or ClientLimits(), backoff or Backoff(), websocket)
 
+    def opening() -> RemoteStream:
+        # Imported here, because `--help` and servers do not need httpx.
+        from acp_server.remote.exchange import Exchanges
 
-def _open(
-    address: Address,
-    headers: Mapping[str, str],
-    verify: ssl.SSLContext | bool,
-    cookies: CookieJar | None,
-    bounds: ClientLimits,
-    backoff: Backoff,
-    websocket: bool,
-) -> RemoteStream:
-    # Imported here, because `--help` and servers do not need httpx.
-    from acp_server.remote.exchange import Exchanges
+        exchanges = Exchanges(address, checked, verify=verify, cookies=cookies, http2=not websocket)
+        settings = (exchanges, bounds or ClientLimits(), backoff or Backoff())
+        if websocket:
+            from acp_server.remote.ws_client import WebSocketStream
 
-    exchanges = Exchanges(address, headers, verify=verify, cookies=cookies, http2=not websocket)
-    if websocket:
-        from acp_server.remote.ws_client import WebSocketStream
+            return WebSocketStream(*settings)
+        from acp_server.remote.http_client import HttpStream
 
-        return WebSocketStream(exchanges, bounds, backoff)
-    from acp_server.remote.http_client import HttpStream
+        return HttpStream(*settings)
 
-    return HttpStream(exchanges, bounds, backoff)
+    return opening
