@@ -6,6 +6,7 @@ Compression is not supported: no extension is offered, so a compressed frame end
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,7 +27,7 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from acp_server.http.asgi import Application, Headers, Message
+from acp_server.http.asgi import CALLER, Application, Headers, Message
 from acp_server.http.sockets import Disconnected, Duplex
 
 logger: logging.Logger = logging.getLogger("acp_server.http")
@@ -44,7 +45,7 @@ _LAST_SECONDS: Final = 1.0
 
 class Unfinished:
     """Bounds the incomplete messages of several WebSockets: at most `most` bytes in total. Above it, the WebSocket with
-    the largest one is closed, and may reconnect."""
+    the largest message of the caller with the most bytes is closed, and may reconnect."""
 
     def __init__(self, most: int = 256 * 1024 * 1024) -> None:
         self._most = most
@@ -57,7 +58,12 @@ class Unfinished:
         if size:
             self._held[exchange] = size
         if self._total > self._most:
-            max(self._held, key=self._held.__getitem__).end(_TRY_AGAIN)
+            sizes: Counter[Any] = Counter()
+            for each, held in self._held.items():
+                sizes[each.state.get(CALLER)] += held
+            most = max(sizes, key=sizes.__getitem__)
+            crowd = [each for each in self._held if each.state.get(CALLER) == most]
+            max(crowd, key=self._held.__getitem__).end(_TRY_AGAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from functools import partial
 from typing import Final
 
 import anyio
@@ -17,13 +18,14 @@ from acp_server.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from acp_server.http.asgi import Headers, Receive, Send, while_connected
 from acp_server.peer.limits import Limits
 from acp_server.remote.connection import Ended, HttpConnection, TooManyStreams
-from acp_server.remote.connections import AgentOf, Connections, Full, new_id
+from acp_server.remote.connections import AgentOf, Connections, new_id
 from acp_server.remote.guard import AGAIN, Authenticate, Guard, Refused, Scope, header
 from acp_server.remote.labels import as_line
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import Owners
 from acp_server.remote.ring import Gone, Reader, Taken
 from acp_server.remote.routing import Mismatch, Posted
+from acp_server.remote.shares import Bytes, Full, Place
 from acp_server.remote.websocket import serve_websocket
 from acp_server.wire import codec
 from acp_server.wire.messages import Ignored, Invalid, Request, classify
@@ -115,10 +117,23 @@ class RemoteApp:
                 await answer.give(204)
                 return
             principal = await self._guard.admit(scope)
-            await _Exchange(self._open(), principal, scope, receive, answer).run()
+            await self._exchange(principal, scope, receive, answer)
         except Refused as refused:
             body, kind = refused.body
             await answer.give(refused.status, body, [(b"content-type", kind), *refused.headers])
+
+    async def _exchange(self, principal: str | None, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        connections = self._open()
+        id = header(scope, CONNECTION_ID)
+        known = id if id is not None and connections.find(id, principal) is not None else None
+        place = Place(principal, known, lasts=scope["method"] == "GET")
+        try:
+            with connections.requests.take(place):
+                await _Exchange(connections, principal, scope, receive, answer).run()
+        except Full:
+            raise Refused(503, "Too many requests", AGAIN) from None
+        if place.scope.cancelled_caught and not answer.has_begun:
+            raise Refused(503, "Too many requests", AGAIN)
 
 
 class _Answer:
@@ -126,10 +141,12 @@ class _Answer:
         self.send = send
         self.headers: Headers = []
         """The headers of each response, for CORS."""
+        self.has_begun = False
 
     async def give(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
         headers = [*self.headers, *(headers or []), *length]
+        self.has_begun = True
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
 
@@ -167,7 +184,7 @@ class _Exchange:
             raise Refused(415, "Expected application/json")
         id = header(self._scope, CONNECTION_ID)
         connection = None if id is None else self._connection()
-        with _Reserved(self._connections) as reserved:
+        with _Reserved(self._connections.bodies, self._principal) as reserved:
             line = await self._body(reserved)
             message = _message(line)
             is_initialize = isinstance(message, Request) and message.method == "initialize"
@@ -183,9 +200,11 @@ class _Exchange:
 
     async def _initialize(self, message: Posted, line: bytes, reserved: _Reserved) -> None:
         connections = self._connections
-        connection = HttpConnection(new_id(), self._principal, self._limits, connections.holdings, connections.release)
+        account = connections.holdings.account(self._principal)
+        took = partial(connections.bodies.release, self._principal)
+        connection = HttpConnection(new_id(), self._principal, self._limits, account, took)
         try:
-            await connections.make_room()
+            await connections.make_room(self._principal)
             connections.open(connection)
         except Full:
             raise Refused(503, "Too many connections", AGAIN) from None
@@ -271,6 +290,7 @@ class _Exchange:
         send = self._answer.send
         with reader.cut:
             headers = [*_EVENTS, *self._answer.headers]
+            self._answer.has_begun = True
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             # Some ASGI servers hold the head back until the first piece of the body.
             await send({"type": "http.response.body", "body": _SILENCE, "more_body": True})
@@ -307,13 +327,14 @@ class _Exchange:
 class _Reserved:
     """The counted bytes of a body while it arrives. `HttpConnection` releases the bytes that are handed over."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
+    def __init__(self, bodies: Bytes, principal: str | None) -> None:
+        self._bodies = bodies
+        self._principal = principal
         self.size = 0
 
     def add(self, size: int) -> None:
         try:
-            self._connections.reserve(size)
+            self._bodies.reserve(self._principal, size)
         except Full:
             raise Refused(503, "Too many messages wait", AGAIN) from None
         self.size += size
@@ -326,7 +347,7 @@ class _Reserved:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._connections.release(self.size)
+        self._bodies.release(self._principal, self.size)
 
 
 def _is_at_most(length: str, most: int) -> bool:

@@ -14,7 +14,7 @@ import anyio
 
 from acp_server.remote.kept import Kept
 from acp_server.remote.limits import RemoteLimits
-from acp_server.remote.ring import Holdings, Reader, Ring
+from acp_server.remote.ring import Reader, Ring
 from acp_server.remote.routing import (
     Posted,
     Router,
@@ -26,6 +26,7 @@ from acp_server.remote.routing import (
     renews,
     session_in,
 )
+from acp_server.remote.shares import Account
 from acp_server.wire.messages import Response
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
@@ -52,7 +53,7 @@ class HttpConnection(Kept):
         id: str,
         principal: str | None,
         limits: RemoteLimits,
-        holdings: Holdings,
+        account: Account,
         took: Callable[[int], None],
     ) -> None:
         super().__init__(id, principal, limits)
@@ -61,7 +62,7 @@ class HttpConnection(Kept):
         """The response to `initialize`."""
         self.greeted: anyio.Event = anyio.Event()
         """Set when the agent has answered `initialize`, or the connection is closed."""
-        self._holdings = holdings
+        self._account = account
         self._took = took
         self._inbox: deque[bytes] = deque()
         self._waiting: list[_Waiter] = []
@@ -69,7 +70,7 @@ class HttpConnection(Kept):
         """Bytes in the inbox."""
         self._numbers: dict[str, None] = {}
         self._arrived = anyio.Event()
-        self._rings: dict[Session, Ring] = {None: Ring(limits, holdings)}
+        self._rings: dict[Session, Ring] = {None: Ring(limits, account)}
 
     # -- the client's side
 
@@ -240,7 +241,7 @@ class HttpConnection(Kept):
             return ring
         if len(self._rings) >= self._limits.streams and not self._drop_idle():
             return None
-        ring = self._rings[session] = Ring(self._limits, self._holdings)
+        ring = self._rings[session] = Ring(self._limits, self._account)
         if self.ended.is_set():
             ring.close()
         return ring

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
@@ -19,6 +18,7 @@ from acp_server.remote.kept import Arrival, Keepable
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
+from acp_server.remote.shares import Bytes, Full, Requests, crowding
 from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
@@ -31,10 +31,6 @@ _ROOM: Final = 10.0
 """Seconds in which a connection that gives its place away must end."""
 
 
-class Full(Exception):
-    """There is no room for another connection, or for the bytes of a message."""
-
-
 class Connections:
     """The connections of one `RemoteApp`, in one event loop."""
 
@@ -43,6 +39,10 @@ class Connections:
     ) -> None:
         self.limits = limits
         self.holdings: Holdings = Holdings(limits.held)
+        self.bodies: Bytes = Bytes(limits.bodies)
+        """The messages that have arrived over HTTP and that no agent has read yet."""
+        self.requests: Requests = Requests(limits.requests)
+        """The HTTP requests in progress."""
         self.owners = owners
         """The owners of the sessions, if principals share an agent."""
         self._holders = Holders()
@@ -51,21 +51,10 @@ class Connections:
         self._open: dict[str, Keepable] = {}
         self._count = 0
         self._arriving: dict[Arrival, None] = {}
-        self._bodies = 0
         self._spawner = Spawner(_crashed)
 
     def __len__(self) -> int:
         return self._count
-
-    def reserve(self, size: int) -> None:
-        """Count bytes of a message that arrives over HTTP. Raises Full."""
-        if self._bodies + size > self.limits.bodies:
-            raise Full
-        self._bodies += size
-
-    def release(self, size: int) -> None:
-        """Count bytes that are not held any more."""
-        self._bodies -= size
 
     @contextmanager
     def arriving(self, principal: str | None) -> Generator[Arrival]:
@@ -77,21 +66,24 @@ class Connections:
             del self._arriving[arrival]
             arrival.closed.set()
 
-    async def make_room(self) -> None:
-        """If all places are taken, end the connection of a client that is away, and wait until it has ended.
+    async def make_room(self, principal: str | None) -> None:
+        """If all places are taken, end the connection of another client for one of `principal`, and wait for its end.
 
-        It is the longest silent client of the principal with the most clients that are away, so one principal cannot
-        drive out the others. Raises Full if no client is away, or if no place is free after 10 seconds.
+        A client that is away and of the same principal, or of a principal with more than a fair share of the places,
+        is ended first. If there is none, and `principal` has less than a fair share, it is another client of such a
+        principal. Raises Full if there is none either, or if no place is free after 10 seconds.
         """
         if not self.is_full:
             return
-        away = [each for each in (*self._arriving, *self._open.values()) if each.is_away]
-        if not away:
+        places = [*self._arriving, *self._open.values()]
+        crowd, is_poor = crowding([each.principal for each in places], self.limits.connections, principal)
+        found = [each for each in places if each.is_away and each.principal in {*crowd, principal}]
+        if not found and is_poor:
+            found = [each for each in places if each.principal in crowd]
+        first = min(found, key=lambda each: each.since, default=None)
+        if first is None:
             raise Full
-        numbers = Counter(each.principal for each in away)
-        most = max(numbers.values())
-        first = min((each for each in away if numbers[each.principal] == most), key=lambda each: each.since)
-        logger.info("all places are taken: ending the connection of a client that is away")
+        logger.info("all places are taken: ending the connection of a client for another client")
         self.end(first)
         with anyio.move_on_after(_ROOM):
             await first.closed.wait()

@@ -34,7 +34,7 @@ _ALLOWED: Final = b"content-type, accept, authorization, acp-connection-id, acp-
 _PREFLIGHT_SECONDS: Final = b"600"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Refused(Exception):
     """The request is refused with this HTTP status. `why` is the text of the body."""
 

@@ -14,6 +14,7 @@ class RemoteLimits:
     """The bounds of a `RemoteApp`, beside the `Limits` of each connection. Raises UsageError for a negative number.
 
     connections (number): open connections, over HTTP and WebSocket together.
+    requests (number): HTTP requests in progress, of all clients. An event stream is one until it ends.
     streams (number): streams of one connection.
     body (bytes): the longest message.
     bodies (bytes): messages that have arrived over HTTP and that no agent has read yet, of all connections.
@@ -31,6 +32,7 @@ class RemoteLimits:
     """
 
     connections: int = 1024
+    requests: int = 2048
     streams: int = 1024
     body: int = 32 * _MIB
     bodies: int = 256 * _MIB

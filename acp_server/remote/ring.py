@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
+from weakref import WeakValueDictionary
 
 import anyio
 
 from acp_server.remote.limits import RemoteLimits
+from acp_server.remote.shares import Account, Part
 
 _TOGETHER: Final = 64 * 1024
 """The most bytes of messages in one write; a longer message is written alone."""
@@ -30,35 +32,30 @@ class Gone(Exception):
     """The stream does not hold the messages after the reader's cursor, or was given up."""
 
 
-class Holdings:
-    """The bytes that the rings of all connections hold, at most `most`."""
+class Holdings(Account):
+    """The bytes that the rings of all connections hold, at most `most`.
+
+    Above the bound, the largest ring of the largest connection of the largest principal is relieved. So many small
+    rings of one client cannot push out the ring of another.
+    """
 
     def __init__(self, most: int) -> None:
+        super().__init__()
         self._most = most
-        self._held = 0
-        self._rings: dict[Ring, None] = {}
+        self._principals: WeakValueDictionary[str | None, Account] = WeakValueDictionary()
 
-    @property
-    def size(self) -> int:
-        """The bytes that all rings hold."""
-        return self._held
+    def account(self, principal: str | None) -> Account:
+        """A new account, for a connection of this principal."""
+        above = self._principals.get(principal)
+        if above is None:
+            above = self._principals[principal] = Account(self)
+        return Account(above)
 
-    def add(self, ring: Ring, size: int) -> None:
-        """Count bytes that `ring` holds. Above the bound, the largest ring drops what it keeps, or is given up."""
-        self._rings[ring] = None
-        self._held += size
-        while self._held > self._most and self._rings:
-            largest = max(self._rings, key=lambda each: each.unread + each.kept)
-            if largest.kept:
-                largest.forget()
-            else:
-                largest.give_up()
-
-    def remove(self, ring: Ring, size: int) -> None:
-        """Count bytes that `ring` has dropped."""
-        self._held -= size
-        if not ring.unread + ring.kept:
-            self._rings.pop(ring, None)
+    def count(self, part: Part, change: int) -> None:
+        """See `Account`."""
+        super().count(part, change)
+        while change > 0 and self.size > self._most:
+            self.relieve()
 
 
 class Reader:
@@ -107,9 +104,9 @@ class Reader:
 class Ring:
     """The messages of one stream."""
 
-    def __init__(self, limits: RemoteLimits, holdings: Holdings) -> None:
+    def __init__(self, limits: RemoteLimits, account: Account) -> None:
         self._limits = limits
-        self._holdings = holdings
+        self._account = account
         self._tag = secrets.token_hex(4)
         self._messages: deque[bytes] = deque()
         self._first = 1
@@ -141,9 +138,21 @@ class Ring:
         self._messages.append(message)
         size = len(message) + _SMALL
         self.unread += size
-        self._holdings.add(self, size)
+        self._account.count(self, size)
         if self.reader is not None:
             self.reader.changed.set()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all messages that it holds."""
+        return self.unread + self.kept
+
+    def relieve(self) -> None:
+        """Drop the messages that are kept for a reader that resumes. Without any, the ring is given up."""
+        if self.kept:
+            self.forget()
+        else:
+            self.give_up()
 
     @property
     def cursor(self) -> str:
@@ -260,15 +269,15 @@ class Ring:
     def _clear(self) -> None:
         self._first = self._next = self._first + len(self._messages)
         self._messages.clear()
-        size, self.unread, self.kept = self.unread + self.kept, 0, 0
-        self._holdings.remove(self, size)
+        size, self.unread, self.kept = self.size, 0, 0
+        self._account.count(self, -size)
 
     def _drop(self) -> None:
         """Drop the oldest kept message."""
         size = len(self._messages.popleft()) + _SMALL
         self._first += 1
         self.kept -= size
-        self._holdings.remove(self, size)
+        self._account.count(self, -size)
 
     def _number(self, cursor: str) -> int:
         if not cursor:

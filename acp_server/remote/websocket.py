@@ -17,8 +17,9 @@ from acp_server.remote.cursors import read_resume, resume_failed, resumed, with_
 from acp_server.remote.guard import AGAIN, Guard, Refused, Scope, header
 from acp_server.remote.kept import Kept
 from acp_server.remote.limits import RemoteLimits
-from acp_server.remote.ring import Gone, Holdings, Reader, Ring
+from acp_server.remote.ring import Gone, Reader, Ring
 from acp_server.remote.routing import advertising, is_greeting, is_state, session_in
+from acp_server.remote.shares import Account
 from acp_server.tasks.grace import grace
 from acp_server.wire import codec
 
@@ -44,7 +45,7 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
         principal = await guard.admit(scope)
         named = header(scope, b"acp-connection-id")
         if named is None or connections.find(named, principal) is None:
-            await connections.make_room()
+            await connections.make_room(principal)
     except Full:
         await _refuse(scope, send, Refused(503, "Too many connections", AGAIN))
         return
@@ -69,7 +70,8 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
         logger.info("a client left before its first message: %s", type(error).__name__)
         return
     if isinstance(found, bytes):
-        connection = WebSocketConnection(id, principal, connections.limits, connections.holdings, found)
+        account = connections.holdings.account(principal)
+        connection = WebSocketConnection(id, principal, connections.limits, account, found)
         found = _Place(connection, connection.attach(socket, None))
         connections.open(connection)
     if found is not None:
@@ -231,9 +233,9 @@ class Socket:
 class WebSocketConnection(Kept):
     """The connection of one client, over one WebSocket after the other. `first`: the client's first message."""
 
-    def __init__(self, id: str, principal: str | None, limits: RemoteLimits, holdings: Holdings, first: bytes) -> None:
+    def __init__(self, id: str, principal: str | None, limits: RemoteLimits, account: Account, first: bytes) -> None:
         super().__init__(id, principal, limits)
-        self._ring = Ring(limits, holdings)
+        self._ring = Ring(limits, account)
         self._socket: Socket | None = None
         self._received = 1
         """The number of messages that the client has sent and that have arrived."""

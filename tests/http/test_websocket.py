@@ -4,13 +4,14 @@ import logging
 import socket
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
+from acp_server.http.asgi import CALLER
 from acp_server.http.connection import HttpConnection, HttpLimits
 from acp_server.http.listener import Places
 from acp_server.http.server import Server
@@ -385,3 +386,32 @@ async def test_a_frame_that_comes_with_the_handshake_is_not_lost() -> None:
         while b"early" not in received:
             received += await stream.receive()
         assert received.startswith(b"HTTP/1.1 101 ")
+
+
+async def test_messages_of_one_caller_that_are_not_whole_do_not_push_out_a_longer_one_of_another() -> None:
+    class Known(Echo):
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "websocket":
+                scope["state"][CALLER] = dict(scope["headers"])[b"x-caller"]
+            await super().__call__(scope, receive, send)
+
+    async with AsyncExitStack() as stack:
+        port, _ = await stack.enter_async_context(serving(Known(), unfinished=Unfinished(100_000)))
+        mine, *theirs = [await stack.enter_async_context(websocket(port)) for _ in range(5)]
+        assert await mine.open(x_caller="ann") == 101
+        await mine.stream.send(frame(TEXT, b"x" * 40_000))
+        for client in theirs:
+            assert await client.open(x_caller="bob") == 101
+            await client.stream.send(frame(TEXT, b"x" * 20_000))
+        codes: list[int] = []
+
+        async def note(client: Any) -> None:
+            codes.append(await client.code())
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for client in theirs:
+                tasks.start_soon(note, client)
+        assert codes == [1013]
+        await mine.stream.send(frame(FIN | CONT, b"."))
+        assert await mine.text() == "x" * 40_000 + "."

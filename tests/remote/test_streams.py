@@ -253,7 +253,7 @@ async def test_nothing_is_left_of_clients_that_are_gone() -> None:
         await connection.ended()
         await events.ended()
     await turn_around(lambda: len(connections) == 0)
-    assert (connections.holdings.size, connections._bodies) == (0, 0)
+    assert (connections.holdings.size, connections.bodies.size) == (0, 0)
     await app.aclose()
     gc.collect()
 
@@ -339,7 +339,7 @@ async def test_a_message_that_waits_when_its_connection_ends_is_told_so() -> Non
         assert statuses == [202, 404]
         agent.go.set()
         await turn_around(lambda: len(client.app._open()) == 0)
-        assert client.app._open()._bodies == 0
+        assert client.app._open().bodies.size == 0
 
 
 async def test_a_message_that_arrives_too_slowly_is_given_up() -> None:
@@ -355,7 +355,7 @@ async def test_a_message_that_arrives_too_slowly_is_given_up() -> None:
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     await app({"type": "http", "method": "POST", "headers": headers}, receive, send)
     assert sent[0]["status"] == 408
-    assert app._open()._bodies == 0
+    assert app._open().bodies.size == 0
 
 
 async def test_a_request_that_is_sent_again_is_not_begun_again() -> None:

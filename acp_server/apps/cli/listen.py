@@ -77,7 +77,10 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
 
     if listening.certificate is None and not listening.is_local:
         logger.warning("tokens and conversations are sent unencrypted: use --tls-cert")
-    limits = RemoteLimits()
+    allowed = raise_descriptors(_PLACES + _OWN)
+    places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
+    # A quarter of the places is left for clients that are not authenticated yet. They give way to each other.
+    limits = RemoteLimits(requests=max(1, places.most // 2), connections=max(1, places.most // 4))
     app = RemoteApp(
         agent,
         limits=options.get("limits"),
@@ -91,8 +94,6 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
         from acp_server.http.tls import server_context
 
         tls = server_context(listening.certificate, listening.key, listening.clients)
-    allowed = raise_descriptors(_PLACES + _OWN)
-    places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
     websocket = WebSocketLimits(message_bytes=limits.body, unfinished=Unfinished(limits.bodies))
     server = Server(At(app), places, websocket=websocket, tls=tls)
     with bound_to(listening.address) as bound:

@@ -1,0 +1,152 @@
+"""Fair shares of bounded places and bytes, so that one client cannot shut out the others.
+
+`Account` counts bytes by principal and connection. `Requests` bounds the requests in progress, and `crowding` finds
+the places that a principal with few of them may take.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Hashable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import anyio
+
+Owner = TypeVar("Owner", bound=Hashable)
+
+
+class Full(Exception):
+    """There is no room for another connection, request, or for the bytes of a message."""
+
+
+def crowding(owners: Iterable[Owner], most: int, newcomer: Owner) -> tuple[set[Owner], bool]:
+    """The owners that have more than a fair share of `most` places, and whether `newcomer` has less than that.
+
+    `owners` has the owner of each taken place. If all are taken and the newcomer has less, there is at least one such
+    owner.
+    """
+    numbers = Counter(owners)
+    numbers.setdefault(newcomer, 0)
+    fair = most // len(numbers)
+    return {owner for owner, number in numbers.items() if number > fair}, numbers[newcomer] < fair
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """The place of one request in progress."""
+
+    principal: str | None
+    connection: str | None
+    lasts: bool
+    """Whether it is an event stream, which its client can resume."""
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """Is cancelled when another request takes its place."""
+
+
+class Requests:
+    """The requests in progress, at most `most`.
+
+    When all places are taken, a principal with less than a fair share takes the place of a principal with more. Within
+    a principal its connections share in the same way, where all requests without a connection count as one connection.
+    Event streams give way first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: dict[Place, None] = {}
+
+    @contextmanager
+    def take(self, place: Place) -> Generator[None]:
+        """Take a place for the block, which runs in its scope. Raises Full."""
+        if len(self._taken) >= self._most:
+            self._make_room(place)
+        self._taken[place] = None
+        try:
+            with place.scope:
+                yield
+        finally:
+            self._taken.pop(place, None)
+
+    def _make_room(self, place: Place) -> None:
+        crowd, is_poor = crowding([each.principal for each in self._taken], self._most, place.principal)
+        found = [each for each in self._taken if each.principal in crowd]
+        if not is_poor:
+            own = [each for each in self._taken if each.principal == place.principal]
+            names, is_poor = crowding([each.connection for each in own], len(own), place.connection)
+            found = [each for each in own if each.connection in names]
+            if not is_poor:
+                # Only a short request is better served than the client's own streams: it may be a cancel.
+                found = [] if place.lasts else found or own
+        first = next((each for each in found if each.lasts), next(iter(found), None))
+        if first is None:
+            raise Full
+        del self._taken[first]
+        first.scope.cancel()
+
+
+class Bytes:
+    """Counts bytes of several principals, at most `most` in all. A principal may hold as much as it leaves free, so
+    the others always find room. None, which is the only principal without `authenticate`, may hold all of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: Counter[str | None] = Counter()
+        self._total = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of all principals."""
+        return self._total
+
+    def reserve(self, principal: str | None, size: int) -> None:
+        """Count more bytes of a principal. Raises Full."""
+        free = self._most - self._total - size
+        if free < 0 or (principal is not None and self._held[principal] + size > free):
+            raise Full
+        self.release(principal, -size)
+
+    def release(self, principal: str | None, size: int) -> None:
+        """Count bytes that are not held any more. A negative size adds bytes in spite of the bound."""
+        self._total -= size
+        self._held[principal] -= size
+        if not self._held[principal]:
+            del self._held[principal]
+
+
+class Part(Protocol):
+    """A part of an account: a ring, or an account below it."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+    def relieve(self) -> None:
+        """Hold less."""
+        ...
+
+
+class Account:
+    """Counts the bytes of its parts, and counts itself as a part of the account `above`."""
+
+    def __init__(self, above: Account | None = None) -> None:
+        self._above = above
+        self._parts: dict[Part, None] = {}
+        self.size: int = 0
+        """The bytes of all parts."""
+
+    def count(self, part: Part, change: int) -> None:
+        """Note that a part has changed its size."""
+        self.size += change
+        if part.size:
+            self._parts[part] = None
+        else:
+            self._parts.pop(part, None)
+        if self._above is not None:
+            self._above.count(self, change)
+
+    def relieve(self) -> None:
+        """Make the largest part hold less."""
+        max(self._parts, key=lambda each: each.size).relieve()
