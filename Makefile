@@ -22,7 +22,7 @@ LINT_CI := $(VENV)/lint-ci
 # The newest official Python SDK, also before its release. It is one distribution with that of the lock.
 NEWEST := $(VENV)/newest-sdk
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
-NODES := $(wildcard $(addsuffix /package-lock.json,tests/interop/node tests/interop/claude tests/apps/gateway/node tests/conformance/real_world/node))
+NODES := $(wildcard $(addsuffix /package-lock.json,examples/web tests/interop/node tests/interop/claude tests/apps/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
 # A client that drives the built-in agent with a model; it is wanted with the frameworks alone.
 ACPX := tests/integrations/node/node_modules

@@ -27,7 +27,7 @@ def test_no_storm_against_a_process_breaks_a_promise(backend: str, seed: int) ->
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("line", ["ws"])  # over HTTP a loaded machine leaves the last request without an answer
+@pytest.mark.parametrize("line", ["http", "ws"])
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_no_storm_behind_a_remote_transport_breaks_a_promise(backend: str, line: str, seed: int) -> None:
     storm = ProcessStorm(backend, seed, line=line)
