@@ -1,10 +1,10 @@
-# Every target does its own set-up: it needs make and a Python >= 3.11 with the venv module, nothing else.
+# Every target does its own set-up, which needs only make and a Python >= 3.11 with the venv module.
 #   make run      the main job: a chat with the built-in agent on a terminal, a scripted session elsewhere
 #   make test     every test
 #   make check    lint, types, stale schema files, tests
-#   make test-integrations: installs the frameworks that there are adapters for, and tests those
+#   make test-integrations: installs the frameworks of the adapters, and tests these
 #   make test-install: the wheel, and the conformance suite alone, in an empty environment of each Python; needs a package index
-#   make editors: real editors that are here drive the agents, see docs/editors.md
+#   make editors: installed editors drive the agents, see docs/editors.md
 #   make docs     the documentation as a site, in build/site
 #   make lint-ci: the workflows of the public CI, checked
 #   make test-core, make check-core: the same with the tests of the runtime alone, in two minutes
@@ -15,26 +15,26 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-# The programs that check a release, which need versions of libraries that are not those of the lock.
+# The programs that check a release, which need other versions of libraries than the lock has.
 TOOLS := $(VENV)/tools
 MIKE := PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike
 LINT_CI := $(VENV)/lint-ci
-# The newest official Python SDK, also before its release. It is one distribution with that of the lock.
+# The newest official Python SDK, also before its release. It is the same distribution as the locked one.
 NEWEST := $(VENV)/newest-sdk
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 NODES := $(wildcard $(addsuffix /package-lock.json,examples/web tests/interop/node tests/interop/claude tests/apps/gateway/node tests/conformance/real_world/node))
 NODE_READY := $(if $(shell command -v npm),$(NODES:package-lock.json=node_modules/.ready))
-# A client that drives the built-in agent with a model; it is wanted with the frameworks alone.
+# A client that drives the built-in agent with a model; only the tests of frameworks need it.
 ACPX := tests/integrations/node/node_modules
-# Without PYTHON: python3 if it is new enough, else the newest that is.
+# Without PYTHON: python3 if it is new enough, else the newest one.
 CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 ARGS ?=
 # The tests start hundreds of processes. Where the environment forbids compiled modules, each of them would compile the
 # whole package again.
 unexport PYTHONDONTWRITEBYTECODE
-# Without ARGS the tests run side by side, each module in one place, since its tests may share what is costly to make.
+# Without ARGS the tests run in parallel, each module in one process, because its tests may share costly fixtures.
 SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
-# The runtime alone, and what cuts it at every step; next to none of these tests starts a process.
+# The runtime alone, with the tests that cancel it at every step; almost none of these tests starts a process.
 CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing remote) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
@@ -58,15 +58,15 @@ test-integrations: $(READY) $(if $(NODE_READY),$(NODE_READY) $(ACPX)/.ready)
 	@$(PIP) -r tests/integrations/requirements.txt
 	@$(BIN)/python -m pytest $(or $(ARGS),tests/integrations tests/mcp tests/docs/test_integrations.py tests/docs/test_recipes.py tests/docs/test_embedding.py tests/docs/test_mcp.py)
 
-# What drives the official Python SDK, or is driven by it, with its newest version.
+# The tests that drive the official Python SDK, or are driven by it, with its newest version.
 test-newest-sdk: $(NEWEST)/.ready
 	@$(NEWEST)/bin/python -m pytest $(or $(ARGS),tests/interop tests/client/test_real_agents.py)
 
-# Real editors at a terminal, as far as they are here: docs/editors.md.
+# Installed editors at a terminal: docs/editors.md.
 editors: $(READY)
 	@$(BIN)/python -m tests.editors $(ARGS)
 
-# Processes that begin side by side would each rewrite the assertions of every test, which is half of a minute of CPU.
+# Concurrent processes would each rewrite the assertions of every test, which is half of a minute of CPU.
 compile-tests: $(READY)
 	@$(BIN)/python -m pytest --collect-only >/dev/null
 
@@ -77,7 +77,7 @@ test-install: $(READY)
 test-debian: build
 	@tests/packaging/debian/run.sh $(ARGS)
 
-# All that the other targets need to be installed.
+# The environment of the other targets.
 ready: $(READY) $(NODE_READY)
 
 lint: $(READY)
@@ -101,7 +101,7 @@ docs: $(READY)
 	@! grep -rl --include='*.html' '<p>```' build/site || { echo "docs: these pages have blocks that are not shown as code" >&2; exit 1; }
 	@$(BIN)/python docs/site_links.py build/site
 
-# The suite has a copy of its own: it is a distribution by itself.
+# The suite has a separate copy, because it is a separate distribution.
 # ARGS="--against SOURCE..." compares with published schemas instead: files, packages, or npm:NAME@VERSION.
 schema: $(READY)
 ifneq ($(filter --against,$(ARGS)),)
@@ -118,7 +118,7 @@ conformance: $(READY)
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory
 	@$(BIN)/python -m acp_conformance agent --profile workspace $(ARGS) -- $(BIN)/acp-server serve --store memory --backend trio
 
-# The suite as one file, for people who have an interpreter and nothing else.
+# The suite as one file, for people who only have an interpreter.
 one-file: $(READY)
 	@$(BIN)/python conformance/one_file/build.py build/acp-conformance.pyz
 
@@ -126,28 +126,28 @@ one-file: $(READY)
 build: $(READY)
 	@$(BIN)/python -m release.build dist
 
-# Everything of a release but the upload: `make release VERSION=0.2.0`.
+# Everything of a release except the upload: `make release VERSION=0.2.0`.
 release: $(READY) $(TOOLS)/.ready
 	@$(BIN)/python -m release --tools $(TOOLS)/bin $(or $(VERSION),$(error say which: make release VERSION=0.2.0))
 
-# Known faults of what the lock names. It asks the index for them.
+# Known faults of the locked versions, from the index.
 audit: $(TOOLS)/.ready
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock $(ARGS)
 
-# What the workflows of the code host are checked with.
+# The checkers of the code host's workflows.
 lint-ci: $(LINT_CI)/.ready
 	@$(LINT_CI)/bin/actionlint
 	@$(LINT_CI)/bin/zizmor --offline --quiet --persona pedantic .github contrib/github-action
 
-# A public agent, installed and judged with a model of this machine: `make judge AGENT=opencode`. It fails if the verdicts are
-# others than the documentation says.
+# A public agent, installed and judged with a model of this machine: `make judge AGENT=opencode`. It fails if the verdicts
+# differ from the documentation.
 judge: $(READY)
 	@mkdir -p build/judged
 	@$(BIN)/python -m tests.conformance.public $(or $(AGENT),$(error say which: make judge AGENT=opencode)) --timeout 40 \
 		--json build/judged/$(AGENT).json --html build/judged/$(AGENT).html $(ARGS) || [ -f build/judged/$(AGENT).json ]
 	@$(BIN)/python -m tests.conformance.public.published $(AGENT) build/judged/$(AGENT).json
 
-# The site of a version beside those of the others, as a commit on the local branch gh-pages: `make docs-version REF=v0.2.0` is the newest
+# The site of a version next to the others, as a commit on the local branch gh-pages: `make docs-version REF=v0.2.0` is the newest
 # release, and any other REF the site `dev`. `ARGS=--push` pushes the branch.
 docs-version: docs
 	@case "$$REF" in \
@@ -155,11 +155,11 @@ docs-version: docs
 		*) $(MIKE) deploy $(ARGS) dev;; \
 	esac
 
-# The pictures of docs/diagrams, from the texts beside them. A test says when one is stale.
+# The pictures of docs/diagrams, from the texts next to them. A test fails for a stale one.
 diagrams: tests/docs/node/node_modules/.ready
 	@node tests/docs/node/render.js
 
-# After `make release` of a tag: the tag had all that a release writes.
+# After `make release` of a tag: the tag had every file of the release.
 unchanged:
 	@git diff --exit-code
 
@@ -198,7 +198,7 @@ lock: $(READY)
 clean:
 	rm -rf $(VENV) build dist .coverage htmlcov .pytest_cache .ruff_cache .import_linter_cache .hypothesis $(NODES:package-lock.json=node_modules) $(ACPX) tests/docs/node/node_modules
 
-# pip takes half of a minute. It is what remains where uv does not find the index that pip is told of.
+# pip takes half of a minute. It is the fallback if uv does not find pip's index.
 $(READY): requirements.lock pyproject.toml conformance/pyproject.toml
 	@set -eu; python=; \
 	for name in $(CANDIDATES); do \
@@ -220,7 +220,7 @@ $(LINT_CI)/.ready: .github/requirements.txt $(READY)
 	@$(LINT_CI)/bin/python -m pip install -qq --disable-pip-version-check -r .github/requirements.txt
 	@touch $@
 
-# All else is that of the lock: what is installed here comes first.
+# Everything else is locked: packages installed here come first.
 $(NEWEST)/.ready: $(READY)
 	@$(BIN)/python -m venv --clear $(NEWEST)
 	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \

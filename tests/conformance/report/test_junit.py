@@ -53,7 +53,7 @@ def test_each_verdict_is_told_in_the_formats_words() -> None:
         "The Agent MUST respond to the original session/prompt request with the cancelled stop reason, and MUST catch "
         "the errors of what it aborts. Updates come before that response. A cancel is for an ongoing prompt turn.\n\n"
         'the request "7" was answered with 7\n'
-        "Change: Send an id back as the JSON value that came, and key open requests by its type and value."
+        "Change: Return an id as the same JSON value, and key open requests by its type and value."
     )
     (skipped,) = case_named(root, "not-there").findall("skipped")
     assert skipped.get("message") == "not applicable: session/load is not announced"

@@ -59,7 +59,7 @@ def test_every_report_has_the_sentence_and_what_to_change() -> None:
     texts = [shown_in_terminal(broken()), markdown.render(judged), html.render(judged), junit.render(judged).decode()]
     for text in texts:
         assert "MUST catch the errors of what it aborts" in text
-        assert "Send an id back as the JSON value that came" in text
+        assert "Return an id as the same JSON value" in text
 
 
 def test_reports_without_conversations_have_what_was_sent() -> None:
