@@ -80,3 +80,34 @@ def test_each_file_that_a_page_names_is_there(page: Path) -> None:
     named = set(re.findall(r"`((?:\w+/)+[a-z_]+\.(?:py|toml))`", page.read_text("utf-8")))
     roots = (ROOT, ROOT / "acp_server", ROOT / "tests")
     assert {name for name in named if not any((root / name).is_file() for root in roots)} == set()
+
+
+KEYS = {"acp_server.status", "acp_server.stderr"}
+"""Not modules: keys of `_meta`."""
+
+
+def _missing(name: str) -> bool:
+    """Whether a dotted name leads to no module, or to a word that is not in the module's file."""
+    home, *parts = name.split(".")
+    place = ROOT / home if home == "acp_server" else ROOT / "conformance" / home
+    while parts and (place / parts[0]).is_dir():
+        place /= parts.pop(0)
+    if parts and (place / f"{parts[0]}.py").is_file():
+        place /= f"{parts.pop(0)}.py"
+    text = (place if place.is_file() else place / "__init__.py").read_text("utf-8")
+    return not all(re.search(rf"\b{part}\b", text) for part in parts)
+
+
+def test_each_dotted_name_in_a_docstring_or_comment_exists() -> None:
+    found: set[tuple[str, str]] = set()
+    for folder in ("acp_server", "conformance"):
+        for path in (ROOT / folder).rglob("*.py"):
+            names = re.findall(r"`((?:acp_server|acp_conformance)(?:\.\w+)+)`", path.read_text("utf-8"))
+            found |= {(path.relative_to(ROOT).as_posix(), name) for name in names if name not in KEYS}
+    assert len(found) > 100
+    assert sorted(each for each in found if _missing(each[1])) == []
+
+
+@pytest.mark.parametrize("name", ["acp_server.peer.elsewhere", "acp_conformance.result", "acp_server.gone.Agent"])
+def test_a_dotted_name_that_leads_nowhere_is_found(name: str) -> None:
+    assert _missing(name)

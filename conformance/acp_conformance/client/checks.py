@@ -1,6 +1,6 @@
 """Rules for every message of a client, in any case: checked in the background, judged at the end.
 
-Adds to `acp_conformance.core.schema.Checker` the knowledge of the agent: the features that it has announced, and the
+Adds to `acp_conformance.core.checker.Checker` the knowledge of the agent: the features that it has announced, and the
 client's open requests.
 """
 

@@ -8,4 +8,4 @@ client_cases = Registry("client")
 """The cases for clients."""
 
 case = client_cases.case
-"""Registers a case for clients; its argument is a `acp_conformance.client.agent.Agent`."""
+"""Registers a case for clients; its argument is a `acp_conformance.client.subject.Client`."""

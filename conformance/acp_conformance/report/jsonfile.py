@@ -1,4 +1,4 @@
-"""The run as a JSON file, to keep and to compare; `acp_conformance.result` describes its contents."""
+"""The run as a JSON file, to keep and to compare; `acp_conformance.core.result` describes its contents."""
 
 from __future__ import annotations
 
