@@ -204,10 +204,9 @@ _WRITTEN: Final = EditResult()
 class Editor:
     """The files of one session. `may_write`: without it, files can be read and diffs shown, but nothing is changed.
 
-    Paths are relative to the session's working directory; absolute ones are possible, too. All methods raise
-    InvalidParams for a path that leads out of the session's directories, RpcError for the client's error answers and
-    ConnectionClosed; those that write raise UsageError where nothing may be written. Two changes of one file at the
-    same time can undo each other.
+    Paths are relative to the session's working directory, or absolute. All methods raise InvalidParams for a path
+    outside of the session's directories, RpcError for the client's error responses, and ConnectionClosed. Methods that
+    write raise UsageError without `may_write`. Two concurrent changes of one file can undo each other.
     """
 
     def __init__(self, session: Session, *, may_write: bool = True) -> None:

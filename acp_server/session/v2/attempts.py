@@ -14,7 +14,7 @@ import anyio
 from acp_server.schema.reading import problem
 
 _LONGEST: Final = 255
-"""Characters of a key."""
+"""The most characters of a key."""
 _REMEMBERED: Final = 1_000
 """The most keys whose messages are remembered besides the turns of the session's history."""
 
@@ -41,22 +41,23 @@ class Attempts:
         return id in self._held or id in self._inserted
 
     def begin(self, id: str) -> None:
-        """The prompt is held."""
+        """Remember a prompt that is held."""
         self._held[id] = anyio.Event()
 
     def insert(self, id: str) -> None:
-        """The message is part of the conversation."""
+        """Remember a message that is part of the conversation."""
         self._inserted[id] = None
         if len(self._inserted) > _REMEMBERED:
             del self._inserted[next(iter(self._inserted))]
         self.end(id)
 
     def end(self, id: str) -> None:
-        """The request has its response. Without `insert` before, another attempt may insert the message."""
+        """Forget a prompt whose request has its response. Unless `insert` was called, another attempt may insert the
+        message."""
         if (held := self._held.pop(id, None)) is not None:
             held.set()
 
     async def wait(self, id: str) -> None:
-        """Wait until the prompt is not held any more."""
+        """Wait until the prompt is no longer held."""
         if (held := self._held.get(id)) is not None:
             await held.wait()

@@ -1,9 +1,9 @@
-"""`session/prompt` (ACP v2, prompt lifecycle): it is answered when the user's message is part of the conversation
-(`Insertion`). What is done for it then goes on as the foreground work of its session, which ends with the state `idle`
+"""`session/prompt` (ACP v2, prompt lifecycle). The response comes once the user's message is part of the conversation
+(`Insertion`). The work on it continues as the foreground work of its session, which ends with the state `idle`
 (`Foreground`).
 
-A prompt that arrives while another is worked on is held. Until its turn comes it can be withdrawn, and `session/cancel`
-ends it, too: both answer it with -32800, and its message never is part of the conversation.
+A prompt that arrives during the work on another one is held. Until its turn begins it can be withdrawn, and
+`session/cancel` ends it as well. Both answer it with -32800, and its message never becomes part of the conversation.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 
 
 class Insertion(Follower):
-    """One `session/prompt`, until its message is part of the conversation."""
+    """One `session/prompt` until its message is part of the conversation."""
 
     __slots__ = ("_call", "_id", "_session", "_work", "steer")
 
@@ -46,14 +46,14 @@ class Insertion(Follower):
         self._call = call
         self._session = session
         self.steer: SteeringHandler | None = None
-        """What hands it to the turn that runs, if there is one and the author wants that."""
+        """The handler that gives the message to the running turn, if the author enabled that; None otherwise."""
         self._work = Foreground(handler, call, session, request)
         self._id = id_of(call.params)
         if self._id is not None:
             session.attempts.begin(self._id)
 
     async def serve(self) -> dict[str, Any]:
-        """The prompt's answer."""
+        """Insert the message when its turn comes. Returns the result of the prompt."""
         response = await self._insert()
         if self._id is not None:
             self._session.attempts.insert(self._id)
@@ -66,13 +66,13 @@ class Insertion(Follower):
                 return {"messageId": turn.id}
             await self._session.wait_place(turn)
             if self._call.is_cancelled:
-                # The cancel came as the wait was over, and has not ended it.
+                # A cancel at the end of the wait does not interrupt it.
                 raise RequestCancelled
         if self._session.admit is not None:
             await self._session.admit(turn.face)
             if self._call.is_cancelled:
                 raise RequestCancelled
-        # Nothing waits from here on: from now on a cancel of the request is late and changes nothing.
+        # No checkpoint from here to the response. A later cancel of the request changes nothing.
         self._work.begin()
         return {"messageId": turn.id}
 
@@ -84,7 +84,8 @@ class Insertion(Follower):
 
 
 class Repeated(Follower):
-    """Another attempt of a `session/prompt`, by its key: it has the result of the first and inserts nothing."""
+    """A further attempt of a `session/prompt` with the same key. It has the result of the first one, and inserts
+    nothing."""
 
     __slots__ = ("_id", "_session")
 
@@ -93,7 +94,7 @@ class Repeated(Follower):
         self._id = id
 
     async def serve(self) -> dict[str, Any]:
-        """The prompt's answer. Raises InvalidRequest if the first attempt was withdrawn or has failed."""
+        """The result of the first attempt. Raises InvalidRequest if that was withdrawn or has failed."""
         await self._session.attempts.wait(self._id)
         if not self._session.has_message(self._id):
             raise InvalidRequest("The first attempt of this prompt was withdrawn or has failed")
@@ -101,7 +102,7 @@ class Repeated(Follower):
 
 
 class Unopened(v1.Unopened):
-    """See `acp_server.session.prompting.Unopened`. A message that is withdrawn is answered -32800."""
+    """See `acp_server.session.prompting.Unopened`. A withdrawn message is answered with -32800."""
 
     __slots__ = ()
 
@@ -138,14 +139,14 @@ class Prompting(v1.Prompting):
         from acp_server.schema.v2.content import UnknownContentBlock
 
         for index, block in enumerate(read(PromptRequestV2, call.params).prompt):
-            # What this version of the protocol does not know, the agent may.
+            # The agent may know kinds of content that this version does not.
             if block.type not in self._content and not isinstance(block, UnknownContentBlock):
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return read(PromptRequest, call.params)
 
 
 class LiveTurn(v1_updates.LiveTurn):
-    """One prompt, whose states are told as they change. Its id is that of the user's message."""
+    """One turn, whose states are sent as they change. Its id is also the id of the user's message."""
 
     __slots__ = ("_asked", "_tell")
 
@@ -161,7 +162,7 @@ class LiveTurn(v1_updates.LiveTurn):
         self._tell = session.updates.state
         self.on_move: tuple[Callable[[TurnState], None], ...] = (self._moved,)
         self._asked: list[str | None] = []
-        """The tool calls that wait for an answer of the user's; None stands for the handler itself."""
+        """The ids of the tool calls with an open question to the user. None stands for a question of the handler."""
         self.speech.runs = lambda id: session.tools.is_running(self.face, id)
         self.speech.on_calls = self._look
 
@@ -189,14 +190,15 @@ class LiveTurn(v1_updates.LiveTurn):
         self._look()
 
     def _look(self) -> None:
-        """The user is needed only while nothing goes on without an answer: no tool call but those that wait for one."""
+        """Change to REQUIRES_ACTION while a question is open and every running tool call waits for one, and otherwise
+        to IN_PROGRESS."""
         if self.node.cause is None and self.state is not TurnState.CREATED:
             is_blocked = bool(self._asked) and self.speech.offered <= {*self._asked}
             self.move(TurnState.REQUIRES_ACTION if is_blocked else TurnState.IN_PROGRESS)
 
 
 class Prompt(v1.Prompt):
-    """A prompt whose message is part of the history already when its turn begins."""
+    """A prompt whose message is part of the history before its turn begins."""
 
     __slots__ = ()
 
@@ -209,10 +211,10 @@ class Prompt(v1.Prompt):
 
 
 class Foreground(Job):
-    """The work on the prompt of `call`, which hangs below its session. Its end is to the client what the answer to
-    `session/prompt` is in version 1: told once, whatever happens, outside of the scope that it reports on.
+    """The work on the prompt of `call`, in a node below the node of its session. Its end is sent once, whatever
+    happens, and outside of its own scope, like the response to `session/prompt` in version 1.
 
-    Before `begin`, it is held: what cancels the work cancels the request.
+    Before `begin` it is held, and a cancel of the work cancels the request.
     """
 
     __slots__ = ("_call", "_has_begun", "_is_told", "_session", "answer", "connection", "prompt")
@@ -230,21 +232,22 @@ class Foreground(Job):
 
     @property
     def request(self) -> Request:
-        """The request of its prompt, which may be answered."""
+        """The request of its prompt, which may have been answered."""
         return self._call.request
 
     def begin(self) -> None:
-        """Insert the message, and do what it asks for. Raises InvalidParams if the client cannot be told."""
+        """Insert the message and start the work. Raises InvalidParams for a message that cannot be sent to the
+        client."""
         try:
             self.prompt.insert(self._session)
         except EncodeError:
-            # What can be read is not always shallow enough to be written.
+            # JSON that can be read may be nested too deep to be written.
             raise problem("prompt", "is nested too deep") from None
         self._has_begun = True
         self.start(self.prompt.serve)
 
     def request_over(self) -> None:
-        """Its request is over. If the message was not inserted, it never will be."""
+        """The request has ended. A message that was not inserted by now never will be."""
         if not self._has_begun:
             self.prompt.left()
             self.node.close()
@@ -264,13 +267,13 @@ class Foreground(Job):
             self.connection.fail(ending)
 
     def give_up(self) -> None:
-        """See `SupervisedWork`. The session is not free for the next prompt: what was cancelled still runs."""
+        """See `SupervisedWork`. The end is sent, and the session stays occupied while the cancelled work still runs."""
         if self._has_begun and not self._is_told:
             logger.warning("%s does not end although it was cancelled; its end is sent without it", self.node.label)
             self._tell(NOTHING, None)
 
     def _tell(self, value: Any, error: BaseException | None) -> None:
-        """Tell the client how it ended. The first time counts."""
+        """Send the end of the work to the client. The first call counts."""
         if self._is_told:
             return
         self._is_told = True

@@ -1,7 +1,6 @@
-"""The `session/update` notifications of one session, to a client that speaks version 2 (ACP v2, updates, prompt
-lifecycle).
+"""The `session/update` notifications of one session, for a client of version 2 (ACP v2, updates, prompt lifecycle).
 
-Messages get ids, and tool calls say whether they can be cancelled alone.
+Messages have ids, and tool calls have a capability if they can be cancelled alone.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _CANCELLABLE: Final[dict[str, Any]] = {"cancel": {}}
 
 
 class Speech:
-    """One turn's way to the client. `turn_id` is the id of the user's message in it, too.
+    """The path of one turn's updates to the client. `turn_id`: also the id of the user's message.
 
-    The messages of the agent are counted, so that a replay gives them the ids that they had: a tool call ends a
-    message, and so does a message of another kind.
+    The ids of the agent's messages are numbered, so that a replay sends the same ids. A tool call ends a message, and
+    so does a message of another kind.
     """
 
     def __init__(self, updates: Updates, turn_id: str | None = None) -> None:
@@ -37,17 +36,17 @@ class Speech:
         self._turn_id = turn_id
         self._messages = 0
         self._kind: str | None = None
-        """Of the message that is being said."""
+        """The kind of the present message; None without one."""
         self._message_id = ""
         self._prefix = b""
         self._calls: set[str] = set()
-        """The tool calls that were mentioned."""
+        """The ids of the tool calls that were sent."""
         self.offered: set[str] = set()
         """The tool calls that the client may cancel alone."""
         self.runs: Callable[[str], bool] = lambda _id: False
-        """Whether a tool call is carried out here, so that it can be cancelled alone."""
+        """Returns whether a tool call is running in this agent, so that it can be cancelled alone."""
         self.on_calls: Callable[[], object] = lambda: None
-        """Called when a tool call that is carried out here has begun or ended."""
+        """Called when a tool call that can be cancelled alone has begun or ended."""
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """See `acp_server.session.updates.Updates`."""
@@ -61,13 +60,13 @@ class Speech:
         return fragment
 
     def user_message(self, id: str, content: list[Any]) -> None:
-        """The user says something in between: what the agent says behind that is another message."""
+        """Send a message of the user. Text of the agent after it is a new message."""
         self._kind = None
         self._updates.user_message(id, content)
 
     def send(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> bytes:
-        """Say any update in the form of version 1: its JSON in that form, in which it is kept. An update that version 1
-        does not have is said as it is. `meta`: see `acp_server.session.updates.Updates.send`."""
+        """Send any update, given in the form of version 1. Returns its JSON in that form, for the store. An update that
+        version 1 does not have is sent unchanged. `meta`: see `acp_server.session.updates.Updates.send`."""
         json = codec.encode(update)[:-1]
         running = len(self.offered)
         told = self._told(update)
@@ -101,12 +100,12 @@ class Speech:
                 return update
 
     def _message(self, kind: str) -> str:
-        """The id of the message that a piece of this kind belongs to."""
+        """The id of the message to which a chunk of this kind belongs."""
         if kind != self._kind:
             self._kind = kind
             self._prefix = b""
             if self._turn_id is None:
-                # Outside of turns nothing is counted that would be known after a restart.
+                # Messages outside of turns are not stored, so their ids need not be the same after a restart.
                 self._turn_id = f"said_{os.urandom(8).hex()}"
             if kind == "user_message_chunk":
                 self._message_id = self._turn_id
@@ -133,7 +132,7 @@ class Speech:
 
 
 class Updates(v1.Updates):
-    """The way from one session to its client. What is said in no turn has a speech of its own."""
+    """The path of one session's updates to its client. Updates outside of turns have a `Speech` in common."""
 
     __slots__ = ("_outside", "settings")
 
@@ -141,10 +140,10 @@ class Updates(v1.Updates):
         super().__init__(connection, profile, session_id)
         self._outside: Final = Speech(self)
         self.settings: Settings
-        """What the session offers to be set."""
+        """The settings of the session."""
 
     def of(self, turn: TurnRecord) -> Speech:
-        """The way for what is said in one turn."""
+        """The path of the updates of one turn."""
         return Speech(self, turn.id)
 
     def replay(self) -> Updates:
@@ -167,7 +166,7 @@ class Updates(v1.Updates):
         return self._outside.send(update, meta)
 
     def put(self, json: bytes, meta: dict[str, Any] | None = None) -> None:
-        """Say an update, which is in the form of version 2 already. Never waits."""
+        """Send an update that is in the form of version 2, without waiting."""
         self._put(b"%b%b%b}}\n" % (self._opening, json, b"" if meta is None else v1.beside(meta)))
 
     def user_message(self, id: str, content: list[Any]) -> None:
@@ -176,12 +175,12 @@ class Updates(v1.Updates):
         self.put(codec.encode(message)[:-1])
 
     def state(self, state: str, **more: Any) -> None:
-        """What the session does at present. `more`: of an idle one, why it ended."""
+        """Send the state of the session. `more`: for `idle`, how the turn ended."""
         update: dict[str, Any] = {**more, "sessionUpdate": "state_update", "state": state}
         try:
             json = codec.encode(update)
         except EncodeError:
-            # The data of an author's error. Why it ended is more important.
+            # The data of an author's error cannot be encoded. The reason of the end is more important.
             del update["error"]["data"]
             json = codec.encode(update)
         self.put(json[:-1])
