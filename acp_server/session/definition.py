@@ -147,7 +147,7 @@ class AgentDefinition:
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
     auto_approve: bool = False
-    """Whether sessions have the option `auto_approve`, which runs tools that allow it without a question."""
+    """Whether sessions have the option `auto_approve`, which skips the approval of tools that allow that."""
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
     """Members of `_meta` in the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])

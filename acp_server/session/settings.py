@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
 
 AUTO_APPROVE: Final = "auto_approve"
-"""The id of the option that runs tools which allow it without a question."""
+"""The id of the option that skips the approval of tools that allow that."""
 
 _OFF_AND_ON: Final = ("off", "on")
 

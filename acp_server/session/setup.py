@@ -96,7 +96,7 @@ _FOR_PROMPTS: Final = (
 
 
 class PlainSetup(NamedTuple):
-    """A setup whose types were checked without the schema, or that an author made."""
+    """A setup of a session without types of a request: from a plain request, from version 2, or from an author."""
 
     cwd: str
     additional_directories: list[str]

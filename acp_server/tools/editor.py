@@ -45,7 +45,7 @@ _MOST_SHOWN: Final = 10
 
 
 class EditRefused(AcpError):
-    """A change that does not fit the text. The message is for a model."""
+    """A change that does not fit the text. The message gives a model the reason, so that it can correct the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def with_line_breaks(text: str, newline: str) -> str:
 
 @dataclass(frozen=True)
 class EditResult:
-    """The result of a change. It is true if the change succeeded. Otherwise the file is unchanged, and `reason` is the
-    message for a model. A refused change whose result the caller never reads is logged."""
+    """The result of a change. It is true if the file was written. Otherwise the file is unchanged, and `reason` is the
+    reason, for a model. The log has a refused change whose result the caller never reads."""
 
     reason: str | None = None
 

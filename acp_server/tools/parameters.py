@@ -311,7 +311,8 @@ def _has_schema(annotation: Any) -> bool:
 
 
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The type of one parameter. Resolved one by one, because that of another often exists for type checkers only."""
+    """The type of one parameter. Types are resolved one by one, because the type of another parameter may exist for
+    type checkers only."""
     annotation = parameter.annotation
     if annotation is EMPTY:
         return Any

@@ -110,8 +110,8 @@ class Bounds:
         return cast("Any", validators).extend(kind, checks)(_in_one_dialect(schema), **options)
 
     def begin(self, value: Any, steps: int = _STEPS) -> Any:
-        """Begin a check of `value` in this thread; returns the value for the validator, which quotes little of itself.
-        This call and the check raise TooMuch past the bounds."""
+        """Begin a check of `value` in this thread. Returns the value to check: an equal value, of which messages quote
+        only the beginning. This call and the check raise TooMuch past the bounds."""
         self._left.steps = steps
         self._left.depth = 0
         self._left.references = _MOST_FOLLOWED * steps // _STEPS

@@ -100,26 +100,27 @@ def _is_time(seconds: Any) -> bool:
 class Tool(Generic[F]):
     """One tool. Calling it calls the function itself.
 
-    `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are what the
-    model passes, checked against their annotations; a parameter that is annotated `ToolContext` gets the running call,
-    and so does a parameter named `call` without an annotation.
-    `name`: for the model, else the function's; models take up to 64 letters, digits, `_` and `-`. `title`: for the
-    user, else the first line of the docstring; or a function of the same arguments that returns it. `description`: for
-    the model, else the docstring. `kind`: what sort of tool it is (ACP, Tool Calls: `read`, `edit`, `delete`, `move`,
-    `search`, `execute`, `think`, `fetch`, `other`).
+    `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are the arguments
+    from the model, checked against their annotations. A parameter that is annotated `ToolContext` gets the running
+    call, and so does a parameter named `call` without an annotation. `name`: for the model, by default the function's
+    name; models accept up to 64 letters, digits, `_` and `-`. `title`: for the user, by default the first line of the
+    docstring; or a function of the same arguments that returns it. `description`: for the model, by default the
+    docstring. `kind`: the kind of tool (ACP, Tool Calls: `read`, `edit`, `delete`, `move`, `search`, `execute`,
+    `think`, `fetch`, `other`).
 
-    `approval`: whether the user is asked before it runs, or a function that says what is asked: it takes the same
-    arguments, changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether it may run
-    without asking when the user has set that tools may. `asks_each_time`: the user cannot allow all further calls at
-    once. `approval_key`: what such a decision is kept under, else the name; tools with the same key share it. It is
-    text, an `Always`, which says as well what the decision covers, or a function that makes one of them from the
-    arguments, right before the user is asked. It returns None for calls that are asked about each time.
-    `approval_timeout`: seconds after which no answer means no.
-    `answers_refusal`: whether the function is called, too, when it was not approved, and finds that out by
-    `ToolContext.primary_confirmed`. `needs_editor`: whether it runs only where the client reads and writes files.
-    `grace`: seconds that a cancelled call may clean up before its turn goes on without it, else `Limits.grace`. A
-    cancel of the whole turn is answered within `Limits.grace` in any case.
-    `parameters`: what it takes, if the function's parameters do not say it.
+    `approval`: whether each call needs the user's approval; or a function of the same arguments that makes the
+    question: it changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether a call
+    needs no question while the user's option `auto_approve` is on. `asks_each_time`: the user cannot allow all further
+    calls at once. `approval_key`: the key under which a decision for all further calls is stored, by default the name;
+    tools with the same key share it. It is text, an `Always`, which also describes the calls that the decision covers,
+    or a function of the same arguments that returns one of them. The function is called right before the question, and
+    returns None for a call without such a decision. `approval_timeout`: seconds after which a missing answer counts as
+    a no. `answers_refusal`: whether the function is also called without approval, which `ToolContext.primary_confirmed`
+    shows. `needs_editor`: whether the tool only runs if the client reads and writes files.
+
+    `grace`: seconds that a cancelled call has for its cleanup before its turn continues without it, by default
+    `Limits.grace`. A cancel of the whole turn is answered within `Limits.grace` in any case. `parameters`: the
+    arguments, if the function's parameters do not describe them.
 
     Raises UsageError for a function that cannot be a tool.
     """
