@@ -218,13 +218,13 @@ class Connection(Peer):
                     await self._idle()
                 # Also with a grace period of 0, cancelled work may end, as may work that has just left a shield.
                 await self._last_rounds(lambda: not self.work.running)
-                for watchdog in [*self._watchdogs.values()]:
+                for watchdog in [*self.watchdogs.values()]:
                     await watchdog.finish()
                 self._pending.close()
                 self._begin_closers()
                 with anyio.move_on_after(limits.end_grace):
                     await self._cleaning.wait_idle()
-                self._cleanups.cancel(Cause.SHUTDOWN)
+                self.cleanups.cancel(Cause.SHUTDOWN)
                 self.writer.close()
                 with anyio.move_on_after(limits.flush):
                     await self._house.wait_idle()
@@ -236,7 +236,7 @@ class Connection(Peer):
             self._idling.cancel()
             self._pending.lose()
             self.tree.finish_cancels()
-            for watchdog in [*self._watchdogs.values()]:
+            for watchdog in [*self.watchdogs.values()]:
                 watchdog.finish_now()
             try:
                 await self._late_closers()
@@ -259,16 +259,16 @@ class Connection(Peer):
                 await self._cleaning.wait_idle()
 
     def _begin_closers(self) -> None:
-        if self._closers and not self._are_closers_called and self._cleanups.cause is None:
+        if self._closers and not self._are_closers_called and self.cleanups.cause is None:
             self._are_closers_called = True
             self.background(self._call_closers)
 
     def _let_go(self) -> None:
         """Abandon tasks that have not ended."""
-        self._cleanups.cancel(Cause.SHUTDOWN)
-        self._cleanups.finish_cancels()
+        self.cleanups.cancel(Cause.SHUTDOWN)
+        self.cleanups.finish_cancels()
         self._notifications.node.stop_cancelling()
-        self._cleanups.stop_cancelling()
+        self.cleanups.stop_cancelling()
         self.writer.abort()
         self.leaked: int = self.work.running + self._cleaning.running + self.lasting.running
         if self.leaked:
@@ -289,7 +289,7 @@ class Connection(Peer):
             try:
                 await self._closers.pop(0)()
             except BaseException as error:
-                what, cause = "a callback for the end of the connection", self._cleanups.cause
+                what, cause = "a callback for the end of the connection", self.cleanups.cause
                 if cause is None and is_cancellation(error):
                     logger.warning("%s was cancelled from outside", what)
                 elif cause is None or program_end(error) is not None:

@@ -39,17 +39,20 @@ class Peer(ABC):
         self.work: Final = Spawner(self._crashed)
         """Tasks of requests. Each must run in a node of the tree, where a cancel reaches it."""
         self.lasting: Final = Spawner(self._crashed)
-        """Tasks that outlive their request. Each must run in a node of `outlasting`."""
+        """Tasks that outlive their request. Each must run in a node below `cleanups`."""
         self._cleaning = Spawner(self._crashed)
         self._house = Spawner(self._crashed)
         self.scopes: Final = Scopes()
         self.tree: Final = Node(None, "connection", self.scopes)
         """The root of the task tree: each request of the peer is a node below it."""
-        self._cleanups = Node(None, "cleanups", self.scopes)
+        self.cleanups: Final = Node(None, "cleanups", self.scopes)
+        """The node above cleanup and other work that outlives requests. The owner of such work ends it in an `on_close`
+        callback at the latest; after the callbacks it is cancelled."""
         self.writer: Writer = Writer(stream, self._writer_broken)
         self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
-        # One watchdog for each grace period, since a watchdog has one for all of its entries.
-        self._watchdogs: dict[float, Watchdog] = {limits.patience: self.watchdog}
+        """The watchdog of requests, whose grace period is `Limits.grace`."""
+        self.watchdogs: Final[dict[float, Watchdog]] = {limits.patience: self.watchdog}
+        """A watchdog for each grace period, since a watchdog has one for all of its entries."""
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
@@ -100,25 +103,10 @@ class Peer(ABC):
         ConnectionClosed."""
         await self.writer.room()
 
-    def watchdog_of(self, seconds: float | None) -> Watchdog:
-        """The watchdog for a grace period in seconds; None for `Limits.grace`."""
-        if seconds is None:
-            return self.watchdog
-        return self._watchdogs.setdefault(seconds, Watchdog(seconds, self._house))
-
-    def ticker(self, seconds: float) -> Watchdog:
-        """A new watchdog as a timer. It goes on when the connection closes; its callbacks must check for that."""
-        return Watchdog(seconds, self._house)
-
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Start cleanup that outlives its request. Closing waits for it within the grace period and then cancels it.
         Exceptions are logged. On a closed connection it is not started."""
         self._cleaning.spawn(self._clean_up, function, args)
-
-    def outlasting(self, label: str) -> Node:
-        """A node for work that outlives requests. Its owner ends it in an `on_close` callback at the latest; after the
-        callbacks it is cancelled."""
-        return self._cleanups.child(label)
 
     def cancel(self, node: Node, cause: Cause) -> bool:
         """Cancel a node of this connection, from any thread. False if it is closed or was cancelled."""
@@ -140,7 +128,7 @@ class Peer(ABC):
         """Call `closer` at the end of the connection, after all handlers and outgoing requests. Callbacks run in order
         behind a shield, all of them within one grace period. Exceptions are logged. Raises ConnectionClosed if the
         callbacks have already run."""
-        if self._cleanups.cause is not None:
+        if self.cleanups.cause is not None:
             raise ConnectionClosed
         self._closers.append(closer)
 
@@ -150,7 +138,7 @@ class Peer(ABC):
         self.close()
 
     async def _clean_up(self, function: Callable[..., Coroutine[Any, Any, None]], args: tuple[Any, ...]) -> None:
-        node = self._cleanups.child(getattr(function, "__qualname__", repr(function)))
+        node = self.cleanups.child(getattr(function, "__qualname__", repr(function)))
         _, error = await node.run(function, *args)
         node.close()
         if error is not None:

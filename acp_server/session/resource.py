@@ -31,7 +31,7 @@ class Resource(Job):
 
     def __init__(self, manager: AbstractAsyncContextManager[Any], label: str, connection: Peer) -> None:
         # Outside of the node of the requests: at the end of the connection they end first, and may need it.
-        super().__init__(connection.outlasting(label), connection.lasting, connection.watchdog)
+        super().__init__(connection.cleanups.child(label), connection.lasting, connection.watchdog)
         self._manager = manager
         self._opened = anyio.Event()
         self._closing = anyio.Event()

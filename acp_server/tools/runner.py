@@ -21,7 +21,7 @@ from acp_server.safe_text import in_short, one_line
 from acp_server.session.updates import LiveTurn
 from acp_server.store.records import ToolResult
 from acp_server.tasks.cause import Cause, program_end
-from acp_server.tasks.grace import Job, grace
+from acp_server.tasks.grace import Job, Watchdog, grace
 from acp_server.tasks.threads import Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import for_users
@@ -61,7 +61,9 @@ class Execution(Job):
         """`id`: the `toolCallId`. `given`: the id from its caller."""
         connection = turn.session.client.connection
         node = Node(turn.node, f"tool call {tool.name}")
-        watch = connection.watchdog if tool.grace is None else connection.watchdog_of(tool.grace)
+        watch = connection.watchdog
+        if tool.grace is not None:
+            watch = connection.watchdogs.setdefault(tool.grace, Watchdog(tool.grace, watch.spawner))
         super().__init__(node, connection.work, watch)
         self._turn = turn
         self._connection = connection

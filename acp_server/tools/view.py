@@ -19,12 +19,12 @@ from acp_server.errors import SessionClosed, TurnEnded, UsageError
 from acp_server.safe_text import one_line
 from acp_server.schema.content import TextContent
 from acp_server.schema.tool_call import Content, Diff, Terminal, ToolCallLocation
+from acp_server.tasks.grace import Watchdog
 from acp_server.tools.approval import block
 
 if TYPE_CHECKING:
     from acp_server.peer.limits import Limits
     from acp_server.schema.tool_call import ToolCallContent
-    from acp_server.tasks.grace import Watchdog
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 
@@ -308,9 +308,10 @@ class View:
 
     def _tick(self) -> None:
         self._is_ticking = True
-        ticker: Watchdog = self._ticker or self._turn.session.client.connection.ticker(PACE)
-        self._ticker = ticker
-        ticker.add(self._show)
+        if self._ticker is None:
+            # It goes on when the connection closes, and `_show` has no effect then.
+            self._ticker = Watchdog(PACE, self._turn.session.client.connection.watchdog.spawner)
+        self._ticker.add(self._show)
 
     def _stop_ticking(self) -> None:
         self._is_ticking = False

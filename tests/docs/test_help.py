@@ -61,7 +61,7 @@ def test_help_on_a_method_needs_no_other_method_before_it() -> None:
     assert not [name for name, doc in docs.items() if doc.startswith("The same")]
 
 
-PEER = {"background", "cancel", "close", "notify", "on_close", "request", "send_room", "wait_closed"}
+PEER = {"background", "cancel", "close", "is_lost", "notify", "on_close", "request", "send_room", "wait_closed"}
 
 OFFERED: dict[type, set[str]] = {
     Turn: {
@@ -176,13 +176,11 @@ OFFERED: dict[type, set[str]] = {
     Usage: {"cached_read", "cached_write", "input", "output", "plus", "thought", "to_wire", "total"},
 }
 
-OF_PEER = {"fail", "is_lost", "outlasting", "ticker", "watchdog_of"}
-
 INSIDE: dict[type, set[str]] = {
     Answer: {"added_to"},
     Call: {"ended", "give_up", "offered", "overdue", "was_cancelled"},
-    Connection: OF_PEER,
-    Peer: OF_PEER,
+    Connection: {"fail"},
+    Peer: {"fail"},
     Settings: {
         *(
             "as_update",

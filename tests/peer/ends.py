@@ -163,7 +163,7 @@ def assert_over(connection: Connection, leaked: int = 0) -> None:
     """Nothing is left in any table, and no task."""
     ledger = connection.endpoint.ledger
     assert (len(connection.endpoint.incoming), ledger.outgoing, ledger.withdrawn) == (0, 0, 0)
-    assert connection.tree.size == connection._cleanups.size == connection.writer.size == 0
+    assert connection.tree.size == connection.cleanups.size == connection.writer.size == 0
     assert connection.leaked == leaked
     assert connection._house.running == 0
 
