@@ -36,6 +36,8 @@ BACK = {
     ("apps.cli.chat.commands", "apps.cli.chat.conversation"),
     # The turns of a session are the session's, and each has a part in its end.
     ("session.updates", "session.live_session"),
+    # The key of an approval is a function of the running call, which has its tool.
+    ("tools.tool", "tools.context"),
     # What an author declares are functions of what the runtime makes by this declaration.
     ("session.definition", "session.negotiation"),
     ("session.definition", "session.session"),

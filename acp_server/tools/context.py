@@ -1,6 +1,8 @@
-"""`ToolContext`: the running call as its function sees it, and the means to report progress.
+"""A tool call while it runs: `CallState`, the state that its runner and its permission share, and `ToolContext`, the
+call for its function.
 
-`acp_server.tools.runner` starts and ends the call. Every member may be used from the worker thread of a plain function.
+`acp_server.tools.runner` starts and ends the call. Every member of `ToolContext` may be used from the worker thread of
+a plain function.
 """
 
 from __future__ import annotations
@@ -9,23 +11,26 @@ import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import CapabilityMissing
-from acp_server.session.turn import Turn, live_of
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.threads import Threads, in_loop
-from acp_server.tools.approval import NOT_ASKED
+from acp_server.tools.approval import NOT_ASKED, UserAction
 
 if TYPE_CHECKING:
     from acp_server.schema.tool_call import ToolCallContent, ToolCallLocation
     from acp_server.session.client import Client
     from acp_server.session.session import Session
     from acp_server.session.subagents import Subagent
+    from acp_server.session.turn import Turn
+    from acp_server.session.updates import LiveTurn
     from acp_server.tasks.tree import Node
     from acp_server.tools.editor import Editor
-    from acp_server.tools.view import View
+    from acp_server.tools.tool import Tool
+    from acp_server.tools.view import UnshownPieces, View
 
 logger: logging.Logger = logging.getLogger("acp_server.tools")
 
@@ -37,43 +42,74 @@ _AT_ONCE: Final = 256 * 1024
 LEFT_OUT: Final = "\n[some output is left out]\n"
 
 
+@dataclass(slots=True, eq=False)
+class CallState:
+    """The state of one tool call."""
+
+    turn: LiveTurn
+    tool: Tool[Any]
+    id: str
+    """The `toolCallId`."""
+    given: str
+    """The id from its caller."""
+    node: Node
+    view: View
+    threads: Threads
+    backlog: UnshownPieces
+    """Output that the view does not have yet."""
+    action: UserAction = NOT_ASKED
+    """The user's decision about the call."""
+    executing: bool = False
+    """Whether the function is running."""
+    on_cancel: OnCancel | None = None
+    """The function that the call has set for its cancel. It counts while `executing`."""
+
+    def take(self, most: float = math.inf) -> bool:
+        """Move about `most` characters of the buffered output to the view. Returns whether more is left."""
+        pieces, lost, more = self.backlog.take(most)
+        if lost:
+            self.view.say(LEFT_OUT)
+        for is_text, some in groupby(pieces, lambda piece: isinstance(piece, str)):
+            if is_text:
+                self.view.say("".join(cast("Iterable[str]", some)))
+            else:
+                self.view.attach(*cast("Iterable[ToolCallContent]", some))
+        return more
+
+
 class ToolContext:
     """One tool call. A parameter that is annotated with this class gets it."""
 
     # Without a `__dict__`, setting a misspelled attribute raises instead of having no effect.
-    __slots__ = (
-        *("__weakref__", "_backlog", "_editor", "_node", "_on_cancel", "_threads", "_view", "action", "data"),
-        *("executing", "id", "name", "partial", "raw_output", "turn"),
-    )
+    __slots__ = ("__weakref__", "_call", "_editor", "data", "id", "name", "partial", "raw_output", "turn")
 
-    def __init__(self, turn: Turn, id: str, name: str, node: Node, view: View, threads: Threads) -> None:
-        self.turn = turn
+    def __init__(self, call: CallState) -> None:
+        self._call = call
+        self.turn: Turn = call.turn.face
         """The turn of the call."""
-        self.id = id
+        self.id: str = call.id
         """The `toolCallId`, as the client knows the call."""
-        self.name = name
+        self.name: str = call.tool.name
         """The tool's name."""
-        self.action = NOT_ASKED
-        """The user's decision about the call."""
-        self.executing = False
-        """Whether the function is running. It is False while the user is asked, and after the function ended."""
         self.data: Any = None
         """A value of the tool's choice, to pass data from its approval request to its function."""
         self.raw_output: Any = None
         """The `rawOutput` so far: any value that JSON can express. The client gets it with the final status, however
         the call ends, unless the result is such a value itself. `on_cancel` may set it."""
-        self.partial = ""
+        self.partial: str = ""
         """The partial result for the model if the call is cancelled; the text of `on_cancel` follows it in brackets. It
         is not sent to the client, which may have it by `progress`. `on_cancel` may set it."""
-        self._node = node
-        self._view = view
-        self._threads = threads
-        self._on_cancel: OnCancel | None = None
         self._editor: Editor | None = None
-        # Not at the top: it imports the models of the schema, which would delay the response to `initialize`.
-        from acp_server.tools.view import UnshownPieces
 
-        self._backlog = UnshownPieces(turn.session.client.connection.limits.content)
+    @property
+    def action(self) -> UserAction:
+        """The user's decision about the call."""
+        return self._call.action
+
+    @property
+    def executing(self) -> bool:
+        """Whether the function is running. It is False while the user is asked, and after the function ended."""
+        return self._call.executing
 
     @property
     def session(self) -> Session:
@@ -102,12 +138,12 @@ class ToolContext:
     @property
     def primary_confirmed(self) -> bool:
         """Whether the call was approved, by the user or without a question."""
-        return self.action.primary_confirmed
+        return self._call.action.primary_confirmed
 
     @property
     def secondary_confirmed(self) -> bool:
         """Whether the user declined the call. It is False if the question was only dismissed."""
-        return self.action.secondary_confirmed
+        return self._call.action.secondary_confirmed
 
     def subagent(
         self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
@@ -115,24 +151,24 @@ class ToolContext:
         """`Turn.subagent` for work that is part of this call and is cancelled with it. Only for async tools."""
         from acp_server.session.subagents import Subagent
 
-        return Subagent(live_of(self.turn), self._node, title, task, description, cwd)
+        return Subagent(self._call.turn, self._call.node, title, task, description, cwd)
 
     # -- being cancelled
 
     @property
     def is_cancelled(self) -> bool:
         """Whether the call was cancelled, alone or with its turn."""
-        return self._node.cause is not None
+        return self._call.node.cause is not None
 
     @property
     def cause(self) -> Cause | None:
         """The cause of the cancel; None without a cancel."""
-        return self._node.cause
+        return self._call.node.cause
 
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
         """Cancel this call alone, from any thread and from outside its function, for example after a time-out. Returns
         False if it has ended or was cancelled. Its result is `cancelled`, with the text of `on_cancel`."""
-        return self.turn.client.connection.cancel(self._node, cause)
+        return self.turn.client.connection.cancel(self._call.node, cause)
 
     @property
     def on_cancel(self) -> OnCancel | None:
@@ -143,7 +179,7 @@ class ToolContext:
         exceptions are logged. The result of the tool's function is ignored after a cancel. Set it inside the tool's
         function: before and after, it is None and setting it has no effect.
         """
-        return self._on_cancel if self.executing else None
+        return self._call.on_cancel if self._call.executing else None
 
     @on_cancel.setter
     def on_cancel(self, function: OnCancel | None) -> None:
@@ -151,8 +187,8 @@ class ToolContext:
             raise TypeError(f"on_cancel must be a function or None, not {type(function).__name__}")
         if function is not None:
             _check_last_words(function)
-        if self.executing or function is None:
-            self._on_cancel = function
+        if self._call.executing or function is None:
+            self._call.on_cancel = function
         else:
             logger.warning("on_cancel of %s was set while it does not run; that has no effect", self.name)
 
@@ -166,15 +202,15 @@ class ToolContext:
             from acp_server.tools.view import as_content
 
             piece = as_content(piece)
-        if self._backlog.add(piece):
+        if self._call.backlog.add(piece):
             # One call of the loop handles all pieces that a thread adds meanwhile.
-            self._threads.soon(self._show)
+            self._call.threads.soon(self._show)
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
         """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. Setting replaces
         them; raises ValueError for any other value, and changes nothing then."""
-        return self._view.locations
+        return self._call.view.locations
 
     @locations.setter
     def locations(self, places: Sequence[ToolCallLocation]) -> None:
@@ -183,24 +219,24 @@ class ToolContext:
 
         # Validated here, where the caller gets the exception, and before a change.
         places = [ToolCallLocation.model_validate(place, context=BUILT) for place in places]
-        self._tell(lambda: self._view.locate(places))
+        self._tell(lambda: self._call.view.locate(places))
 
     def locate(self, path: str, line: int | None = None) -> None:
         """Add a location: an absolute path, and a line counted from 1. Raises ValueError for any other value."""
         from acp_server.schema.tool_call import ToolCallLocation
 
         place = ToolCallLocation(path=path, line=line)
-        self._tell(lambda: self._view.add_place(place))
+        self._tell(lambda: self._call.view.add_place(place))
 
     def set_title(self, title: str) -> None:
         """Change the title of the call, for the user. Raises TypeError for a title that is not text."""
         if not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a title must be text, not {type(title).__name__}")
-        self._tell(lambda: self._view.entitle(title))
+        self._tell(lambda: self._call.view.entitle(title))
 
     def verbatim(self) -> None:
         """Show the text output as a code block. For the output of a program, for example, which is not Markdown."""
-        self._view.verbatim = True
+        self._call.view.verbatim = True
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function(*args)` in the event loop, from the thread of a plain function, and return its result. An
@@ -211,27 +247,14 @@ class ToolContext:
         return in_loop(function, *args)
 
     def _tell(self, change: Callable[[], None]) -> None:
-        self._threads.soon(lambda: None if self.is_cancelled else change())
+        self._call.threads.soon(lambda: None if self.is_cancelled else change())
 
     def _show(self) -> None:
         if self.is_cancelled:
-            self._backlog.take()
-        elif self.take(_AT_ONCE):
+            self._call.backlog.take()
+        elif self._call.take(_AT_ONCE):
             # The rest follows after the other tasks have run.
-            self._threads.later(self._show)
-
-    def take(self, most: float = math.inf) -> bool:
-        """Move about `most` characters of the buffered output to the view. Called by the runner. Returns whether more
-        is left."""
-        pieces, lost, more = self._backlog.take(most)
-        if lost:
-            self._view.say(LEFT_OUT)
-        for is_text, some in groupby(pieces, lambda piece: isinstance(piece, str)):
-            if is_text:
-                self._view.say("".join(cast("Iterable[str]", some)))
-            else:
-                self._view.attach(*cast("Iterable[ToolCallContent]", some))
-        return more
+            self._call.threads.later(self._show)
 
 
 def _check_last_words(function: Callable[..., Any]) -> None:

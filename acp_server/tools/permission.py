@@ -37,9 +37,8 @@ from acp_server.tools.approval import (
     UserAction,
     unexplained,
 )
-from acp_server.tools.context import ToolContext
-from acp_server.tools.tool import Tool
-from acp_server.tools.view import TITLE, Piece, View, as_content, piece_of, text_content, with_words
+from acp_server.tools.context import CallState, ToolContext
+from acp_server.tools.view import TITLE, Piece, as_content, piece_of, text_content, with_words
 
 if TYPE_CHECKING:
     from acp_server.session.client import PermissionAnswer
@@ -66,11 +65,13 @@ class Permission:
     even if this call has not read it yet. An answer after the question was withdrawn has no effect.
     """
 
-    def __init__(self, tool: Tool[Any], context: ToolContext, view: View, store: Approvals) -> None:
-        self._tool = tool
+    def __init__(self, call: CallState, context: ToolContext, store: Approvals) -> None:
+        self._call = call
         self._context = context
-        self._session = context.session
-        self._view = view
+        """The call for the author's functions that make the question."""
+        self._tool = call.tool
+        self._session = call.turn.session
+        self._view = call.view
         self._store = store
         self.always: bool | None = None
         """The decision for all other calls with the same key; None if the answer is only for this call."""
@@ -133,15 +134,15 @@ class Permission:
         self._previews = previews
         self._told = with_words(previews, self._message) if previews else [self._message]
         self._explains = approval.explains
-        self._call: dict[str, Any] = {
-            "toolCallId": self._context.id,
+        self._shown: dict[str, Any] = {
+            "toolCallId": self._call.id,
             "title": self._title or title,
             "kind": self._tool.kind,
             "status": "pending",
             "content": list(map(itemgetter(0), self._told)),
         }
         if raw is not None:
-            self._call["rawInput"] = raw
+            self._shown["rawInput"] = raw
         covers = self._scope.covers if approval.remember and self._scope is not None else None
         self._options = _options(approval.primary, approval.secondary, covers, self._tool.asks_each_time)
 
@@ -161,7 +162,7 @@ class Permission:
 
     async def decide(self) -> tuple[UserAction, str]:
         """The user's decision, and the message for the model if it is not a yes. Raises ConnectionClosed."""
-        tool, context = self._tool, self._context
+        tool = self._tool
         known = await self._known()
         if self._decided is not None:
             # A decision about another call came while the store was read.
@@ -174,7 +175,7 @@ class Permission:
             return CONFIRMED, ""
         # Some clients show only buttons for the question, so the call itself shows its text.
         self._view.ask(self._title, self._message, self._previews)
-        self._call["locations"] = [*map(ToolCallLocation.to_wire, self._view.locations)]
+        self._shown["locations"] = [*map(ToolCallLocation.to_wire, self._view.locations)]
         answer = None
         with anyio.move_on_after(tool.approval_timeout):
             answer = await self._ask()
@@ -187,7 +188,7 @@ class Permission:
                 logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
             self.cancelled: bool = answer.cancelled
             return DISMISSED, DISMISSED_WORDS
-        always = answer.kind.endswith("_always") and not context.is_cancelled
+        always = answer.kind.endswith("_always") and self._call.node.cause is None
         if always and await self._remember(answer.allowed):
             self.always = answer.allowed
         return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
@@ -195,7 +196,7 @@ class Permission:
     async def _ask(self) -> PermissionAnswer | None:
         """The user's answer; None if the question was withdrawn first."""
         with self._asking:
-            return await self._session.client.ask_permission(self._call, self._options, on_late=self._keep_late)
+            return await self._session.client.ask_permission(self._shown, self._options, on_late=self._keep_late)
         # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
         self._withdrawn = True
         if self._late is not None:

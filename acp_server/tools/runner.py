@@ -25,12 +25,12 @@ from acp_server.tasks.grace import Job, Watchdog, grace
 from acp_server.tasks.threads import Worker
 from acp_server.tasks.tree import Node
 from acp_server.tools.approval import for_users
-from acp_server.tools.context import ToolContext
+from acp_server.tools.context import CallState, ToolContext
 from acp_server.tools.output import Output, Pieces, is_large, plain_copy, problems_in, snapshot, yields
 from acp_server.tools.permission import Permission
 from acp_server.tools.session_tools import Calls
 from acp_server.tools.tool import Tool
-from acp_server.tools.view import TITLE, View
+from acp_server.tools.view import TITLE, UnshownPieces, View
 
 if TYPE_CHECKING:
     from acp_server.tools.approval import Approvals
@@ -78,10 +78,10 @@ class Execution(Job):
         self._unfit: InvalidParams | None = None
         self._approvals = approvals
         self._threads = connection.threads
-        self.id: Final = id
-        self.given: Final = given
         self._view = View(turn, id)
-        self._context = ToolContext(turn.face, id, tool.name, node, self._view, self._threads)
+        backlog = UnshownPieces(connection.limits.content)
+        self.call: Final = CallState(turn, tool, id, given, node, self._view, self._threads, backlog)
+        self._context = ToolContext(self.call)
         self._last_words: Worker | None = None
         self._heard = anyio.Event()
         self._first_title = ""
@@ -143,7 +143,7 @@ class Execution(Job):
 
     async def _body(self) -> Any:
         # Author code may swallow a cancel, so the cause is checked again below.
-        tool, context, node = self._tool, self._context, self.node
+        tool, call, context, node = self._tool, self.call, self._context, self.node
         if tool.needs_editor and not tool.runs_in(self._turn.session):
             # Before the question, because no answer would help. A model may know the name from an earlier client.
             raise ToolFailed(EDITOR_ONLY)
@@ -152,31 +152,33 @@ class Execution(Job):
         if tool.approval:
             if self._is_large:
                 raise ToolFailed("The arguments have too many members for the user to see, so it was not run.")
-            permission = Permission(tool, context, self._view, self._approvals)
+            permission = Permission(self.call, context, self._approvals)
             await permission.prepare(arguments, title, self._shown)
             if node.cause is not None:
                 return None
             self._permission = permission
-            context.action, why_not = await permission.decide()
+            call.action, why_not = await permission.decide()
             if permission.always is not None:
                 self._decide_others(permission.key, permission.always)
-            if not context.action.primary_confirmed and not tool.answers_refusal:
+            if not call.action.primary_confirmed and not tool.answers_refusal:
                 raise _Refused(why_not, cancelled=permission.cancelled)
         if node.cause is not None:
             return None
-        if context.action.primary_confirmed:
+        if call.action.primary_confirmed:
             self._view.started()
         if tool.takes_context is not None:
             arguments[tool.takes_context] = context
-        context.executing = True
+        call.executing = True
         try:
             if (tracing := self._connection.tracing) is None:
                 return await self._execute(arguments)
             attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name}
-            with tracing.span(f"execute_tool {tool.name}", self.node, attributes | {"gen_ai.tool.call.id": self.id}):
+            with tracing.span(
+                f"execute_tool {tool.name}", self.node, attributes | {"gen_ai.tool.call.id": self.call.id}
+            ):
                 return await self._execute(arguments)
         finally:
-            context.executing = False
+            call.executing = False
 
     async def _late_read(self) -> dict[str, Any]:
         tool = self._tool
@@ -240,7 +242,7 @@ class Execution(Job):
         try:
             if error is not None:
                 self._fail(error)
-            elif not self._context.action.primary_confirmed:
+            elif not self.call.action.primary_confirmed:
                 # The function was called without approval, and returned a message.
                 self._end("rejected", value.message, last=value.message)
             else:
@@ -284,7 +286,7 @@ class Execution(Job):
         """See `SupervisedWork`. Ask `on_cancel` for its text and end the call for the client, before the cleanup."""
         super().was_cancelled(node)
         # Output from a thread before the cancel is part of the result.
-        self._context.take()
+        self.call.take()
         ask = self._context.on_cancel
         worker = None
         if ask is not None:
@@ -342,8 +344,8 @@ class Execution(Job):
         told = message
         if status == "cancelled" and self._context.partial:
             told = "\n".join(filter(None, (self._context.partial, message and f"[{message}]")))
-        self._result = ToolResult(self.given, self._tool.name, status, told, value, error)
-        self._turn.tool_ended(self._result, self.id)
+        self._result = ToolResult(self.call.given, self._tool.name, status, told, value, error)
+        self._turn.tool_ended(self._result, self.call.id)
         if raw_output is None and self._context.raw_output is not None:
             raw_output = snapshot(self._context.raw_output)
         # The protocol has no status for rejected and cancelled calls.

@@ -41,17 +41,17 @@ class Calls(dict[str, "Execution"]):
 
     def add(self, execution: Execution) -> None:
         """Add a call that begins."""
-        self[execution.id] = self[execution.given] = execution
+        self[execution.call.id] = self[execution.call.given] = execution
 
     def remove(self, execution: Execution) -> None:
         """Remove a call that has ended."""
-        self.pop(execution.id, None)
-        self.pop(execution.given, None)
+        self.pop(execution.call.id, None)
+        self.pop(execution.call.given, None)
 
     def by_tool_call_id(self, id: str) -> Execution | None:
         """The call with this `toolCallId`."""
         execution = self.get(id)
-        return execution if execution is not None and execution.id == id else None
+        return execution if execution is not None and execution.call.id == id else None
 
     def each(self) -> list[Execution]:
         """The running calls, each once."""

@@ -124,17 +124,9 @@ OFFERED: dict[type, set[str]] = {
     },
     Initialization: {"auth_methods", "capabilities", "client_capabilities", "client_info", "meta", "version"},
     ToolContext: {
-        *("cancel", "cause", "client", "editor", "is_cancelled", "locate", "locations", "on_cancel"),
-        *(
-            "primary_confirmed",
-            "progress",
-            "run",
-            "secondary_confirmed",
-            "session",
-            "set_title",
-            "subagent",
-            "verbatim",
-        ),
+        *("action", "cancel", "cause", "client", "editor", "executing", "is_cancelled", "locate", "locations"),
+        *("on_cancel", "primary_confirmed", "progress", "run", "secondary_confirmed", "session", "set_title"),
+        *("subagent", "verbatim"),
     },
     Call: {
         *("answer", "cancel", "cause", "id", "is_cancelled", "meta", "method"),
@@ -196,7 +188,6 @@ INSIDE: dict[type, set[str]] = {
     Terminal: {"let_go", "release_quietly", "seen"},
     Tool: {"always", "check_types"},
     Toolbox: {"check_types"},
-    ToolContext: {"take"},
     TurnRecord: {
         *("add", "add_child", "add_result", "add_terminal", "begin", "copy", "of_child", "pack", "pieces", "release"),
         *("replay", "restored", "size", "unread"),

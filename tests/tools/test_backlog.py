@@ -129,8 +129,8 @@ async def test_other_tasks_run_while_what_a_thread_has_said_is_shown(monkeypatch
             thread = threading.Thread(target=lambda: [call.progress(f"{number},".rjust(800)) for number in range(100)])
             thread.start()
             thread.join()
-            while call._backlog._size:
-                waits.append(call._backlog._size)
+            while call._call.backlog._size:
+                waits.append(call._call.backlog._size)
                 await anyio.lowlevel.checkpoint()
 
         call.run(all_at_once)

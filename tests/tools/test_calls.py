@@ -8,7 +8,7 @@ from acp_server.tools.session_tools import Calls
 
 
 def call(id: str, given: str) -> Any:
-    return SimpleNamespace(id=id, given=given)
+    return SimpleNamespace(call=SimpleNamespace(id=id, given=given))
 
 
 def test_a_call_is_found_by_either_id_while_it_runs_and_shown_by_its_own_only() -> None:
@@ -29,7 +29,7 @@ def test_calls_may_end_while_all_of_them_are_gone_through() -> None:
         calls.add(call(f"c{number}", f"c{number}"))
     seen: list[str] = []
     for one in calls.each():
-        seen.append(one.id)
+        seen.append(one.call.id)
         calls.remove(one)
     assert seen == ["c0", "c1", "c2"]
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from acp_server.session.client import PermissionAnswer
+from acp_server.tasks.cause import Cause
 from acp_server.tools.approval import CONFIRMED, DECLINED, UserAction
 from acp_server.tools.permission import NEVER, Permission, SessionApprovals
 from acp_server.tools.tool import Tool
@@ -40,9 +41,11 @@ async def prepared(client: Client) -> Permission:
     """A permission of one call, whose question is made and not put yet."""
     tool: Any = Tool(lambda: None, name="act", description="Acts.", approval=True)
     session = SimpleNamespace(client=client, approvals={}, config=lambda *_: None)
-    context: Any = SimpleNamespace(id="call", session=session, is_cancelled=False)
-    view: Any = SimpleNamespace(ask=lambda *_: None, explain=lambda *_: None, locations=())
-    permission = Permission(tool, context, view, SessionApprovals())
+    view = SimpleNamespace(ask=lambda *_: None, explain=lambda *_: None, locations=())
+    turn = SimpleNamespace(session=session)
+    call: Any = SimpleNamespace(tool=tool, id="call", turn=turn, view=view, node=SimpleNamespace(cause=None))
+    context: Any = None
+    permission = Permission(call, context, SessionApprovals())
     await permission.prepare({}, "Act", {})
     return permission
 
@@ -95,14 +98,14 @@ async def test_an_answer_that_had_arrived_counts_more_and_no_later_decision_chan
 async def test_an_answer_for_always_that_arrives_as_its_call_is_cancelled_is_about_no_other_call(kind: str) -> None:
     client = Client(late=PermissionAnswer("always", kind))
     permission = await prepared(client)
-    context: Any = permission._context
+    node: Any = permission._call.node
     async with anyio.create_task_group() as group:
         group.start_soon(permission.decide)
         await client.asked.wait()
         permission.decide_for_all(True)
-        context.is_cancelled = True
+        node.cause = Cause.USER
     assert permission.always is None
-    assert not context.session.approvals
+    assert not permission._session.approvals
 
 
 async def test_an_answer_behind_the_withdrawal_changes_nothing() -> None:
