@@ -1,26 +1,31 @@
-"""The cost of a prompt and an update over HTTP and WebSocket, compared with standard input and output.
+"""The CPU time of a prompt and of an update in servers over HTTP and WebSocket, beside standard input and output.
 
-`python -m benchmarks.remote`: an agent in a separate process, our client in this one, the best of several rounds.
+`python -m benchmarks.remote`: our agent and the servers of the official SDKs, each in a process of its own, and one
+client of ours in this process. The rounds are interleaved. It needs `npm ci` in `tests/interop/node`.
 """
 
 import re
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import anyio
 
-from acp_server.client import RemoteAgent, spawn_agent
+from acp_server.client import RemoteAgent, RemoteSession, spawn_agent
 from acp_server.remote import connect_url
 
+from . import clock
+
 ROUNDS = 5
-PROMPTS = 300
-UPDATES = 5000
+PROMPTS = 200
+UPDATES = 2000
 SERVE = [sys.executable, "-m", "acp_server", "serve"]
+INTEROP = Path(__file__).parents[1] / "tests" / "interop"
 AGENT = """
 from acp_server import Agent, Turn
 from acp_server.schema import AgentMessageChunk, TextContent
@@ -30,61 +35,89 @@ agent = Agent("measured")
 
 @agent.prompt
 async def prompt(turn: Turn) -> None:
-    for number in range(int(turn.text)):
+    for number in range(int(turn.text.split()[1])):
         await turn.update(AgentMessageChunk(content=TextContent(text=f"{number} ")))
 """
 
 
+@dataclass
+class Subject:
+    """A server in the process `pid`, and its costs in seconds of CPU time, one for each round."""
+
+    name: str
+    pid: int
+    session: RemoteSession
+    prompts: list[float] = field(default_factory=list[float])
+    updates: list[float] = field(default_factory=list[float])
+
+    async def measure(self) -> None:
+        """One round."""
+        start = clock.cpu_seconds(self.pid)
+        for _ in range(PROMPTS):
+            await self.session.ask("stream 0")
+        self.prompts.append((clock.cpu_seconds(self.pid) - start) / PROMPTS)
+        start = clock.cpu_seconds(self.pid)
+        await self.session.ask(f"stream {UPDATES}")
+        self.updates.append((clock.cpu_seconds(self.pid) - start) / UPDATES)
+
+
 @contextmanager
-def listening(file: Path) -> Generator[str]:
-    """The agent behind our own server: its address without the scheme."""
-    command = [*SERVE, str(file), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
+def listening(command: Sequence[str]) -> Generator[tuple[int, str]]:
+    """A server that writes its port or its address: its process, and its address without the scheme."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
     try:
-        found = re.search(r"Listening on http(.*)", process.stderr.readline())
+        found = re.search(r"(\d+)(?:/acp)?$", process.stdout.readline().strip())
         assert found is not None
-        yield found[1]
+        yield process.pid, f"://127.0.0.1:{found[1]}/acp"
     finally:
         process.kill()
         process.wait()
-        process.stderr.close()
+        process.stdout.close()
+        process.stdin.close()
 
 
-async def measure(agent: RemoteAgent) -> tuple[float, float]:
-    """Seconds of a prompt without updates, and of an update."""
+async def subject(stack: AsyncExitStack, name: str, opening: RemoteAgent, pid: int | None = None) -> Subject:
+    """The server of `opening`, with a session that has had its first prompt."""
+    agent = await stack.enter_async_context(opening)
     await agent.initialize()
     session = await agent.new_session("/")
-    await session.ask("10")
-    prompts: list[float] = []
-    updates: list[float] = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for _ in range(PROMPTS):
-            await session.ask("0")
-        prompts.append((time.perf_counter() - start) / PROMPTS)
-        start = time.perf_counter()
-        await session.ask(str(UPDATES))
-        updates.append((time.perf_counter() - start) / UPDATES)
-    return min(prompts), min(updates)
+    await session.ask("stream 10")
+    if pid is None:
+        assert agent.process is not None
+        pid = agent.process.pid
+    return Subject(name, pid, session)
 
 
 async def main(file: Path) -> None:
     """Print the table."""
-    with listening(file) as address:
-        agents = {
-            "standard input and output": spawn_agent([*SERVE, str(file)]),
-            "WebSocket": connect_url(f"ws{address}"),
-            "HTTP": connect_url(f"http{address}"),
-        }
-        base: tuple[float, float] | None = None
-        for name, opening in agents.items():
-            async with opening as agent:
-                found = await measure(agent)
-            base = base or found
-            pairs = zip(found, base, strict=True)
-            prompt, update = (f"{each * 1e6:.0f} us ({each / of:.1f})" for each, of in pairs)
-            print(f"| {name} | {prompt} | {update} |")
+    servers = {
+        "acp-server": [*SERVE, str(file), "--listen", "127.0.0.1:0"],
+        "TypeScript SDK": ["node", str(INTEROP / "node" / "remote_server.js")],
+        "Python SDK, uvicorn": [sys.executable, str(INTEROP / "agents" / "remote_official.py"), "uvicorn"],
+    }
+    async with AsyncExitStack() as stack:
+        subjects = [await subject(stack, "acp-server, standard input and output", spawn_agent([*SERVE, str(file)]))]
+        for name, command in servers.items():
+            pid, address = stack.enter_context(listening(command))
+            for scheme, transport in {"ws": "WebSocket", "http": "HTTP"}.items():
+                opening = connect_url(f"{scheme}{address}")
+                subjects.append(await subject(stack, f"{name}, {transport}", opening, pid))
+        for _ in range(ROUNDS):
+            for each in subjects:
+                await each.measure()
+    base = subjects[0]
+    for each in subjects:
+        print(f"| {each.name} | {cost(each.prompts, base.prompts)} | {cost(each.updates, base.updates)} |")
+
+
+def cost(samples: list[float], base: list[float]) -> str:
+    """Microseconds, and the ratio to `base`: the medians over the rounds."""
+    ratio = median(mine / other for mine, other in zip(samples, base, strict=True))
+    return f"{median(samples) * 1e6:.0f} us ({ratio:.1f})"
 
 
 if __name__ == "__main__":
