@@ -48,12 +48,20 @@ def tool_call(request: Incoming) -> object:
     return call.get("toolCallId") if isinstance(call, dict) else None
 
 
+def _reported(request: Incoming) -> object:
+    """The status that the request itself reports of the tool call."""
+    call = request.params.get("toolCall") if isinstance(request.params, dict) else None
+    return call.get("status") if isinstance(call, dict) else None
+
+
 def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
-    """The evidence that the tool has run, from a position."""
+    """The evidence that the tool has run, from a position. A request that reports the tool call as `pending` replaces
+    earlier reports of its status."""
+    told_since = max(since, request.position) if _reported(request) not in (None, *RUNS) else since
     session = str(request.params.get("sessionId") if isinstance(request.params, dict) else None)
     found = [
         f"its tool call is {update.body['status']}"
-        for update in agent.spoken(session, since=since)
+        for update in agent.spoken(session, since=told_since)
         if update.body.get("toolCallId") == tool_call(request) and update.body.get("status") in RUNS
     ]
     return found + [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from clean import Clean
+from outgoing import Outgoing
 from rpc import Call, Cancelled, Json, Pause, Request, RpcError
 from situations import Session
 
@@ -295,3 +296,15 @@ class EmptyChunks(Clean):
             history.remove(update)
             history.insert(1, update)
         return await super().load_session(request)
+
+
+class PendingAgain(Outgoing):
+    """Reports a tool call as running as soon as it is there, and as pending again in the request for its permission."""
+
+    def update_said(self, kind: str, update: Json, message: Json) -> None:
+        if kind == "tool_call":
+            update["status"] = "in_progress"
+
+    def request_said(self, method: str, params: Json, message: Json) -> None:
+        if method == "session/request_permission":
+            params["toolCall"]["status"] = "pending"
