@@ -152,7 +152,7 @@ class Clean(Connection):
     # Questions.
 
     def do_permission(self, session: Session) -> None:
-        call = {"toolCallId": self.begin_call(session), "title": "Work"}
+        call = {"toolCallId": self.begin_call(session, status="pending"), "title": "Work"}
         session.question = self.new_id("q")
         self.needs_user(session)
         params = {"sessionId": session.id, "title": "May I?", "subject": {"type": "tool_call", "toolCall": call}}

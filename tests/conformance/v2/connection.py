@@ -55,6 +55,9 @@ class Connection:
 
     # Messages.
 
+    def unreadable(self) -> None:
+        self.refuse(None, -32700)
+
     def receive(self, message: Any) -> None:
         if isinstance(message, list):
             self.refuse(None, -32600)
@@ -179,6 +182,8 @@ class Connection:
 
     def serve_session_list(self, params: Any) -> Any:
         there = [*self.sessions.values(), *self.closed.values()]
+        if (cwd := params.get("cwd")) is not None:
+            there = [each for each in there if each.cwd == cwd]
         return {"sessions": [{"sessionId": each.id, "cwd": each.cwd} for each in there]}
 
     def serve_session_set_config_option(self, params: Any) -> Any:
@@ -203,7 +208,7 @@ class Connection:
         else:
             self.replay(session, history)
         self.state(session, "running" if session.turn else "idle")
-        return {}
+        return {"configOptions": self.options(session)}
 
     def replay(self, session: Session, history: list[dict[str, Any]]) -> None:
         for update in history:

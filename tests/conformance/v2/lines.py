@@ -19,6 +19,10 @@ class Agent(Protocol):
         """A message of the client."""
         ...
 
+    def unreadable(self) -> None:
+        """A line of the client that is not JSON."""
+        ...
+
 
 Write = Callable[[Any], None]
 """Writes one JSON value as a line."""
@@ -45,7 +49,12 @@ class Lines:
     async def send(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._agent.receive(json.loads(line))
+            try:
+                message = json.loads(line)
+            except ValueError:
+                self._agent.unreadable()
+            else:
+                self._agent.receive(message)
 
     async def receive(self) -> bytes:
         try:

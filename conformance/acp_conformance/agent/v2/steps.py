@@ -12,6 +12,7 @@ from acp_conformance.core.case import Outcome, Verdict, belongs_to, fail
 ANSWERS = "v2-negotiation/answers"
 LIFE = "v2-prompts/states"
 
+PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602

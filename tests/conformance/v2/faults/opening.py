@@ -106,6 +106,31 @@ class HasModes(Clean):
         return {}
 
 
+class FindsEveryMethod(Clean):
+    def refuse(self, id: Any, code: int, data: Any = None) -> None:
+        if code == -32601:
+            self.write({"jsonrpc": "2.0", "id": id, "result": {}})
+        else:
+            super().refuse(id, code, data)
+
+
+class AnswersNotifications(Clean):
+    def notified(self, method: str, params: Any) -> None:
+        if method.startswith("_"):
+            self.refuse(None, -32601)
+        super().notified(method, params)
+
+
+class ReadsIdsAsNumbers(Clean):
+    def request(self, id: Any, method: str, params: Any) -> None:
+        super().request(int(id) if isinstance(id, str) and id.isdigit() else id, method, params)
+
+
+class SilentAtNoJson(Clean):
+    def unreadable(self) -> None:
+        pass
+
+
 class TakesNoLogin(Clean):
     def request(self, id: Any, method: str, params: Any) -> None:
         if method == "auth/login":
@@ -141,6 +166,10 @@ CAUGHT_BY = {
     "v2-negotiation/null-id": TakesTheIdNull,
     "v2-negotiation/fraction-id": TakesFractions,
     "v2-negotiation/gone-methods": HasModes,
+    "v2-negotiation/unknown-method": FindsEveryMethod,
+    "v2-negotiation/unknown-notification": AnswersNotifications,
+    "v2-negotiation/text-id": ReadsIdsAsNumbers,
+    "v2-negotiation/not-json": SilentAtNoJson,
     "v2-auth/login": TakesNoLogin,
     "v2-auth/unknown-way": LogsInAnyhow,
     "v2-auth/no-way": HasALoginThatItDoesNotOffer,

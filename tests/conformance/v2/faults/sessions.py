@@ -105,6 +105,45 @@ class ReplaysUnderOtherIds(Clean):
         super().replay(session, [{**each, "messageId": self.new_id("m")} for each in history])
 
 
+class ReplaysTheAgentAlone(Clean):
+    def replay(self, session: Session, history: list[dict[str, Any]]) -> None:
+        super().replay(session, [each for each in history if each["sessionUpdate"] != "user_message"])
+
+
+class ReplaysTheLastPromptAlone(Clean):
+    def replay(self, session: Session, history: list[dict[str, Any]]) -> None:
+        starts = [n for n, each in enumerate(history) if each["sessionUpdate"] == "user_message"]
+        super().replay(session, history[starts[-1] :])
+
+
+class ListsAllFolders(Clean):
+    def serve_session_list(self, params: Any) -> Any:
+        return super().serve_session_list({})
+
+
+class SetsForAll(Clean):
+    def serve_session_set_config_option(self, params: Any) -> Any:
+        result = super().serve_session_set_config_option(params)
+        for session in (*self.sessions.values(), *self.closed.values()):
+            session.pace = params["value"]
+        return result
+
+
+class RunsBeforeTheAnswer(Clean):
+    def begin_call(self, session: Session, **members: Any) -> str:
+        return super().begin_call(session, **{**members, "status": "in_progress"})
+
+
+class TakesARejectionAsLeave(Clean):
+    def allows(self, outcome: Any) -> bool:
+        return outcome.get("outcome") == "selected" and outcome.get("optionId") in ("yes", "no")
+
+
+class TakesSilenceAsLeave(Clean):
+    def allows(self, outcome: Any) -> bool:
+        return super().allows(outcome) or outcome.get("outcome") == "cancelled"
+
+
 class ReplaysAlways(Clean):
     def serve_session_resume(self, params: Any) -> Any:
         return super().serve_session_resume({"replayFrom": {"type": "start"}, **params})
@@ -169,6 +208,9 @@ CAUGHT_BY = {
     "v2-permission/title": AsksWithoutATitle,
     "v2-permission/subject": AsksAsInVersion1,
     "v2-permission/requires-action": DoesNotSayThatItWaits,
+    "v2-permission/asks-first": RunsBeforeTheAnswer,
+    "v2-permission/rejected": TakesARejectionAsLeave,
+    "v2-permission/cancelled": TakesSilenceAsLeave,
     "v2-permission/withdrawn": WaitsForTheAnswer,
     "v2-permission/says-so": LeavesItsQuestion,
     "v2-permission/late": GoesOnWithALateAnswer,
@@ -176,12 +218,16 @@ CAUGHT_BY = {
     "v2-permission/unknown-outcome": TakesAnyAnswerAsLeave,
     "v2-sessions/resume-state": ResumesWithoutAState,
     "v2-sessions/replay": ReplaysUnderOtherIds,
+    "v2-sessions/replay-user": ReplaysTheAgentAlone,
+    "v2-sessions/replay-order": ReplaysTheLastPromptAlone,
     "v2-sessions/no-replay": ReplaysAlways,
     "v2-sessions/resumed-lives": ResumesARecord,
     "v2-sessions/unknown-cursor": TakesAnyCursor,
     "v2-sessions/resume-unknown": ResumesWhatNeverWas,
     "v2-sessions/relative-cwd": TakesRelativeFolders,
     "v2-sessions/list": ListsIdsAlone,
+    "v2-sessions/list-by-cwd": ListsAllFolders,
+    "v2-options/one-session": SetsForAll,
     "v2-options/set": SetsNothing,
     "v2-options/unknown-value": SetsAnyValue,
     "v2-options/unknown": SetsAnyOption,

@@ -9,6 +9,7 @@ from acp_conformance.agent.v2.steps import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PARSE_ERROR,
     UNSUPPORTED,
     agree,
     begin,
@@ -121,6 +122,44 @@ async def not_again(agent: Agent) -> None:
     await begin(agent)
     await (await agent.request("session/list", {})).answer()
     await refused(agent, "initialize", hello(), INVALID_REQUEST)
+
+
+@case("v2-negotiation/unknown-method", level=MUST, source=SOURCE, section="Methods")
+async def unknown_method(agent: Agent) -> None:
+    """A request of an unknown method is refused with -32601."""
+    await begin(agent)
+    await refused(agent, "_conformance/no-such-method", {}, METHOD_NOT_FOUND)
+
+
+@case("v2-negotiation/unknown-notification", level=MUST, source=SOURCE, section=MESSAGES)
+async def unknown_notification(agent: Agent) -> None:
+    """A notification of an unknown method is not answered."""
+    await begin(agent)
+    await agent.notify("_conformance/no-such-notification", {})
+    await agent.fence()
+    if found := agent.null_answers():
+        fail(f"a notification was answered: {short(found[0])}")
+
+
+@case("v2-negotiation/text-id", level=MUST, source=SOURCE, section=MESSAGES)
+async def text_id(agent: Agent) -> None:
+    """A response has the id of its request, also if that is text or negative."""
+    await begin(agent)
+    for id in ("7", -7):
+        asked: Pending = agent.expect(id, "session/list")
+        await agent.send({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {}})
+        await asked.answer()
+
+
+@case("v2-negotiation/not-json", level=MUST, source=SOURCE, section=MESSAGES)
+async def not_json(agent: Agent) -> None:
+    """A line that is not JSON is answered with -32700 and the id null, and the connection goes on."""
+    await begin(agent)
+    since = len(agent.received)
+    await agent.raw(b'{"jsonrpc": "2.0", "id": 1, "method"\n')
+    if not is_code(found := await agent.null_answer(since=since), PARSE_ERROR):
+        fail(f"the answer is {short(found)}")
+    await (await agent.request("session/list", {})).answer()
 
 
 @case("v2-negotiation/batches", level=MUST, source=SOURCE, section=MESSAGES)

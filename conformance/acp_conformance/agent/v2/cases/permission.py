@@ -59,6 +59,38 @@ async def requires_action(agent: Agent) -> None:
         fail("it is not running between the answer and its end")
 
 
+@case("v2-permission/asks-first", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def asks_first(agent: Agent) -> None:
+    """A tool does not run before it is permitted."""
+    session, asked = await _question(agent)
+    id = _call(asked).get("toolCallId")
+    await agent.fence()
+    call = {**tool_calls(agent, session).get(str(id), {})}
+    if "status" in _call(asked):
+        # The subject is an update of the tool call; reports after it count.
+        later = tool_calls(agent, session, since=asked.position).get(str(id), {})
+        call["status"] = later.get("status", _call(asked)["status"])
+    if call.get("status") in ("in_progress", "completed"):
+        fail(f"the tool call is {call['status']} while the user is asked", at=asked.position)
+
+
+@case("v2-permission/rejected", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def rejected(agent: Agent) -> None:
+    """A rejection permits nothing."""
+    session, asked = await _question(agent)
+    chosen = next((each for each in _options(asked) if str(each.get("kind")).startswith("reject")), None)
+    if chosen is None:
+        not_applicable("it offers no option to reject")
+    await _permits_nothing(agent, session, asked, {"outcome": "selected", "optionId": chosen.get("optionId")})
+
+
+@case("v2-permission/cancelled", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
+async def cancelled(agent: Agent) -> None:
+    """The outcome cancelled, without a cancel of the session, permits nothing."""
+    session, asked = await _question(agent)
+    await _permits_nothing(agent, session, asked, {"outcome": "cancelled"})
+
+
 @case("v2-permission/withdrawn", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def withdrawn(agent: Agent) -> None:
     """session/cancel, after which the client answers cancelled, ends work that waits for the user as cancelled."""
@@ -110,13 +142,23 @@ async def unknown_outcome(agent: Agent) -> None:
 async def _no_leave(agent: Agent, outcome: str, option: str | None) -> None:
     """Send this response, with the first option if none is given: the tool call must not be completed."""
     session, asked = await _question(agent)
+    chosen = option or _options(asked)[0].get("optionId")
+    await _permits_nothing(agent, session, asked, {"outcome": outcome, "optionId": chosen})
+
+
+def _call(asked: Incoming) -> dict[str, Any]:
+    """The tool call that the request is about; empty if it is about something else."""
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     call = found.get("toolCall") if isinstance(found, dict) else None
-    id = call.get("toolCallId") if isinstance(call, dict) else None
+    return call if isinstance(call, dict) else {}
+
+
+async def _permits_nothing(agent: Agent, session: str, asked: Incoming, outcome: dict[str, Any]) -> None:
+    """Send this outcome: the tool call must not be completed."""
+    id = _call(asked).get("toolCallId")
     if not isinstance(id, str):
         not_applicable("its subject is not a tool call")
-    chosen = option or _options(asked)[0].get("optionId")
-    await asked.answer({"outcome": {"outcome": outcome, "optionId": chosen}})
+    await asked.answer({"outcome": outcome})
     await reached(agent, session, "idle", since=asked.position)
     if tool_calls(agent, session).get(id, {}).get("status") == "completed":
         fail(f"the tool call {short(id)} was completed")

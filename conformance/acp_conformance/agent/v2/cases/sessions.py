@@ -85,6 +85,43 @@ async def replay(agent: Agent) -> None:
             fail(f"the message {short(id)} was {short(text)} and is replayed as {short(again.get(id))}")
 
 
+def _messages(updates: list[Update]) -> list[tuple[str, object]]:
+    """The messages of the user and of the agent in the order of their first updates: whose, and their ids."""
+    whose = ("user_message", "agent_message")
+    found = [(each.kind.removesuffix("_chunk"), each.body.get("messageId")) for each in updates]
+    return list(dict.fromkeys(each for each in found if each[0] in whose))
+
+
+@case("v2-sessions/replay-user", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
+async def replay_user(agent: Agent) -> None:
+    """replayFrom start also replays the user's messages, with the same ids."""
+    session = await session_of(agent)
+    live = [each for each in _messages(await run(agent, session, "quick")) if each[0] == "user_message"]
+    again = _messages(await _resumed(agent, session, START))
+    if lost := [id for whose, id in live if (whose, id) not in again]:
+        fail(f"the message {short(lost[0])} of the user is not replayed")
+
+
+@case("v2-sessions/replay-order", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
+async def replay_order(agent: Agent) -> None:
+    """A conversation of two prompts is replayed whole and in its order."""
+    session = await session_of(agent)
+    live = _messages([*await run(agent, session, "quick"), *await run(agent, session, "quick")])
+    again = [each for each in _messages(await _resumed(agent, session, START)) if each in live]
+    if again != live:
+        fail(f"the messages were {short(live)}, and are replayed as {short(again)}")
+
+
+@case("v2-sessions/list-by-cwd", level=MUST, source=SOURCE, section="Session list")
+async def list_by_cwd(agent: Agent) -> None:
+    """session/list with a cwd lists the sessions of that directory alone."""
+    session = await session_of(agent)
+    result = await (await agent.request("session/list", {"cwd": f"{agent.cwd}/no-such-folder"})).result()
+    sessions = result.get("sessions") if isinstance(result, dict) else None
+    if any(isinstance(each, dict) and each.get("sessionId") == session for each in sessions or ()):
+        fail(f"the session {short(session)} of another directory is listed")
+
+
 @case("v2-sessions/no-replay", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
 async def no_replay(agent: Agent) -> None:
     """Without replayFrom nothing is replayed."""
@@ -169,6 +206,29 @@ async def unknown_option(agent: Agent) -> None:
     session, _, values = await _select(agent)
     params = _set(session, "no-such-option", values[0])
     await refused(agent, "session/set_config_option", params, INVALID_PARAMS)
+
+
+@case("v2-options/one-session", level=MUST, source=SOURCE, section=OPTIONS, needs="quick", after=STATE)
+async def one_session(agent: Agent) -> None:
+    """An option is set in its session alone."""
+    first, option, values = await _select(agent)
+    id, before = option["configId"], option.get("currentValue")
+    other = await session_of(agent)
+    await run(agent, other, "quick")
+    wanted = next((value for value in values if value != before), None)
+    if wanted is None:
+        not_applicable("its option has one value")
+    await (await agent.request("session/set_config_option", _set(first, id, wanted))).result()
+    # The response to a resume has all options.
+    await (await agent.request("session/close", {"sessionId": other})).result()
+    params = {"sessionId": other, "cwd": str(agent.cwd)}
+    resumed = await (await agent.request("session/resume", params)).result()
+    found = resumed.get("configOptions") if isinstance(resumed, dict) else None
+    now = [each.get("currentValue") for each in found or () if isinstance(each, dict) and each.get("configId") == id]
+    if not now:
+        not_applicable("a resumed session does not report its options")
+    if now[0] == wanted:
+        fail(f"the option {short(id)} of another session is {short(wanted)}, too")
 
 
 async def _login(agent: Agent) -> list[Mapping[str, Any]]:
