@@ -38,7 +38,7 @@ SIDE_BY_SIDE := -n 6 --no-loadscope-reorder --max-worker-restart 0
 CORE := $(addprefix tests/,wire tasks schema peer store session tools cancel agent client testing remote) --ignore-glob=*processes*
 
 .DEFAULT_GOAL := help
-.PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian editors compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
+.PHONY: help ready run test test-newest-sdk test-integrations test-install test-debian editors compile-tests lint format types docs schema conformance one-file build release audit lint-ci judge judge-agents docs-version diagrams unchanged storm flood mutate bench coverage check check-core test-core lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -146,6 +146,12 @@ judge: $(READY)
 	@$(BIN)/python -m tests.conformance.public $(or $(AGENT),$(error say which: make judge AGENT=opencode)) --timeout 40 \
 		--json build/judged/$(AGENT).json --html build/judged/$(AGENT).html $(ARGS) || [ -f build/judged/$(AGENT).json ]
 	@$(BIN)/python -m tests.conformance.public.published $(AGENT) build/judged/$(AGENT).json
+
+# All of them, one after the other; it fails if one of them fails.
+judge-agents: $(READY)
+	@failed=; for agent in $$($(BIN)/python -c 'from tests.conformance.public.agents import AGENTS; print(*AGENTS)'); do \
+		$(MAKE) --no-print-directory judge AGENT=$$agent || failed="$$failed $$agent"; done; \
+		[ -z "$$failed" ] || { echo "judge-agents: not as published:$$failed" >&2; exit 1; }
 
 # The site of a version next to the others, as a commit on the local branch gh-pages: `make docs-version REF=v0.2.0` is the newest
 # release, and any other REF the site `dev`. `ARGS=--push` pushes the branch.

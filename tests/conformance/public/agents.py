@@ -19,7 +19,7 @@ class Public:
     """Below the folder that it is installed in."""
     env: Mapping[str, str]
     files: Mapping[str, object] = field(default_factory=dict)
-    """Below HOME, as JSON."""
+    """Below HOME: text, or what is written as JSON."""
     registry: Literal["npm", "PyPI"] = "npm"
     """Where it is installed from: by npm, or by pip in an environment `env` of its own."""
 
@@ -32,7 +32,7 @@ class Public:
         for name, content in self.files.items():
             path = home / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(filled(json.dumps(content)), "utf-8")
+            path.write_text(filled(content if isinstance(content, str) else json.dumps(content)), "utf-8")
         return {"HOME": str(home), **{name: filled(value) for name, value in self.env.items()}}
 
 
@@ -80,6 +80,23 @@ AGENTS: Mapping[str, Public] = {
                 "general": {"enableAutoUpdate": False},
                 "model": {"name": "gemini-2.5-flash"},
             }
+        },
+    ),
+    "codex-acp": Public(
+        "@agentclientprotocol/codex-acp",
+        "2.6.0",
+        ["node_modules/.bin/codex-acp"],
+        {"CODEX_HOME": "{home}/.codex"},
+        {
+            ".codex/config.toml": """\
+model = "gpt-6.1-sol"
+model_provider = "local"
+check_for_update_on_startup = false
+[model_providers.local]
+name = "Local"
+base_url = "{model}/v1"
+wire_api = "responses"
+"""
         },
     ),
     "qwen-code": Public(

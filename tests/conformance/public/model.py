@@ -1,4 +1,4 @@
-"""A model behind HTTP, in the words of three APIs, which says what the prompt tells it to.
+"""A model behind HTTP, in the words of four APIs, which says what the prompt tells it to.
 
 A prompt has a line `model: [...]`, the list of what the model says, piece by piece: a text, a call of a tool as
 `{"its name": {its arguments}}`, "HANG" (nothing more comes), or "FAIL" (the request is refused). When a tool has
@@ -34,10 +34,10 @@ def reply(messages: list[Json]) -> list[Json]:
         parts = message.get("content") or message.get("parts") or []
         for part in reversed([{"text": parts}] if isinstance(parts, str) else parts):
             answered |= part.get("type") == "tool_result" or "functionResponse" in part
-            found = _SCRIPT.findall(part.get("text") or "") if message["role"] == "user" else []
+            found = _SCRIPT.findall(part.get("text") or "") if message.get("role") == "user" else []
             if found:
                 return ["Done."] if answered else json.loads(found[-1])
-        answered |= message["role"] == "tool"
+        answered |= message.get("role") == "tool" or message.get("type") == "function_call_output"
     return ["Well."]
 
 
@@ -80,6 +80,50 @@ class Gemini:
         return _event({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test"})
 
 
+class Responses:
+    """The events of OpenAI's Responses API."""
+
+    def __init__(self) -> None:
+        self._id = f"resp_{uuid.uuid4().hex}"
+        self._items = 0
+        self._text: str | None = None
+        self._began = False
+
+    def piece(self, piece: Json) -> bytes:
+        events: list[Json] = []
+        if not self._began:
+            self._began = True
+            events.append({"type": "response.created", "response": {"id": self._id}})
+        if isinstance(piece, str):
+            if self._text is None:
+                self._text = ""
+                events.append({"type": "response.output_item.added", "item": self._message([])})
+            self._text += piece
+            events.append({"type": "response.output_text.delta", "item_id": self._item, "delta": piece})
+            return b"".join(map(_event, events))
+        if self._text is not None:
+            content = [{"type": "output_text", "text": self._text}]
+            events.append({"type": "response.output_item.done", "item": self._message(content)})
+            self._text = None
+            self._items += 1
+        if piece is None:
+            usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+            events.append({"type": "response.completed", "response": {"id": self._id, "usage": usage}})
+        else:
+            [call] = piece["tool_calls"]
+            item = {"type": "function_call", "id": self._item, "call_id": call["id"], **call["function"]}
+            events.append({"type": "response.output_item.done", "item": item})
+            self._items += 1
+        return b"".join(map(_event, events))
+
+    @property
+    def _item(self) -> str:
+        return f"{self._id}_{self._items}"
+
+    def _message(self, content: list[Json]) -> Json:
+        return {"type": "message", "id": self._item, "role": "assistant", "content": content}
+
+
 def _event(event: Json) -> bytes:
     return f"data: {json.dumps(event)}\n\n".encode()
 
@@ -102,13 +146,15 @@ async def answer(request: Request) -> Response:
     words: Words
     if path.endswith("/chat/completions"):
         words = OpenAI()
+    elif path.endswith("/responses"):
+        words = Responses()
     elif path.endswith("/messages"):
         words = Anthropic(uuid.uuid4().hex)
     elif path.endswith(":streamGenerateContent"):
         words = Gemini()
     else:
         return JSONResponse({"error": {"message": "there is no such thing"}}, 404)
-    pieces = reply(asked.get("messages") or asked.get("contents") or [])
+    pieces = reply(asked.get("messages") or asked.get("contents") or asked.get("input") or [])
     if "FAIL" in pieces:
         return JSONResponse({"error": {"type": "invalid_request_error", "message": "not that"}}, 400)
     return StreamingResponse(_said(pieces, words), media_type="text/event-stream")

@@ -15,7 +15,7 @@ from acp_conformance.core.result import Run, Verdict
 from acp_conformance.report import jsonfile
 
 PAGE = Path(__file__).parents[3] / "docs" / "conformance-results.md"
-TITLES = {"pydantic-acp": "Our agent on pydantic-acp"}
+TITLES = {"pydantic-acp": "Our agent on pydantic-acp", "codex-acp": "codex-acp, on the TypeScript SDK"}
 """What an agent is called on the page, where that is not its name."""
 
 
