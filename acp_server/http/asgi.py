@@ -15,6 +15,9 @@ Headers: TypeAlias = "list[tuple[bytes, bytes]]"
 
 ABORT: Final = "abort"
 """The key in `scope["state"]` of a function that closes the connection at once."""
+MORE: Final = "acp_server.more"
+"""In a `websocket.send` message: whether another one follows at once. This server then writes both together; any other
+server ignores it."""
 CALLER: Final = "caller"
 """The key in `scope["state"]` under which the application stores the authenticated sender of a request."""
 
@@ -33,4 +36,4 @@ async def while_connected(receive: Receive, work: Callable[[], Awaitable[object]
         group.cancel_scope.cancel()
 
 
-__all__ = ["ABORT", "Application", "Headers", "Receive", "Send", "while_connected"]
+__all__ = ["ABORT", "MORE", "Application", "Headers", "Receive", "Send", "while_connected"]

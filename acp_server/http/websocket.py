@@ -27,7 +27,7 @@ from wsproto.events import (
 )
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from acp_server.http.asgi import CALLER, Application, Headers, Message
+from acp_server.http.asgi import CALLER, MORE, Application, Headers, Message
 from acp_server.http.sockets import Disconnected, Duplex
 
 logger: logging.Logger = logging.getLogger("acp_server.http")
@@ -39,6 +39,8 @@ _TOO_BIG: Final = 1009
 _TRY_AGAIN: Final = 1013
 _FAILED: Final = 1011
 _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
+_CORK: Final = 65_536
+"""Bytes of frames that are written together at most, besides the last frame."""
 _LAST_SECONDS: Final = 1.0
 """Seconds that a client may take to confirm a close."""
 
@@ -94,6 +96,8 @@ class WebSocketExchange:
         self._text = bytearray()
         """The beginning of an incomplete message."""
         self._lock = anyio.Lock()
+        self._corked = bytearray()
+        """Frames that are written together with the next one."""
         self._is_told = False
         """Whether the application has got `websocket.connect`."""
         self._accepted = anyio.Event()
@@ -260,7 +264,11 @@ class WebSocketExchange:
             await self._write(CloseConnection(code=self._code, reason=message.get("reason")))
         elif kind == "websocket.send" and self._accepted.is_set():
             text = message.get("text")
-            await self._write(BytesMessage(data=message["bytes"]) if text is None else TextMessage(data=text))
+            event = BytesMessage(data=message["bytes"]) if text is None else TextMessage(data=text)
+            if message.get(MORE) and not self._lock.locked() and len(self._corked) < _CORK:
+                self._corked += self._wire.send(event)
+            else:
+                await self._write(event)
         else:
             raise RuntimeError(f"{kind} is not expected now")
 
@@ -274,7 +282,9 @@ class WebSocketExchange:
 
     async def _write(self, event: Event) -> None:
         async with self._lock:
-            await self._stream.send(self._wire.send(event))
+            self._corked += self._wire.send(event)
+            frames, self._corked = bytes(self._corked), bytearray()
+            await self._stream.send(frames)
 
     async def _keep_alive(self) -> None:
         """Send pings and pongs in a task that does not block reading, since the client may not read for a while."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from acp_server.http.asgi import ABORT, Message, Receive, Send
+from acp_server.http.asgi import ABORT, MORE, Message, Receive, Send
 from acp_server.remote.connections import Connections, Full, new_id
 from acp_server.remote.cursors import read_resume, resume_failed, resumed, with_cursor
 from acp_server.remote.guard import AGAIN, Guard, Refused, Scope, header
@@ -157,8 +157,8 @@ async def _write(socket: Socket, place: _Place) -> None:
             if place.greeting is not None:
                 await socket.tell(place.greeting)
             while found := await reader.next():
-                for _, line in found:
-                    await socket.tell(line)
+                for left, (_, line) in zip(range(len(found) - 1, -1, -1), found, strict=True):
+                    await socket.tell(line, more=left > 0)
                     reader.took()
         except anyio.BrokenResourceError:
             pass  # The WebSocket has ended; `_follow` detaches it.
@@ -196,9 +196,10 @@ class Socket:
         # A frame is one message, even if its JSON has line breaks between values.
         return text.encode(errors="replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
-    async def tell(self, line: bytes) -> None:
-        """Send a frame. Raises anyio's BrokenResourceError if the client has left, or the write stalls."""
-        await self._tell({"type": "websocket.send", "text": line.decode(errors="replace")})
+    async def tell(self, line: bytes, *, more: bool = False) -> None:
+        """Send a frame. `more`: another one follows at once. Raises anyio's BrokenResourceError if the client has left,
+        or the write stalls."""
+        await self._tell({"type": "websocket.send", "text": line.decode(errors="replace"), MORE: more})
 
     async def aclose(self, code: int) -> None:
         """Close the WebSocket with `code`, unless the client has left."""

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
-from acp_server.http.asgi import CALLER
+from acp_server.http.asgi import CALLER, MORE
 from acp_server.http.connection import HttpConnection, HttpLimits
 from acp_server.http.listener import Places
 from acp_server.http.server import Server
@@ -415,3 +415,24 @@ async def test_messages_of_one_caller_that_are_not_whole_do_not_push_out_a_longe
         assert codes == [1013]
         await mine.stream.send(frame(FIN | CONT, b"."))
         assert await mine.text() == "x" * 40_000 + "."
+
+
+async def test_messages_that_follow_at_once_are_written_together_and_stay_in_order() -> None:
+    class Burst(Echo):
+        async def _echo(self, receive: Any, send: Any) -> None:
+            await receive()
+            for number in range(100):
+                await send({"type": "websocket.send", "text": f"small {number}", MORE: number < 99})
+            for number in range(4):
+                await send({"type": "websocket.send", "text": f"{number}" * 50_000, MORE: True})
+            await send({"type": "websocket.close", "code": 4001})
+
+    async with serving(Burst()) as (port, _), websocket(port) as client:
+        assert await client.open() == 101
+        await client.send(TextMessage(data="go"))
+        first = await client.stream.receive()
+        assert first.count(b"small") == 100
+        client.feed(first)
+        assert [await client.text() for _ in range(100)] == [f"small {number}" for number in range(100)]
+        assert [await client.text() for _ in range(4)] == [f"{number}" * 50_000 for number in range(4)]
+        assert await client.code() == 4001

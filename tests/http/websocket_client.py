@@ -49,9 +49,13 @@ class WebSocket:
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 self.is_closed = True
                 return CloseConnection(code=1006)
-            self.wire.receive_data(data)
-            self._events += self.wire.events()
+            self.feed(data)
         return self._events.pop(0)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the server."""
+        self.wire.receive_data(data)
+        self._events += self.wire.events()
 
     async def text(self) -> str:
         """The next message."""
