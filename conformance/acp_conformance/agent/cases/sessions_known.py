@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,6 +65,24 @@ async def list_by_cwd(agent: Agent) -> None:
     strangers = {each.get("cwd") for each in await _list(agent, cwd=str(agent.cwd))} - {str(agent.cwd)}
     if strangers:
         fail(f"requested {agent.cwd}, it lists sessions of {strangers}")
+
+
+@case("sessions/list-cwd", level=MUST, source=ACP, section="Session Setup, Working Directory", needs="quick")
+async def list_cwd(agent: Agent) -> None:
+    """A session is listed with the working directory that it was created in."""
+    await capable(agent, "sessionCapabilities.list")
+    session = await agent.session()
+    await (await agent.prompt(session, "quick")).result()
+    listed = [each.get("cwd") for each in await _list(agent) if each.get("sessionId") == session]
+    if not listed:
+        not_applicable("the session is not listed")
+    if not _is_same(str(listed[0]), str(agent.cwd)):
+        fail(f"the session of {agent.cwd} is listed with the directory {listed[0]!r:.200}")
+
+
+def _is_same(folder: str, other: str) -> bool:
+    # The directory may be reached by a symbolic link.
+    return os.path.realpath(folder) == os.path.realpath(other)
 
 
 @case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)

@@ -378,6 +378,13 @@ class AnyCursorIsTheStart(Clean):
         return await super().list_sessions(request)
 
 
+class ListsItsOwnFolder(Clean):
+    """Lists every session with the folder that the agent itself was started in."""
+
+    def listed(self, cwd: Json, cursor: Json) -> list[Json]:
+        return [{**each, "cwd": os.getcwd()} for each in super().listed(cwd, cursor)]
+
+
 class LoadedIsReadOnly(Clean):
     """Takes no prompts in a session that was loaded."""
 
