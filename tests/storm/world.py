@@ -20,7 +20,7 @@ from anyio._backends._asyncio import CancelScope
 
 from acp_server.peer import dispatch as dispatch_module
 from acp_server.peer import reader as reader_module
-from acp_server.session import turn as turn_module
+from acp_server.session import updates as updates_module
 from acp_server.tools import output
 from tests.cancel.stepper import _number
 from tests.storm.crew import STUCK, Crew
@@ -75,7 +75,7 @@ class World:
             _number(CancelScope, patch)
             for module in (reader_module, dispatch_module):
                 patch.setattr(module, "perf_counter", self.now)
-            patch.setattr(turn_module, "time", clock)
+            patch.setattr(updates_module, "time", clock)
             patch.setattr(output, "time", clock)
             yield
 

@@ -179,7 +179,7 @@ async def test_processes_of_agents_are_counted_with_why_they_ended(api: Api) -> 
         (["--agents", "4"], "is not MIN:MAX"),
         (["--isolate", "--agent-users", "0-9"], "is not FIRST-LAST"),
         (["--isolate", "--agent-users", "9-8"], "is not FIRST-LAST"),
-        (["--agent-users", "20000-20001"], "give --isolate too"),
+        (["--agent-users", "20000-20001"], "needs --isolate"),
     ],
 )
 def test_sizes_and_users_that_mean_nothing_are_refused(options: list[str], why: str) -> None:
