@@ -27,7 +27,7 @@ The packages, with imports from upper to lower ones only:
     safe_text    makes untrusted text safe to show
     paths        paths walked without symbolic links
 
-Names are imported at their first use, so that importing the package costs nothing.
+Each name is imported when it is first used, so that importing the package costs almost nothing.
 """
 
 from __future__ import annotations

@@ -47,26 +47,29 @@ class Agent:
     """An agent for any ACP client. Raises UsageError for invalid arguments, and for `mcp=True` without the extra `mcp`.
 
     - `name`, `title`, `version`: sent to clients.
-    - `accepts`: content of prompts beyond text and links: `image`, `audio`, `embedded_context`.
-    - `mcp`: True connects each session to the MCP servers that its client names, over stdio, HTTP and SSE, and offers
-      their tools (`Session.mcp`, extra `mcp`). A turn waits for them until 10 s after the session was opened. Or the
-      transports beyond stdio that your own code connects to: `http`, `sse`.
+    - `accepts`: the kinds of content that prompts may have besides text and links: `image`, `audio`,
+      `embedded_context`.
+    - `mcp`: if True, the runtime connects each session to the MCP servers that its client names, over stdio, HTTP and
+      SSE, and offers their tools (`Session.mcp`, extra `mcp`). A turn waits for the servers until 10 s after the
+      session was opened. If your own code connects to the servers, pass the transports besides stdio that it supports:
+      `http`, `sse`.
     - `mcp_trusted`: with `mcp=True`, the names of servers whose read-only hints are trusted.
     - `store`: where sessions are stored; by default in memory.
     - `approvals`: where the user's lasting decisions about tools are stored; by default they end with the session.
-    - `sessions`: what clients may do with sessions besides opening new ones; by default everything. A method that is
-      not listed is not announced, and is refused. On version 2 only `delete` and `additional_directories` can be
-      omitted.
-    - `versions`: protocol versions. A client gets the highest that both support.
-    - `second_prompts`: how a prompt is handled that arrives while a turn runs: `hold` it until the turn ends, `refuse`
-      it, or, on version 2 only, `steer` the turn with it. By default version 1 refuses it, and version 2 holds it.
-    - `history`: False for an agent that has its own log. The runtime keeps nothing of its turns, and the `replay`
-      handler shows a loaded session.
-    - `system_prompt`: whether it takes instructions from the client, see `Session.instructions`: `append` them to its
-      own, or also `override` its own.
+    - `sessions`: the session methods that clients may call besides `session/new`; by default all. A method that is not
+      listed is not announced, and calls of it are refused. On version 2 only `delete` and `additional_directories` can
+      be omitted.
+    - `versions`: the supported protocol versions. Agent and client use the highest version that both support.
+    - `second_prompts`: how to handle a prompt that arrives while a turn runs. `hold` keeps it until the turn ends,
+      `refuse` answers it with an error, and `steer` (version 2 only) passes it to the running turn. By default version
+      1 refuses such a prompt and version 2 holds it.
+    - `history`: False if the agent has its own log. The runtime then stores no turns, and the `replay` handler sends
+      the updates of a loaded session.
+    - `system_prompt`: whether the agent accepts instructions from the client, see `Session.instructions`. `append` adds
+      them to the agent's own; `override` also lets them replace the agent's own.
     - `unstable`: features of the protocol that may still change, see `schema.FEATURES`.
 
-    `tools` has the tools for a model.
+    `tools` holds the tools for a model.
     """
 
     tools: Toolbox
@@ -133,9 +136,9 @@ class Agent:
 
     @values.bare
     def initialize(self, function: F) -> F:
-        """Register a function of one `Initialization`, called for each client before the response to `initialize` (ACP,
-        Initialization). It reads the client's capabilities, and may change the agent's capabilities, login methods and
-        `_meta`. An exception becomes the response."""
+        """Register a function that gets one `Initialization`. It is called for each client before the response to
+        `initialize` (ACP, Initialization). The function can read the client's capabilities, and may change the agent's
+        capabilities, login methods and `_meta`. If the function raises, the exception becomes the response."""
         if self._definition.initialize is not None:
             raise UsageError("there is a second @agent.initialize; an agent can have only one")
         self._definition.initialize = handlers.deciding(function, "initialize handler", "initialization")
@@ -143,15 +146,19 @@ class Agent:
 
     @values.bare
     def prompt(self, function: F) -> F:
-        """Register the handler of prompts: an async generator or async function of one `Turn` (ACP, Prompt Turn).
+        """Register the handler of prompts: an async generator or async function that gets one `Turn` (ACP, Prompt
+        Turn).
 
-        Text, content blocks and session updates that a generator yields are sent at once. A cancelled turn ends the
-        function at its next await, and its result is `cancelled`, whatever the function then raises or returns. Cleanup
-        that awaits goes into a `with grace():` block. Without a cancel, an exception is logged and answered with
-        -32603, a `ToolFailed` with its text; a `TimeoutError` with -32800, and an `RpcError` as it is.
+        A generator yields text, content blocks and session updates, which are sent at once. If the turn is cancelled,
+        the function ends at its next await, and the stop reason is `cancelled`, whatever the function then raises or
+        returns. Put cleanup that awaits into a `with grace():` block.
 
-        Turns of one session run one at a time: a prompt that arrives during a turn is refused or held, see
-        `second_prompts` of `Agent`. A prompt after a cancelled turn waits for the cleanup, within `Limits.grace`.
+        Without a cancel, an exception is logged and answered with -32603. The message of a `ToolFailed` is sent with
+        that error. A `TimeoutError` is answered with -32800, and an `RpcError` is sent as it is.
+
+        The turns of one session run one at a time. A prompt that arrives during a turn is refused or held, see
+        `second_prompts` of `Agent`. A prompt after a cancelled turn waits for that turn's cleanup, at most
+        `Limits.grace`.
         """
         if self._prompt is not None:
             raise UsageError("there is a second @agent.prompt; an agent can have only one")
@@ -168,10 +175,10 @@ class Agent:
 
     @values.bare
     def admit(self, function: F) -> F:
-        """Register a function of the `Turn`, called for each prompt before it becomes part of its session: for rate
-        limits, budgets, rules for content. An exception becomes the response to the prompt, an `RpcError` as it is. The
-        prompt is then not kept and not given to a model. On version 2 it is the response to the request, and no turn
-        begins."""
+        """Register a function that gets the `Turn` of each prompt before the prompt becomes part of its session. Use it
+        for rate limits, budgets and rules for content. If the function raises, the exception becomes the response to
+        the prompt; an `RpcError` is sent as it is. The prompt is then not stored and not given to a model. On version
+        2, no turn begins either."""
         if self._definition.admit is not None:
             raise UsageError("there is a second @agent.admit; an agent can have only one")
         self._definition.admit = handlers.deciding(function, "admission handler", "turn")
@@ -181,16 +188,17 @@ class Agent:
     def command(
         self, name: str, *, hint: str | None = None, description: str | None = None
     ) -> Callable[[CommandFunction], CommandFunction]:
-        """Register a slash command (ACP, Slash Commands): an async function or async generator of the `Turn` and the
-        words after `/name`. It answers the prompts that begin with the command; the `prompt` handler answers all
-        others.
+        """Register a slash command (ACP, Slash Commands): an async function or async generator that gets the `Turn` and
+        the words after `/name`. It answers prompts that begin with the command; the `prompt` handler answers all other
+        prompts.
 
-        A single text parameter gets the whole rest of the prompt. Of several parameters, each gets a word or a quoted
-        text, validated against its annotation; the last one, if it is text, gets the rest. The user is shown a
-        validation error together with the `hint`.
+        A single text parameter gets all text after the command. With several parameters, the text is split into words
+        and quoted strings, one for each parameter, which are validated against the annotations. If the last parameter
+        is text, it gets the rest of the text unsplit. If validation fails, the user sees the error together with the
+        `hint`.
 
-        `hint`: what to type, by default the names of the parameters. `description`: by default the first line of the
-        docstring. Clients get the commands when a session opens. Raises UsageError for a name that is registered
+        `hint`: the text to type, by default the names of the parameters. `description`: by default the first line of
+        the docstring. Clients get the commands when a session opens. Raises UsageError if the name is registered
         already, or is not one word.
         """
         from acp_server.agent.commands import Command, Commands
@@ -209,28 +217,29 @@ class Agent:
 
     @values.bare
     def steer(self, function: F) -> F:
-        """Register the handler of steering: a function of the `Turn` and the `Message`, which passes the message to the
-        code that works on the turn. When it returns, the message is part of the conversation, unless the turn has
-        ended; then the message becomes a prompt.
+        """Register the handler of steering: a function that gets the `Turn` and the `Message`, and passes the message
+        to the code that works on the turn. When the function returns, the message is part of the conversation. If the
+        turn has ended by then, the message becomes a prompt.
 
-        Such messages come from clients with the extension `_session/steering`. With `second_prompts="steer"`, a prompt
-        of version 2 that arrives during a turn is one too. An exception of the function becomes the response.
+        Clients send such messages with the extension `_session/steering`. With `second_prompts="steer"`, a version 2
+        prompt that arrives during a turn is passed to this handler too. If the function raises, the exception becomes
+        the response.
         """
         self._definition.steer = handlers.deciding(function, "steering handler", "turn", "message")
         return function
 
     @values.bare
     def session(self, function: F) -> F:
-        """Register a function of one `Session` that prepares each new, loaded or resumed session before its client may
-        use it. There may be several; they are called in order.
+        """Register a function that gets one `Session` and prepares each new, loaded or resumed session before its
+        client may use it. An agent may have several such functions; they are called in the order of registration.
 
-        An async generator opens resources before its one `yield` and closes them after it, whatever ends the session.
+        An async generator opens resources before its one `yield` and closes them after it, however the session ends.
         Both run in one task, which lives as long as the session. The yielded value becomes `session.data`, unless it is
-        None. A function that returns an async context manager does the same. Other functions pass resources to
-        `Session.enter` or `Session.on_close`.
+        None. A function that returns an async context manager is handled in the same way. Any other function passes its
+        resources to `Session.enter` or `Session.on_close`.
 
         If a handler raises, or the client cancels the request, the session is not opened. Updates that the handler
-        sends follow right after the response.
+        sends are delivered right after the response.
         """
         self._definition.open_session.append(handlers.session_handler(function))
         # It may add tools to its sessions, and clients read the capabilities before there is a session.
@@ -239,23 +248,23 @@ class Agent:
 
     @values.bare
     def session_id(self, function: F) -> F:
-        """Register a function that gives new sessions their ids. It gets the `Call` of `session/new`, or of your method
-        that opens a session, and returns an id, or None for a generated one.
+        """Register a function that chooses the ids of new sessions. The function gets the `Call` of `session/new`, or
+        of your method that opens a session. It returns an id, or None for a generated id.
 
-        If the connection or the store has the id already, the request fails with an internal error, and the reason is
-        logged. With `history=False` the store is not checked, since your own log may have begun with the id. Session
-        handlers find in `session.call.data` what the function puts in `call.data`, such as the object that the id
-        belongs to.
+        If the connection or the store has a session with that id already, the request fails with an internal error, and
+        the reason is logged. With `history=False` the store is not checked, since your own log may already contain the
+        id. The function may put an object into `call.data`, such as the object that the id belongs to; session handlers
+        find it in `session.call.data`.
         """
         self._definition.session_id = handlers.as_async(function, "function for ids", "call")
         return function
 
     @values.bare
     def replay(self, function: F) -> F:
-        """Register the replay of a loaded session from your own log: an async generator of the `Session` that yields
-        session updates, as `schema` types or in their wire form. The client gets them before the response to
-        `session/load`; on version 2, before the response to a `session/resume` that requests a replay. The runtime's
-        own history is not shown then."""
+        """Register the function that replays a loaded session from your own log: an async generator that gets the
+        `Session` and yields session updates, as `schema` types or in their wire form. The client gets these updates
+        before the response to `session/load`; on version 2, before the response to a `session/resume` that requests a
+        replay. The runtime's own history is then not replayed."""
         self._definition.replay = handlers.replay_handler(function)
         return function
 
@@ -268,13 +277,15 @@ class Agent:
         mcp_servers: Sequence[McpServer] = (),
         fork_of: Session | None = None,
     ) -> Session:
-        """Open a session from code, as `session/new` does: for a method such as `session/fork`, or for a subagent.
+        """Open a session from code, in the same way as `session/new`. Use it in a method such as `session/fork`, or for
+        a subagent.
 
-        `by`: the call of your method, or a turn. The response to the call gives the client the session's id, and
-        updates in the session wait for it. The client of a turn is notified of the session at once. `fork_of`: the new
-        session begins with this session's ended turns, mode and options, and its `Session.origin` is `fork`.
+        `by`: the call of your method, or a turn. With a call, your response tells the client the session's id, and
+        updates of the session wait for that response. With a turn, the client is notified of the session at once.
+        `fork_of`: the new session begins with this session's ended turns, mode and options, and its `Session.origin` is
+        `fork`.
 
-        Raises InvalidParams for a directory that is not absolute, InvalidRequest if too many sessions are open, and
+        Raises InvalidParams if a directory is not absolute, InvalidRequest if too many sessions are open, and the
         exceptions of session handlers.
         """
         from acp_server.session.setup import PlainSetup
@@ -285,23 +296,26 @@ class Agent:
         return await self._side(peer).lifecycle.open(peer if isinstance(by, Turn) else by, setup, source)
 
     async def close_session(self, session: Session, *, delete: bool = False) -> None:
-        """Close a session from code, as `session/close` or `session/delete` do. Its turns are cancelled. No message is
-        sent: the response of your method tells the client. A turn cannot close its own session, since that would cancel
-        it."""
+        """Close a session from code, in the same way as `session/close` or `session/delete`. The session's turns are
+        cancelled. No message is sent to the client: use the response of your method. A turn cannot close its own
+        session, since that would cancel the turn."""
         await self._side(session.client.connection).lifecycle.end(session.id, keep=not delete)
 
     @values.early
     def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
         """Register your own method (ACP, Extensibility: names begin with `_`). Raises UsageError for a method of the
-        protocol, unless you `replace` it for every client; the client's version determines the form of the result.
+        protocol unless `replace` is true; your method then replaces it for every client. The result must have the form
+        of the client's protocol version.
 
-        The function takes a `Call` and the method's parameters by name, validated against their annotations. Its return
-        value becomes the result; None becomes `{}` for a protocol method whose result may be empty. It may offer
-        `call.partial(...)` results for a cancel. Without a partial result a cancelled request is answered with -32800.
+        The function takes a `Call` and the method's parameters by name, which are validated against their annotations.
+        The return value becomes the result. None becomes `{}` if the protocol method's result may be empty. The
+        function may set a partial result with `call.partial(...)`, which is sent if the request is cancelled. A
+        cancelled request without a partial result is answered with -32800.
 
-        A plain `def` runs in a worker thread, where a cancel cannot interrupt it: it checks `call.is_cancelled`, and
-        its return value becomes the result. After `Limits.grace` the request is answered without it, and its return
-        value is dropped. At most 40 such functions run at once in one event loop; others wait.
+        A plain `def` runs in a worker thread, where a cancel cannot interrupt it. Such a function should check
+        `call.is_cancelled`; its return value still becomes the result. If it has not returned after `Limits.grace`, the
+        request is answered without it and its return value is dropped. At most 40 such functions run at once in one
+        event loop; further calls wait.
         """
         values.check_method(name)
         if name == "initialize":
@@ -317,11 +331,11 @@ class Agent:
 
     @values.early
     def notification(self, name: str) -> Callable[[F], F]:
-        """Register a handler for a notification: a function of the connection and the parameters by name.
+        """Register a handler for a notification: a function that gets the connection, and the parameters by name.
 
         Handlers run one after the other, in the order of arrival. A plain `def` runs in the event loop, so it must be
-        quick. A notification that the protocol itself handles is handled first. There is no response; invalid
-        parameters and exceptions of the handler are logged.
+        quick. If the runtime handles the notification too, it does so before your handler. A notification has no
+        response, so invalid parameters and exceptions of the handler are logged.
         """
         values.check_method(name)
 
@@ -353,15 +367,15 @@ class Agent:
 
     def tool(self, function: Any = None, **options: Any) -> Any:
         """Register a tool for a model (ACP, Tool Calls): an async function, or a plain one, which runs in a thread.
-        Either may be a generator, whose text is shown as it is yielded.
+        Either may be a generator; the text that it yields is shown at once.
 
-        The parameters are the model's arguments, with their types validated. A parameter annotated `ToolContext`, or
+        The parameters are the model's arguments; their types are validated. A parameter annotated `ToolContext`, or
         named `call` without an annotation, gets the running call. The return value goes to the model: text, anything
         that JSON can express, or content to show. Any other value fails the call and is logged.
 
-        `turn.call` runs the tool from the program, `turn.run_tool` as a model requests it, and `tools.describe()`
-        describes all tools for a model. For the options see `Tool`. Raises UsageError for a function that cannot be a
-        tool, and for a second tool with the same name.
+        Your program runs the tool with `turn.call`. A model's request for the tool goes to `turn.run_tool`.
+        `tools.describe()` describes all tools for a model. For the options see `Tool`. Raises UsageError for a function
+        that cannot be a tool, and for a second tool with the same name.
         """
 
         def register(function: F) -> Tool[F]:
@@ -372,7 +386,7 @@ class Agent:
         return register if function is None else register(function)
 
     def add_tool(self, tool: Tool[Any]) -> None:
-        """Register a tool that was made elsewhere. Raises UsageError if there is one with the same name."""
+        """Register a tool that was made elsewhere. Raises UsageError if there is a tool with that name."""
         self.tools.add(tool)
         tool.is_served = lambda: self.is_serving
         self._definition.auto_approve |= bool(tool.approval) and tool.auto_approve
@@ -381,7 +395,7 @@ class Agent:
     @values.early
     def mount(self, methods: Mapping[str, Callable[..., Awaitable[Any]]]) -> None:
         """Add a method table written for jsonrpcserver's async dispatcher: functions returning `Success` or `Error`.
-        Raises UsageError for names of protocol methods."""
+        Raises UsageError for a name of a protocol method."""
         for name, function in methods.items():
             values.check_own_method(name)
             self._add_method(name, Route(foreign=function))
@@ -390,28 +404,30 @@ class Agent:
 
     @values.early
     def modes(self, *modes: SessionMode, as_option: bool = True) -> None:
-        """Offer modes (ACP, Session Modes); a session starts in the first one. A session handler may offer others in
-        its session (`Session.set_modes`).
+        """Offer modes (ACP, Session Modes); a session starts in the first one. A session handler may offer other modes
+        in its session (`Session.set_modes`).
 
         `as_option`: whether version 1 also gets them as a config option. Clients that support config options show the
-        option and no modes, older clients show modes alone; the two are kept in sync. Version 2 has only the option. If
-        you offer an option with the category `mode`, it replaces it, and your code keeps it in sync.
+        option and no modes; older clients show only modes. The runtime keeps the two in sync. Version 2 has only the
+        option. If you offer your own option with the category `mode`, it replaces this one, and your code must keep it
+        in sync with the modes.
         """
         self._definition.modes.extend(values.modes_of(modes, self._definition.modes))
         self._definition.modes_as_option = values.switch("as_option", as_option)
 
     @values.bare
     def set_mode(self, function: F) -> F:
-        """Register a function of a `Session` and a mode's id, called before the client's choice takes effect. If it
-        raises, nothing changes. It is optional: `Session.mode` always has the current mode."""
+        """Register a function that gets a `Session` and a mode's id, and is called before the client's choice of that
+        mode takes effect. If the function raises, nothing changes. An agent needs no such function: `Session.mode`
+        always has the current mode."""
         self._definition.set_mode = handlers.deciding(function, "mode handler", "session", "id of the mode")
         return function
 
     @values.early
     def config_options(self, *options: Option) -> None:
         """Offer config options (ACP, Session Config Options) with their defaults: `schema.SessionConfigSelect` and
-        `SessionConfigBoolean`. Boolean options are shown only to clients that support them; for other clients they have
-        their defaults."""
+        `SessionConfigBoolean`. Boolean options are shown only to clients that support them; in sessions of other
+        clients they keep their defaults."""
         self._definition.config_options.extend(values.options_of(options, self._definition.config_options))
 
     @overload
@@ -422,12 +438,14 @@ class Agent:
 
     @values.early
     def set_config_option(self, function: Any = None, *, unlisted: bool = False) -> Any:
-        """Register a function of a `Session`, an option's id and its new value, called before the value takes effect.
-        If it raises, nothing changes. It is optional: `Session.config` always has the current value.
+        """Register a function that gets a `Session`, an option's id and its new value, and is called before the value
+        takes effect. If the function raises, nothing changes. An agent needs no such function: `Session.config` always
+        has the current values.
 
-        `unlisted`: whether it is also called for an option or a value that the session does not offer; otherwise they
-        are refused. For an unknown one it raises InvalidParams. If it offers the option (`Session.set_options`) before
-        it returns, the choice is kept like any other; else the runtime keeps nothing.
+        `unlisted`: whether the function is also called for an option or a value that the session does not offer. By
+        default such a request is refused. The function must raise InvalidParams for an option that it does not know
+        either. If it offers the option (`Session.set_options`) before it returns, the choice is stored like any other.
+        Otherwise the runtime stores nothing.
         """
 
         def register(function: F) -> F:
@@ -444,12 +462,13 @@ class Agent:
     def authenticate(
         self, id: str, *, name: str, description: str | None = None, required: bool = False
     ) -> Callable[[F], F]:
-        """Register a login method: a function of a `Call` that returns if the login succeeded and raises otherwise,
-        preferably an `AuthRequired` with a message (ACP, Authentication).
+        """Register a login method (ACP, Authentication): a function that gets a `Call`. It returns if the login
+        succeeded. Otherwise it raises, preferably an `AuthRequired` with a message.
 
-        `required`: until the client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are refused
-        with -32000. Sessions that are open after a `logout` stay usable. A login is valid for one connection. If your
-        credentials are valid for longer, raise `AuthRequired` in a session handler while they are missing, instead.
+        `required`: whether, until the client has logged in, `session/new`, `load`, `resume`, `list` and `delete` are
+        refused with -32000. Sessions that are open after a `logout` stay usable. A login is valid for one connection.
+        If your credentials are valid for longer, do not use `required`: raise `AuthRequired` in a session handler while
+        the credentials are missing.
         """
 
         def register(function: F) -> F:
@@ -471,22 +490,24 @@ class Agent:
         env: Mapping[str, str] | None = None,
     ) -> None:
         """Offer a login that the client runs in an interactive terminal, by starting this program again with `args` and
-        `env` added (ACP, Terminal authentication). Exit status 0 means success. Only clients that support it get it."""
+        `env` added (ACP, Terminal authentication). Exit status 0 means success. It is offered only to clients that
+        support it."""
         method: dict[str, Any] = {"type": "terminal", "id": id, "name": name}
         method |= ({"args": list(args)} if args else {}) | ({"env": dict(env)} if env else {})
         self._definition.auth_methods.append(values.described(method, description))
 
     @values.bare
     def logout(self, function: F) -> F:
-        """Register the handler of a client's `logout`: a function of a `Call` (ACP, Authentication)."""
+        """Register the handler of a client's `logout`: a function that gets a `Call` (ACP, Authentication)."""
         self._definition.logout = handlers.deciding(function, "logout handler", "call")
         return function
 
     # -- serving it
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """A connection to one client, ready to `run`. An agent serves any number of connections. Raises UsageError for
-        a tool with a parameter of an unknown type, and for a handler of modes or options where none are offered."""
+        """Return a connection to one client, ready to `run`. An agent serves any number of connections. Raises
+        UsageError if a tool has a parameter of an unknown type, or if there is a handler of modes or options and the
+        agent offers none."""
         self.tools.check_types()
         values.check_choices(self._definition)
         side = AgentSide(self._definition)
@@ -505,7 +526,8 @@ class Agent:
         return bool(self._sides)
 
     def interrupt(self, connection: Connection) -> bool:
-        """Cancel all turns of a connection, as the user's interrupt at a terminal does. False if no turn ran."""
+        """Cancel all turns of a connection, as if the user had pressed Ctrl-C at a terminal. Returns False if no turn
+        ran."""
         side = self._sides.get(connection)
         return side is not None and side.interrupt()
 
@@ -520,20 +542,20 @@ class Agent:
     ) -> None:
         """Serve one client over standard input and output until it disconnects, then exit the process.
 
-        `backend`: asyncio by default. `loop`: `"uvloop"` replaces asyncio's event loop. `record`: a file for both
-        directions of the conversation, one JSON object a line. `wrap`: wraps the connection's stream, to observe what
-        passes.
+        `backend`: asyncio by default. `loop`: `"uvloop"` replaces asyncio's event loop. `record`: a file that receives
+        both directions of the conversation, one JSON object per line. `wrap`: a function that wraps the connection's
+        stream, to observe its bytes.
 
-        Raises SystemExit, or UsageError if this process serves an agent on them already. In a file that `acp-server
-        serve` loads, the command serves the agent instead.
+        Raises SystemExit, or UsageError if this process already serves an agent on standard input and output. If
+        `acp-server serve` loads the file, that command serves the agent instead.
         """
         from acp_server.agent.serve import run
 
         raise SystemExit(run(self, backend=backend, loop=loop, limits=limits, record=record, wrap=wrap))
 
     def find_session(self, connection: Peer, session_id: str) -> Session:
-        """An open session of a connection. A method finds its session by `agent.find_session(call.connection,
-        sessionId)`. Raises ResourceNotFound, which is a suitable response."""
+        """Return an open session of a connection. In a method, use `agent.find_session(call.connection, sessionId)`.
+        Raises ResourceNotFound, which is a suitable response."""
         side = self._sides.get(connection)
         if side is None:
             raise not_found(session_id)

@@ -1,7 +1,8 @@
-"""Slash commands of an agent (ACP, Slash Commands): the words after the name become the arguments of a function.
+"""Slash commands of an agent (ACP, Slash Commands). The words after the command's name become the arguments of a
+function.
 
-A command comes as the text of a prompt. Clients put files and notes around it, so each message that the user has typed
-is searched, the last one first.
+A command arrives as the text of a prompt. Clients put files and notes around the typed text, so each text block that
+the user may have typed is searched for a command, the last one first.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Answering = Awaitable[Any] | AsyncGeneratorType[Any]
 class Command:
     """One command. `function` takes the turn, followed by the words that the user types.
 
-    A single text parameter gets the whole rest of the prompt. Of several parameters, each gets a word or a quoted text;
-    the last one, if it is text, gets the rest. Words are validated against the annotations. Raises UsageError for a
-    function that cannot be called like that.
+    A single text parameter gets all text after the command. With several parameters, each gets a word or a quoted
+    string. If the last parameter is text, it gets the rest of the text unsplit. Words are validated against the
+    annotations. Raises UsageError if the function cannot be called with such arguments.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], hint: str | None, description: str | None) -> None:
@@ -58,14 +59,14 @@ class Command:
         self.description: Final = description or doc or name_of(function)
 
     def listed(self) -> AvailableCommand:
-        """The command as sent to clients."""
+        """Return the command in the form that is sent to clients."""
         from acp_server.schema.updates import AvailableCommand, UnstructuredCommandInput
 
         takes = UnstructuredCommandInput(hint=self.hint) if self._takes else None
         return AvailableCommand(name=self.name, description=self.description, input=takes)
 
     def run(self, turn: Turn, typed: str) -> Answering:
-        """Answer a turn. `typed`: the text after the name. The user is shown a validation error."""
+        """Answer a turn. `typed`: the text after the command's name. If validation fails, the user sees the error."""
         try:
             arguments = self._parameters.read(self._arguments(typed))
         except (InvalidParams, ValueError) as error:
@@ -85,7 +86,7 @@ class Command:
 
 
 class Commands:
-    """The commands of an agent."""
+    """The commands of an agent, by name."""
 
     def __init__(self) -> None:
         self._commands: dict[str, Command] = {}
@@ -94,17 +95,17 @@ class Commands:
         return bool(self._commands)
 
     def add(self, command: Command) -> None:
-        """Add a command. Raises UsageError if there is one with that name."""
+        """Add a command. Raises UsageError if there is a command with that name."""
         if command.name.lower() in self._commands:
             raise UsageError(f"there are two commands with the name {command.name!r}")
         self._commands[command.name.lower()] = command
 
     def listed(self) -> list[AvailableCommand]:
-        """All commands as sent to clients."""
+        """Return all commands in the form that is sent to clients."""
         return [command.listed() for command in self._commands.values()]
 
     def before(self, handler: PromptHandler | None) -> PromptHandler:
-        """A prompt handler that answers commands, and passes all other prompts to `handler`."""
+        """Return a prompt handler that answers commands and passes all other prompts to `handler`."""
 
         def prompt(turn: Turn) -> Answering:
             for text in reversed(typed(turn)):
@@ -121,8 +122,8 @@ class Commands:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """A message as the name of the command in lower case, the separator, and the rest. The name is empty if the message
-    is not a command."""
+    """Split a message into the command's name in lower case, the separator, and the rest. The name is empty if the
+    message is not a command."""
     text = text.strip()
     if not text.startswith("/"):
         return "", "", text
@@ -135,8 +136,8 @@ _WORD: Final = re.compile(r"""\s*(?:"([^"]*)"(?=\s|\Z)|'([^']*)'(?=\s|\Z)|(\S+))
 
 
 def _words(typed: str, most: int | None) -> list[str]:
-    """The words of a text, without quotes. `most`: the most words; the last of them is the rest of the text as
-    typed."""
+    """Split a text into words, and remove quotes. `most`: the maximum number of words. If it is reached, the last item
+    is the rest of the text as typed."""
     words: list[str] = []
     place = 0
     while (word := _WORD.match(typed, place)) is not None:

@@ -1,17 +1,18 @@
-"""Ends the process within a deadline, and its children with it.
+"""Ends the process and its children within a deadline.
 
-Every shutdown has a deadline from its beginning, whatever its reason: a signal, the end of input, an output that the
-client does not read, a handler. An agent whose client is gone must not live on because the event loop is blocked or a
-thread never ends. A forced exit runs no cleanup and saves nothing.
+Every shutdown has a deadline, which starts with the shutdown. This holds for every reason: a signal, the end of input,
+output that the client does not read, a handler. An agent whose client is gone must not live on because the event loop
+is blocked or a thread never ends. A forced exit runs no cleanup and saves nothing.
 
 Children are found by reading the process tree at the end. A process group would not contain children that lead their
-own group, as all that this library starts do, and would take the program out of the group of its client or terminal. A
-subreaper exists on Linux only, and also adopts daemons. The tree costs nothing until the end, changes nothing about the
-process, and contains every child, whether anyio, asyncio, trio, `subprocess`, `multiprocessing` or a thread started it.
+own group, and every child that this library starts does. It would also take the program out of the group of its client
+or terminal. A subreaper exists on Linux only, and also adopts daemons. The process tree costs nothing until the
+shutdown and changes nothing about the process. It contains every child, whether anyio, asyncio, trio, `subprocess`,
+`multiprocessing` or a thread started it.
 
-A detached process lives on: a daemon's parent has ended on purpose, so it is no longer in the tree. A child in its own
-session is not a daemon yet, and ends. The tree is also read before tasks are cancelled, so that the children of a shell
-are found although the cancel kills the shell first.
+A daemon keeps running: its parent has ended on purpose, so the daemon is no longer in the tree. A child in its own
+session is not yet a daemon, so it is ended. The tree is also read before tasks are cancelled. Otherwise the cancel
+could kill a shell first, and the shell's children would not be found.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _EXIT_HOOKS: Final = 2.0
 """Seconds for the `before_exit` functions."""
 
 _THREADS_END: Final = 2.0
-"""Seconds that threads have to end after the program has."""
+"""Seconds that threads have to end after the program has ended."""
 
 _AT_EXIT: Final = 5.0
-"""Seconds for the program's exit handlers (`atexit`), after its threads."""
+"""Seconds for the program's exit handlers (`atexit`), which run after its threads have ended."""
 
 
 def exit_now(code: int, why: str) -> NoReturn:
@@ -77,13 +78,14 @@ def _within(seconds: float, function: Callable[[], None]) -> None:
 
 
 class Deadline:
-    """A time after which the process is ended from outside of the event loop."""
+    """Ends the process from a timer thread, outside of the event loop, when its time is over."""
 
     def __init__(self) -> None:
         self._timer: threading.Timer | None = None
 
     def arm(self, seconds: float, code: int, why: str) -> None:
-        """Exit in `seconds` with the exit code `code`, unless disarmed. No effect if it is armed already."""
+        """Exit in `seconds` with the exit code `code`, unless disarmed. Has no effect if the deadline is armed
+        already."""
         if self._timer is not None:
             return
         self._timer = threading.Timer(seconds, exit_now, (code, why))
@@ -98,8 +100,8 @@ class Deadline:
 
 
 def outlast(code: int) -> None:
-    """The program has ended, apart from its exit handlers: end its children. Exits with `code` if an exit handler or a
-    thread keeps the process alive."""
+    """End the children of a program that has ended, apart from its exit handlers. Exits with `code` if an exit handler
+    or a thread keeps the process alive."""
     through = threading.Event()
     # Python's own thread pools use this hook: it is called before the main thread waits for other threads.
     register = getattr(threading, "_register_atexit", None)
@@ -133,17 +135,18 @@ def _others() -> list[threading.Thread]:
 
 AGAIN: Final = 2.0
 """Seconds within which a second interrupt ends the program instead of a turn. A signal that comes later than this after
-a first one is not its echo, and means that the shutdown takes too long."""
+the first one is not an echo of the first. It means that the shutdown takes too long."""
 
 _LOOP_ENDS: Final = 2.0
 """Seconds that the event loop has to end after the last response was written."""
 
 
 class Ending:
-    """The deadlines of a process that serves within `limits`. `on_begin` is called when its shutdown begins, before
+    """The deadlines of a process that serves within `limits`. `on_begin` is called when the shutdown begins, before
     tasks are cancelled.
 
-    `alarm` is called in a thread or in a signal handler, everything else by the program. So the lock is reentrant.
+    `alarm` is called in a thread or in a signal handler, and all other methods by the program. So the lock is
+    reentrant.
     """
 
     def __init__(self, limits: Limits, on_begin: Callable[[], object] | None = None) -> None:
@@ -155,7 +158,7 @@ class Ending:
         self._closing = Deadline()
         self._lock = threading.RLock()
         self._unheard = 0
-        """Number of signals that the loop has not handled yet."""
+        """The number of signals that the loop has not handled yet."""
         self._interrupted = -math.inf
         """The time of the last SIGINT."""
         self._signalled: tuple[int, float] | None = None
@@ -164,7 +167,8 @@ class Ending:
         self._ended = 0.0
 
     def alarm(self, number: int) -> None:
-        """A signal has arrived. If the loop is blocked or has ended, nothing else will handle it."""
+        """Take note of a signal that has arrived. If the loop is blocked or has ended, nothing else handles the
+        signal."""
         with self._lock:
             if self._code is None:
                 self._alarm(number, time.monotonic())
@@ -185,18 +189,18 @@ class Ending:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a signal has requested the end of the program, and not only of a turn."""
+        """Whether a signal has requested the end of the program, and not only the end of a turn."""
         return self._signalled is not None
 
     def heard(self) -> None:
-        """The loop handles a signal."""
+        """Record that the loop handles a signal."""
         with self._lock:
             self._unheard -= 1
             if not self._unheard:
                 self._hearing.disarm()
 
     def signalled(self, code: int) -> None:
-        """The connection closes because of a signal that the loop handled."""
+        """Record that the connection closes because of a signal that the loop handled."""
         with self._lock:
             code, _ = self._first(code, time.monotonic())
         self.begin(code)
@@ -207,23 +211,23 @@ class Ending:
         return self._signalled
 
     def begin(self, code: int) -> None:
-        """The connection closes. Only the first call has an effect."""
+        """Start the deadline for closing the connection. Only the first call has an effect."""
         if self._on_begin is not None:
             on_begin, self._on_begin = self._on_begin, None
             on_begin()
         self._closing.arm(self._longest, code, "closing takes too long")
 
     def outside(self, deadline: Deadline) -> None:
-        """The client is gone, and the blocked loop has not noticed it. Called in any thread."""
+        """Arm `deadline`: the client is gone, and the blocked loop has not noticed it. May be called in any thread."""
         deadline.arm(self._longest, 0, "the client is gone, and the event loop is blocked")
 
     def served(self, code: int) -> None:
-        """The last response was written."""
+        """Record that the last response was written. From now on the event loop has `_LOOP_ENDS` seconds to end."""
         self._closing.disarm()
         self._closing.arm(_LOOP_ENDS, code, "the event loop does not end")
 
     def through(self, code: int) -> None:
-        """The loop has ended too. The rest of the program has no deadline."""
+        """Record that the event loop has ended too. The rest of the program has no deadline."""
         with self._lock:
             self._code = code
             self._ended = time.monotonic()
@@ -237,10 +241,10 @@ class Ending:
 
 
 _TERMINATED: Final = 0.5
-"""Seconds that children have to end after SIGTERM."""
+"""Seconds that child processes have to end after SIGTERM."""
 _GLANCE: Final = 0.01
 _ROUNDS: Final = 5
-"""How often to look again for children that were started meanwhile, as a pool of processes does."""
+"""How often to look for children that were started meanwhile. A process pool starts new ones."""
 
 
 class Children:
@@ -250,12 +254,12 @@ class Children:
         self._seen: list[Process] = []
 
     def end_with_us(self) -> None:
-        """Let no descendant outlive this process, unless a signal ends it that cannot be caught."""
+        """End all descendants when this process ends, unless an uncatchable signal kills it."""
         before_exit(self._end)
 
     def look(self) -> None:
-        """Remember the present descendants, so that they end with this process also if they lose their parent. Never
-        raises."""
+        """Remember the present descendants. They are then ended with this process even if their parent ends first.
+        Never raises."""
         try:
             self._seen = _children() if _has_children() else []
         except Exception:
@@ -283,7 +287,7 @@ class Children:
 
 
 def _has_children() -> bool:
-    """Whether to look at all. Few agents have children, and reading the process table costs milliseconds."""
+    """Whether this process has children. Few agents have any, and reading the process table costs milliseconds."""
     if not hasattr(os, "waitid"):
         return True
     try:
@@ -294,7 +298,7 @@ def _has_children() -> bool:
 
 
 def _children() -> list[Process]:
-    """All descendants of this process."""
+    """Return all descendants of this process."""
     import psutil
 
     # The tracker ends by itself after this process, and then removes shared memory that was left behind.
@@ -313,7 +317,7 @@ def _lives(process: Process) -> bool:
 
 
 def _send(process: Process, *, kill: bool) -> None:
-    """Signal a process, or its group if it leads one, since members may have lost their parent."""
+    """Signal a process. If it leads a process group, signal the group, because members may have lost their parent."""
     import psutil
 
     try:

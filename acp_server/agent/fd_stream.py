@@ -1,7 +1,8 @@
 """A stream over a pair of file descriptors: pipes, sockets, a terminal, files.
 
-It needs no threads: it waits until a descriptor is ready. Where the event loop cannot wait for one (Windows),
-`acp_server.agent.threaded_stream` is used. Which descriptors to use is decided in `acp_server.agent.process`.
+The stream needs no threads, because it waits until a descriptor is ready. Where the event loop cannot wait for a
+descriptor (Windows), `acp_server.agent.threaded_stream` is used. `acp_server.agent.process` decides which descriptors
+to use.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from sniffio import current_async_library_cvar
 
 _READ_SIZE: Final = 64 * 1024
 _LARGEST_READ: Final = 1024 * 1024
-"""A read of this size costs 15 us more than one of 64 KiB, since it allocates more. It pays only while reads fill
-it."""
+"""A read of this size costs 15 us more than a read of 64 KiB, since it allocates more. It is used only while reads fill
+the buffer."""
 
 _GONE: Final = {errno.EPIPE, errno.ECONNRESET} | ({errno.EINVAL} if sys.platform == "win32" else set[int]())
 
 _TERMINAL_WRITE: Final = 256
-"""Bytes that a terminal takes without blocking once it is ready."""
+"""The number of bytes that a terminal accepts without blocking once it is ready."""
 
 _NESTED: Final = 0.02
-"""Seconds after which to check whether the loop runs nested within the reading callback. All reads meanwhile share one
-check. A loop with a timer takes 2 us more of CPU for each round in which it waits."""
+"""Seconds after which to check whether the loop runs nested within the reading callback. All reads in that time share
+one check, because a timer costs the loop 2 us of CPU for each round in which it waits."""
 
 
 class FdStream:
-    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which may be the same, and which the
-    caller owns.
+    """A stream (see `acp_server.peer.stream.Stream`) over two descriptors. The caller owns them, and they may be the
+    same descriptor.
 
-    Reading changes nothing about the descriptor. A pipe or socket for writing gets O_NONBLOCK, which belongs to the
-    open file and so to every process that shares it; `aclose` restores it. A terminal, which the shell shares, never
-    gets it.
+    Reading changes nothing about the descriptor. A pipe or socket for writing is set to O_NONBLOCK. That flag belongs
+    to the open file and so to every process that shares the file; `aclose` restores it. A terminal is never set to
+    O_NONBLOCK, because the shell shares it.
     """
 
     def __init__(self, source: int, sink: int) -> None:
@@ -52,7 +53,7 @@ class FdStream:
         self._hangup = Hangup(sink)
         self._silent: anyio.Event | None = None
         self.problem: OSError | None = None
-        """Why writing failed, unless because the client is gone."""
+        """Why writing failed; None if it failed because the client is gone."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -69,8 +70,8 @@ class FdStream:
     async def unread(self) -> None:
         """Wait until the client can no longer read what is sent, although the input is open.
 
-        Data that has arrived, and the end of input, are received first. Where the system cannot tell (files, terminals,
-        sockets without epoll), this does not return, and `send` fails instead.
+        Data that has arrived, and the end of input, are received first. The system cannot report this for files,
+        terminals and, without epoll, sockets. There, this call does not return, and `send` fails instead.
         """
         await self._hangup.wait()
         if self._input.is_ready:
@@ -93,12 +94,13 @@ class FdStream:
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether a write failed because the reading end is closed, which is a client's usual way to end."""
+    """Whether a write failed because the reading end is closed. This is how most clients end."""
     return error.errno in _GONE
 
 
 def _can_wait(fd: int) -> bool:
-    """Whether the event loop can wait for it. Files and `/dev/null` are always ready, and cannot be waited for."""
+    """Whether the event loop can wait for the descriptor. It cannot wait for files and `/dev/null`, which are always
+    ready."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
@@ -164,10 +166,11 @@ class _Input:
 
 
 class _Watch:
-    """Reads in a callback of an asyncio loop that stays registered between messages.
+    """Reads in a callback that stays registered in the asyncio loop between messages.
 
-    One request at a time costs 43 us of CPU this way and 62 with `anyio.wait_readable`, which registers for each read
-    (CPython 3.11, an echo through `acp_server.peer.connection`). Trio has no such callback, and needs none.
+    With one request at a time, a request costs 43 us of CPU this way, and 62 us with `anyio.wait_readable`, which
+    registers for each read (CPython 3.11, an echo through `acp_server.peer.connection`). Trio has no such callback and
+    needs none.
     """
 
     def __init__(self, loop: Any, fd: int, read: Callable[[], bytes]) -> None:
@@ -251,8 +254,9 @@ class _Watch:
             self._taking = False
 
     def _look_for_nesting(self) -> None:
-        """Make the caller feed anew if the loop runs nested within `_ready`. A handler may run the loop in its first
-        step (`nest_asyncio`). The loop cannot call `_ready` again meanwhile, since its context is entered."""
+        """Make the caller of `feed` register again if the loop runs nested within `_ready`. A handler may run the loop
+        in its first step (`nest_asyncio`). Meanwhile the loop cannot call `_ready` again, since its context is
+        entered."""
         self._look = None
         if self._taking:
             self.close()
@@ -266,7 +270,7 @@ class _Output:
         self._can_wait = _can_wait(fd)
         self._closed = False
         self._at_once: int | None = None
-        """The most bytes of one write; None for any number."""
+        """The most bytes of one write; None for no limit."""
         self._restore = False
         if os.isatty(fd):
             self._at_once = _TERMINAL_WRITE
@@ -316,7 +320,7 @@ class _Output:
 
 
 class Hangup:
-    """Notices the hang-up of the pipe or socket `fd`, which the caller owns. Terminals and files have none; see
+    """Notices when the other end of the pipe or socket `fd` hangs up. The caller owns `fd`. For terminals and files see
     `wait`."""
 
     def __init__(self, fd: int) -> None:
@@ -327,7 +331,7 @@ class Hangup:
         self._fd: Final = fd if self._epoll is None and stat.S_ISFIFO(mode) and not hasattr(select, "epoll") else -1
 
     async def wait(self) -> None:
-        """Return when the other end is closed. Where that cannot be noticed, never returns."""
+        """Wait until the other end is closed. Never returns where that cannot be noticed."""
         if self._epoll is not None:
             await anyio.wait_readable(self._epoll.fileno())
         elif self._fd >= 0:

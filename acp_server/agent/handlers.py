@@ -1,7 +1,8 @@
 """Adapts the functions that agent authors write to the interfaces that the protocol's side calls.
 
-It adapts prompt and session handlers, methods and notifications. It also adds what an author does not register: the
-method that cancels one tool call, and with `mcp=True` the connection to the MCP servers that the client names.
+It adapts prompt handlers, session handlers, methods and notification handlers. It also adds two parts that an author
+does not register: the method that cancels one tool call, and, with `mcp=True`, the connection to the MCP servers that
+the client names.
 
 A function is inspected once, at registration, so that mistakes are reported when the program starts.
 """
@@ -37,7 +38,8 @@ logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 
 def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
-    """A prompt handler from an async generator or an async function of one turn. Raises UsageError for anything else.
+    """Return a prompt handler for an async generator or async function that takes one turn. Raises UsageError for
+    anything else.
 
     Values that a generator yields are sent at once: text, content blocks or session updates. The return value of a
     function is sent too, unless it is None.
@@ -50,7 +52,7 @@ def prompt_handler(function: Callable[..., Any]) -> PromptHandler:
 
 
 def replay_handler(function: Callable[..., Any]) -> ReplayHandler:
-    """A replay handler from an async generator of one session. Raises UsageError for anything else."""
+    """Return a replay handler for an async generator that takes one session. Raises UsageError for anything else."""
     check_takes(function, "replay handler", "session")
     if not inspect.isasyncgenfunction(function):
         raise UsageError(f"a replay handler must be `async def` and yield: {name_of(function)}")
@@ -58,8 +60,9 @@ def replay_handler(function: Callable[..., Any]) -> ReplayHandler:
 
 
 def session_handler(function: Callable[..., Any]) -> SessionHandler:
-    """A session handler from a function of one session, async or not. An async generator, or a function that returns an
-    async context manager, gives a handler that keeps it entered. Raises UsageError for anything else."""
+    """Return a session handler for a function that takes one session, async or not. If the function is an async
+    generator or returns an async context manager, the handler enters it and keeps it entered. Raises UsageError for
+    anything else."""
     check_takes(function, "session handler", "session")
     if inspect.isgeneratorfunction(function):
         raise UsageError(f"a session handler that yields must be `async def`: {name_of(function)}")
@@ -93,8 +96,8 @@ def _held(made: Any) -> AbstractAsyncContextManager[Any]:
 
 
 def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[Any]]:
-    """An async function from a function that may be synchronous. It is called with the positional arguments `takes`.
-    Raises UsageError if it cannot be. `what`: the author's name for it."""
+    """Return an async function for a function that may be synchronous. It is called with the positional arguments
+    `takes`. Raises UsageError if the function does not accept them. `what`: what messages call the function."""
     check_takes(function, what, *takes)
     _check_returns(function)
     if inspect.iscoroutinefunction(function):
@@ -109,9 +112,9 @@ def as_async(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
 
 
 def deciding(function: Callable[..., Any], what: str, *takes: str) -> Callable[..., Awaitable[None]]:
-    """An async function from a function that refuses by raising; its return value has no effect. False raises
-    UsageError, since its author means a refusal, and a login that returned it would let every client in. Any other
-    value is logged once."""
+    """Return an async function for a function that refuses by raising and whose return value has no effect. If the
+    function returns False, UsageError is raised: its author means a refusal, and a login that returned False would let
+    every client in. Any other return value is logged once."""
     handler = as_async(function, what, *takes)
     useless = _Useless(f"the {what} {name_of(function)}", "what it returns is not used")
 
@@ -123,7 +126,8 @@ def deciding(function: Callable[..., Any], what: str, *takes: str) -> Callable[.
 
 
 class _Useless:
-    """Reports that a handler returned a value that has no effect. `who`: the handler. `instead`: what to do."""
+    """Reports that a handler returned a value that has no effect. `who`: the handler in the message. `instead`: what to
+    do instead."""
 
     def __init__(self, who: str, instead: str) -> None:
         self._who = who
@@ -143,8 +147,8 @@ _NUMBERS: Final = {1: "one argument", 2: "two arguments", 3: "three arguments"}
 
 
 def check_takes(function: Callable[..., Any], what: str, *arguments: str) -> None:
-    """Raise UsageError unless it is a function that can be called with these positional arguments. `what`: the author's
-    name for it."""
+    """Raise UsageError unless `function` can be called with these positional arguments. `what`: what messages call the
+    function."""
     if not callable(function):
         raise UsageError(f"expected a function, got {type(function).__name__}")
     try:
@@ -168,14 +172,14 @@ _OURS: Final = {
     "connection": "Connection",
     "initialization": "Initialization",
 }
-"""The classes of handlers' first arguments, by the author's name for them."""
+"""The classes of handlers' first arguments, by the name that messages use for them."""
 _RUNTIME: Final = {*_OURS.values(), "ToolContext"}
 _OF_JSON: Final = re.compile(r"(str|int|float|bool|bytes|list|dict|tuple|set)\b")
 
 
 def check_first(function: Callable[..., Any], first: inspect.Parameter, what: str) -> None:
-    """Raise UsageError if the `first` parameter, which is `what`, is annotated as JSON data or as another object of the
-    runtime."""
+    """Raise UsageError if the parameter `first` is annotated as JSON data or as another object of the runtime. `what`:
+    the object that is passed for it."""
     annotation = first.annotation
     declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     named = declared.rpartition(".")[2]
@@ -184,40 +188,40 @@ def check_first(function: Callable[..., Any], first: inspect.Parameter, what: st
 
 
 def _check_returns(function: Callable[..., Any]) -> None:
-    """Raise UsageError for a function that yields. Its body would never run: a login without its check lets every
-    client in."""
+    """Raise UsageError for a function that yields, because its body would never run. A login whose check never runs
+    lets every client in."""
     called = getattr(function, "__call__", None)  # noqa: B004 - the body of a callable object
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in (function, called)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
 
 
 def _begun(function: Callable[..., Any], *args: Any, **arguments: Any) -> Awaitable[Any] | None:
-    """Call a function, and return its awaitable if it is async. Raises UsageError like `_checked`."""
+    """Call a function. Returns its awaitable if it is async, else None. Raises UsageError like `_checked`."""
     made = _checked(function, function(*args, **arguments))
     return made if inspect.isawaitable(made) else None
 
 
 def _checked(function: Callable[..., Any], made: Any) -> Any:
-    """The function's result. Raises UsageError for a generator, which a wrapped function may return, since its body has
-    not run."""
+    """Return `made`, the function's result. Raises UsageError for a generator, since its body has not run. A wrapped
+    function may return one."""
     if isinstance(made, (GeneratorType, AsyncGeneratorType)):
         raise UsageError(f"{name_of(function)} must return its result, not yield it")
     return made
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it only makes an object to await or enter."""
+    """Whether calling the function only makes an object to await or to enter."""
     body = inspect.unwrap(function)
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (function, body))
 
 
 _THREADS: Final = 40
 _threads: RunVar[anyio.CapacityLimiter] = RunVar("acp_server handler threads")
-"""Its own limiter, since a function that hangs must not take a thread from the rest of the program."""
+"""The handlers' own limiter, so that a function that hangs does not take a thread from the rest of the program."""
 
 
 def method_handler(function: Callable[..., Any], name: str) -> Handler:
-    """The method `name` from a function of a `Call` and typed, named parameters.
+    """Return the handler of the method `name` for a function that takes a `Call` and typed, named parameters.
 
     The parameters are validated against their annotations, without `_meta` (see `Call.meta`). The result may be
     anything that JSON can express, including pydantic models and dataclasses. A plain `def` runs in a worker thread,
@@ -241,8 +245,8 @@ def method_handler(function: Callable[..., Any], name: str) -> Handler:
 
 
 def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
-    """A notification handler from a function of a connection and typed, named parameters. Invalid parameters are
-    logged."""
+    """Return a notification handler for a function that takes a connection and typed, named parameters. Invalid
+    parameters are logged."""
     _check_returns(function)
     read = _reader(function, "connection")
 
@@ -259,7 +263,8 @@ def notification_handler(function: Callable[..., Any]) -> NoticeHandler:
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any, **arguments: Any) -> Any:
-    """Call a plain function that answers a request: while it blocks, cancels and other sessions are handled."""
+    """Call a plain function that answers a request, in a thread. While the function blocks, cancels and other sessions
+    are handled."""
     # In a tuple, since anyio does not let a thread return a coroutine.
     (made,) = await anyio.to_thread.run_sync(lambda: (function(*args, **arguments),), limiter=_limiter())
     return made
@@ -275,9 +280,9 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """A function that validates received parameters against the annotations of a function's parameters after the first,
-    and returns its arguments. Raises UsageError if the function cannot be called like that. `what`: the first
-    argument."""
+    """Return a function that validates received parameters against the annotations of `function`, without its first
+    parameter, and returns the arguments for it. Raises UsageError if `function` cannot be called with them. `what`: the
+    first argument."""
     try:
         signature = signature_of(function)
     except (TypeError, ValueError) as error:
@@ -292,14 +297,14 @@ def _reader(function: Callable[..., Any], what: str) -> Callable[[Mapping[str, A
 
 
 CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
-"""Cancels one tool call, while its turn goes on: `sessionId`, `toolCallId`. It is `tool_call/cancel` of the next
-version of the protocol. The response means that the call is being cancelled; -32602 means that no such call is running.
-A final status of the tool call follows."""
+"""The method that cancels one tool call while its turn continues. Parameters: `sessionId`, `toolCallId`. It is
+`tool_call/cancel` in the next version of the protocol. The response means that the call is being cancelled; -32602
+means that no such call is running. The final status of the tool call follows."""
 
 
 def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], Session]) -> None:
-    """Make the agent answer `CANCEL_TOOL_CALL`, unless its author does, and announce it. `find` finds an open session
-    of a connection."""
+    """Make the agent answer `CANCEL_TOOL_CALL` and announce it, unless the author has registered the method. `find`
+    finds an open session of a connection."""
 
     def cancel(call: Call) -> None:
         # In the reader, so that it is never queued after the call that it cancels.
@@ -319,15 +324,15 @@ async def _nothing(_call: Call) -> dict[str, Any]:
 
 
 def mcp_host(session: Session) -> McpHost:
-    """The object that connects to the MCP servers of a session."""
+    """Return the object that connects to the MCP servers of a session."""
     from acp_server.mcp.servers import Servers
 
     return Servers(session)
 
 
 def connecting(trusted: Collection[str]) -> SessionHandler:
-    """A session handler that begins to connect to the session's MCP servers. `trusted`: see `McpHost.connect`. Raises
-    UsageError without the extra."""
+    """Return a session handler that begins to connect to the session's MCP servers. `trusted`: see `McpHost.connect`.
+    Raises UsageError if the extra `mcp` is not installed."""
     from acp_server.mcp.servers import need_extra
 
     need_extra()
@@ -340,7 +345,7 @@ def connecting(trusted: Collection[str]) -> SessionHandler:
 
 
 def behind_servers(handler: PromptHandler) -> PromptHandler:
-    """A prompt handler that begins when the MCP servers are connected, or their time-out is over."""
+    """Return a prompt handler that begins when the MCP servers are connected or their time-out has expired."""
 
     async def prompt(turn: Turn) -> Any:
         if turn.session.mcp_servers:

@@ -1,8 +1,8 @@
-"""The log of a program that serves an agent: logging never blocks, and no peer can forge an entry.
+"""The log of a program that serves an agent. Logging never blocks, and no peer can forge an entry.
 
-Logging happens in the event loop, and some clients open a pipe for it and never read. So a thread writes; entries that
-exceed the buffer are lost and counted. Which entries are logged is decided by the author, or on the command line
-(`acp_server.apps.cli`).
+Programs log in the event loop, and some clients open a pipe for standard error and never read from it. So a thread
+writes the entries. Entries that exceed the buffer are lost and counted. The author, or the command line
+(`acp_server.apps.cli`), decides which entries are logged.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ MOST_WAITING: Final = 1 << 20
 """Bytes of buffered entries. An entry that does not fit is lost."""
 
 LONGEST_ENTRY: Final = 16_000
-"""Characters of an entry; the middle of a longer one is omitted."""
+"""The maximum number of characters of an entry. The middle of a longer entry is omitted."""
 
 LAST_WORDS: Final = 1.0
-"""Seconds that the end of the program waits for a log that is not read."""
+"""Seconds that the end of the program waits for a log that nothing reads."""
 
 _AT_ONCE: Final = 512
 """Bytes that a pipe takes without blocking once it is ready (POSIX, PIPE_BUF)."""
 
 
 def entry(text: str) -> str:
-    """One entry of the log as it is written: bounded, escaped, and indented after its first line, so that no text
-    within it can look like an entry."""
+    """Return one log entry as it is written: bounded, escaped, and indented after its first line, so that no text
+    within it can look like another entry."""
     text = text.removesuffix("\n")
     if (missing := len(text) - LONGEST_ENTRY) > 0:
         half = LONGEST_ENTRY // 2
@@ -48,11 +48,11 @@ def entry(text: str) -> str:
 
 
 class LogStream:
-    """Writes to a file descriptor, which the caller owns, without blocking the caller: a stream for
-    `logging.StreamHandler`.
+    """A stream for `logging.StreamHandler` that writes to a file descriptor without blocking the caller. The caller
+    owns the descriptor.
 
     Entries that could not be written are lost, and their number is written as soon as writing works again. A forked
-    process has no such thread: there, an entry that cannot be written at once is lost.
+    process has no writing thread, so an entry that cannot be written at once is lost there.
     """
 
     def __init__(self, fd: int) -> None:
@@ -69,10 +69,10 @@ class LogStream:
         self._direct = direct
         self._accepted = self._written = 0
         self._lost = 0
-        """Entries that were lost since the last accepted entry."""
+        """The number of entries that were lost since the last accepted entry."""
 
     def write(self, text: str) -> int:
-        """Accept one entry for the thread to write, or drop it. Never blocks and never fails."""
+        """Accept one entry for the thread to write, or drop it. Never blocks and never raises."""
         data = entry(text).encode("utf-8", "backslashreplace")
         with self._lock:
             if not self._direct and self._thread is None:
@@ -88,10 +88,10 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Does nothing, since `logging.StreamHandler` calls it after each entry. See `drain`."""
+        """Do nothing, because `logging.StreamHandler` calls this method after each entry. `drain` waits."""
 
     def drain(self, seconds: float) -> bool:
-        """Wait at most `seconds` until everything is written. Returns whether it is."""
+        """Wait at most `seconds` until everything is written. Returns whether everything was written."""
         if self._thread is None:
             return True
         reached = threading.Event()
@@ -99,7 +99,8 @@ class LogStream:
         return reached.wait(seconds)
 
     def close(self) -> None:
-        """Drain the stream and end its thread. Later entries are written by the caller if they do not block."""
+        """Drain the stream and end its thread. A later entry is written by the caller's thread, unless that would
+        block."""
         self.drain(LAST_WORDS)
         with self._lock:
             self._direct = True
@@ -132,7 +133,8 @@ class LogStream:
                 lost = self._try(lost, b"", wait=True)
 
     def _try(self, lost: int, data: bytes, *, wait: bool) -> int:
-        """Write the number of lost entries, if any, and an entry. Returns how many are lost now."""
+        """Write an entry, after the number of lost entries if there are any. Returns the number of entries that are
+        lost now."""
         text = data
         if lost:
             text = b"(%d log entries were lost: they could not be written)\n%b" % (lost, data)
@@ -160,8 +162,8 @@ class LogStream:
             return rest
 
     def _has_room(self, milliseconds: int | None = 0) -> bool:
-        """Wait for room for at most this long, None for no limit. Always True where that cannot be determined
-        (Windows)."""
+        """Wait until the descriptor accepts bytes, at most `milliseconds` (None: no limit). Returns True where that
+        cannot be determined (Windows)."""
         if not hasattr(select, "poll"):
             return True
         poll = select.poll()
@@ -169,7 +171,7 @@ class LogStream:
         return bool(poll.poll(milliseconds))
 
     def forked(self) -> None:
-        """Start afresh in a forked process: the thread and the buffered entries belong to the parent."""
+        """Start afresh in a forked process, since the thread and the buffered entries belong to the parent."""
         self._begin(direct=True)
 
 
@@ -178,7 +180,7 @@ _streams: Final[WeakSet[LogStream]] = WeakSet()
 
 @cache
 def standard_error() -> LogStream:
-    """The stream for standard error."""
+    """Return the stream for standard error."""
     return LogStream(2)
 
 
@@ -202,16 +204,14 @@ if hasattr(os, "register_at_fork"):
 FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 _LONGEST_ROUND: Final = 8
-"""Frames of a repeated group; a recursion through more functions is not folded."""
+"""The most frames of a repeated group. A recursion through more functions is not folded."""
 
 _Raised: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 
 class LogFormatter(logging.Formatter):
-    """Formats an entry as one line, whatever text of a peer is in it, followed by a traceback with folded recursion.
-
-    Control characters are escaped by the stream.
-    """
+    """Formats an entry as one line, even if a peer's text in it has several, followed by a traceback with folded
+    recursion. The stream escapes control characters."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
@@ -240,16 +240,17 @@ class LogHandler(logging.StreamHandler[LogStream]):
         self.setFormatter(LogFormatter())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Log that an entry cannot be formatted. `logging` itself would write a traceback, and block."""
+        """Log that an entry cannot be formatted. The method of `logging` would write a traceback and could block."""
         where = f"{record.pathname}:{record.lineno}"
         self.stream.write(f"ERROR {record.name}: the log entry of {where} cannot be formatted: {sys.exc_info()[1]!r}")
 
 
 class UnblockedLog:
-    """Redirects everything that is logged to standard error, so that logging does not wait for the client to read it.
-    That includes a program without handlers; its entries are formatted as on the command line.
+    """Redirects all logging that goes to standard error to a stream that does not wait for the client to read. This
+    includes a program without log handlers; its entries are formatted as on the command line.
 
-    It redirects each existing `logging.StreamHandler`. As a context manager it restores them.
+    Each existing `logging.StreamHandler` is redirected. Used as a context manager, the object restores them at the
+    end.
     """
 
     def __init__(self) -> None:
@@ -269,7 +270,7 @@ class UnblockedLog:
         self.restore()
 
     def restore(self) -> None:
-        """Restore the handlers after their entries are written or timed out. Idempotent."""
+        """Restore the handlers, after waiting until their entries are written or the wait timed out. Idempotent."""
         drain()
         while self._before:
             handler, stream = self._before.pop()
@@ -291,7 +292,7 @@ class _Stack(traceback.StackSummary):
 
 
 def _rounds(frames: Sequence[traceback.FrameSummary]) -> Iterator[tuple[list[traceback.FrameSummary], int]]:
-    """The frames in order, each repeated group of a recursion with the number of its repetitions."""
+    """Yield the frames in order. Each repeated group of a recursion comes once, with the number of its repetitions."""
     places = [(frame.filename, frame.lineno, frame.name) for frame in frames]
     at = 0
     while at < len(places):
@@ -309,7 +310,7 @@ def _rounds(frames: Sequence[traceback.FrameSummary]) -> Iterator[tuple[list[tra
 
 
 def _all(told: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An exception, with its causes, contexts and the members of its groups."""
+    """Yield an exception with its causes, its contexts and the members of its groups."""
     waiting = [told]
     while waiting:
         each = waiting.pop()
@@ -325,5 +326,5 @@ def _stream_handlers() -> list[logging.StreamHandler[Any]]:
 
 
 def _is_standard(stream: Any) -> bool:
-    """Whether it writes to standard error, as standard output does while an agent is served."""
+    """Whether the stream writes to standard error. While an agent is served, standard output does so too."""
     return stream is not None and stream in (sys.stderr, sys.__stderr__, sys.stdout, sys.__stdout__)

@@ -1,9 +1,9 @@
-"""Watches an event loop from a thread: logs code that blocks the loop, and notices that the client is gone while the
-loop cannot.
+"""Watches an event loop from a thread. It logs code that blocks the loop, and notices when the client is gone and the
+blocked loop cannot.
 
-It does not interfere with the loop's work: it asks a busy loop to call back, and checks later whether it has called
-back, and whether the same function still runs. How long a process may outlive its client is decided in
-`acp_server.agent.ending`.
+The watch does not interfere with the loop's work. It asks a busy loop to call back. Later it checks whether the loop
+has called back, and whether the same function still runs. `acp_server.agent.ending` decides how long a process may
+outlive its client.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ import anyio.lowlevel
 logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 HELD: Final = 1.0
-"""Seconds that a function may block the loop before it is logged. A user hardly notices less, and loading a model or
-reading a large file usually takes less; more is a mistake."""
+"""Seconds that a function may block the loop before that is logged. A user hardly notices less time, and loading a
+model or reading a large file usually takes less. A longer block is a mistake."""
 
 _LATE: Final = 2 * HELD
-"""Seconds between two looks that mean that the watch itself was delayed."""
+"""If there are more than these seconds between two looks, the watch itself was delayed."""
 
 _NAMES: Final = 100
-"""The most functions that are logged, each once."""
+"""The most functions that are logged. Each is logged once."""
 
 _LIBRARIES: Final = sys.stdlib_module_names | {"acp_server", "anyio", "jsonrpcserver", "trio"}
 
 
 _CALLERS: Final = frozenset({"asyncio.events", "asyncio.runners", "trio._core._run"})
-"""Modules in which a loop calls its callbacks, or in which it was started."""
+"""Modules in which a loop calls its callbacks, or in which a loop was started."""
 
 _WAITERS: Final = frozenset({"asyncio.base_events", "asyncio.runners", "asyncio.windows_events", "trio._core._run"})
-"""Modules in which a loop waits for events, or which call the wait."""
+"""Modules in which a loop waits for events, or which call that wait."""
 
 
 class _Look(NamedTuple):
-    """One look at the loop's thread. Seconds are of monotonic clocks."""
+    """One look at the loop's thread. All values are seconds of monotonic clocks."""
 
     at: float
     waited: float
     """How long the loop's thread has waited for a processor so far."""
     computed: float
-    """How long it has had one."""
+    """How long the loop's thread has had a processor so far."""
 
 
 class _Question:
     """A request to the loop to call back, and the functions that were seen running until then.
 
-    A function is identified by its outermost frame in the program. Frames are kept until the loop calls back: so no
+    A function is identified by its outermost frame in the program. Frames are kept until the loop calls back. So no
     other frame can reuse the memory address, and objects are released in the loop's thread.
     """
 
@@ -69,8 +69,8 @@ class _Question:
         self.is_answered = False
 
     def see(self, work: FrameType | None, now: _Look) -> _Look | None:
-        """Record the running function, if known. Returns the look since which it has run, if it also ran at the last
-        look. Called in the watch's thread."""
+        """Record the running function, if known. If it also ran at the last look, return the look since which it has
+        run. Called in the watch's thread."""
         if work is not None and self._frames and self._frames[-1] is work:
             return self._since
         self._frames.append(work)
@@ -78,14 +78,14 @@ class _Question:
         return None
 
     def answer(self) -> None:
-        """The loop calls back."""
+        """Record that the loop has called back."""
         self.is_answered = True
         self._frames = []
 
 
 class LoopWatch:
-    """Watches the loop in which it is made. `is_gone`: whether the client is gone. `on_gone`: called once if the client
-    is gone while the loop is blocked. Both are called in the watch's thread."""
+    """Watches the loop in which it is made. `is_gone` returns whether the client is gone. `on_gone` is called once if
+    the client is gone while the loop is blocked. Both are called in the watch's thread."""
 
     def __init__(self, is_gone: Callable[[], bool], on_gone: Callable[[], None]) -> None:
         loop: Any = anyio.lowlevel.current_token().native_token
@@ -149,8 +149,8 @@ class LoopWatch:
         return question
 
     def _held(self, frames: list[FrameType], seconds: float) -> None:
-        """The loop is blocked. `seconds`: how long by the code that runs in it, without time lost to other
-        processes."""
+        """Handle a blocked loop: log the blocking function, and check whether the client is gone. `seconds`: how long
+        the running code has blocked the loop, without time lost to other processes."""
         if frames and seconds >= HELD:
             self._tell(frames, seconds)
         if not self._has_gone and self._is_gone():
@@ -158,14 +158,15 @@ class LoopWatch:
             self._on_gone()
 
     def _waited(self) -> float:
-        """Seconds that the loop's thread has waited for a processor so far; 0 where the system does not tell."""
+        """Return the seconds that the loop's thread has waited for a processor so far; 0 if the system does not report
+        them."""
         try:
             return int(self._schedule.read_text("ascii").split()[1]) / 1e9
         except (OSError, ValueError, IndexError):
             return 0.0
 
     def _computed(self) -> float:
-        """Seconds of CPU that the loop's thread has used so far; 0 where the system does not tell."""
+        """Return the seconds of CPU that the loop's thread has used so far; 0 if the system does not report them."""
         return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
 
     def _tell(self, frames: list[FrameType], held: float) -> None:
@@ -186,7 +187,7 @@ class LoopWatch:
 
 
 def _own_frames(innermost: FrameType) -> list[FrameType]:
-    """The frames up to the outermost function of the program, which the runtime has called."""
+    """Return the frames up to the outermost function of the program, which the runtime has called."""
     frames: list[FrameType] = []
     for frame, _ in traceback.walk_stack(innermost):
         if _module(frame) in _CALLERS:
@@ -206,8 +207,8 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _is_waiting(innermost: FrameType) -> bool:
-    """Whether a loop waits for events, or is about to, or has just stopped. A program may also wait in a selector, for
-    example for a subprocess; then it blocks the loop."""
+    """Whether a loop waits for events, is about to wait, or has just stopped waiting. A program may also wait in a
+    selector, for example for a subprocess; then it blocks the loop."""
     module = _module(innermost)
     if module == "selectors" or module.startswith("trio._core._io_"):
         return innermost.f_back is not None and _module(innermost.f_back) in _WAITERS
@@ -215,8 +216,8 @@ def _is_waiting(innermost: FrameType) -> bool:
 
 
 def is_hung_up(fd: int) -> bool:
-    """Whether the other end of the pipe or socket `fd` is closed, also if there is data left to read. False where the
-    system does not tell."""
+    """Whether the other end of the pipe or socket `fd` is closed, even if there is data left to read. False if the
+    system does not report it."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()

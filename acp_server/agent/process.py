@@ -1,9 +1,9 @@
 """Takes standard input and output for the protocol while the process serves an agent, and restores them.
 
-A forked process must not share them: it is not an agent, and the runtime ends it. That concerns only forks without a
-new program, as `multiprocessing` makes them. Signals are in `acp_server.agent.signals`.
+A forked process must not share them, because it is not an agent; the runtime ends it. That concerns only forks that do
+not start a new program, such as those made by `multiprocessing`. Signals are handled in `acp_server.agent.signals`.
 
-This module imports no event loop, since the output must be taken before any import that could print.
+This module does not import an event loop, because standard output must be taken before any import that could print.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _FIRST_PRIVATE: Final = 3
 
 
 class StandardIO:
-    """Standard input and output, taken for the protocol: `input` and `output` are descriptors private to this process.
-    Its children do not inherit them, not even forked ones.
+    """Takes standard input and output for the protocol. `input` and `output` are descriptors private to this process:
+    its children do not inherit them, not even forked children.
 
-    As a context manager it restores everything at its end. After `close` alone, the program's standard output stays
-    redirected to standard error.
+    Used as a context manager, it restores everything at the end. After `close` alone, the program's standard output
+    stays redirected to standard error.
 
-    Raises UsageError if standard input or output is closed, or taken already.
+    Raises UsageError if standard input or output is closed or already taken.
     """
 
     _taken: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class StandardIO:
         self.release()
 
     def stream(self) -> FdStream | ThreadedStream:
-        """The stream over both descriptors. Closing the stream does not close them."""
+        """Return the stream over both descriptors. Closing the stream does not close them."""
         if sys.platform == "win32":
             from acp_server.agent.threaded_stream import ThreadedStream
 
@@ -78,7 +78,7 @@ class StandardIO:
             return FdStream(self.input, self.output)
 
     def release(self) -> None:
-        """Restore standard input and output. Idempotent; no effect once closed."""
+        """Restore standard input and output. Idempotent. Has no effect after `close`."""
         if self.input < 0:
             return
         # Stray output that is still buffered must not go to the real output.
@@ -93,8 +93,8 @@ class StandardIO:
         StandardIO._taken = False
 
     def restore_stderr(self) -> None:
-        """Restore standard error, also if it is the same pipe as the output: no more messages are sent, and errors must
-        be visible. No effect once closed."""
+        """Restore standard error, even if it is the same pipe as the output. No more messages are sent by then, and
+        errors must be visible. Has no effect after `close`."""
         if self._stderr is not None:
             os.dup2(self._stderr, 2)
 
@@ -175,7 +175,8 @@ def _is_open(fd: int) -> bool:
 
 
 def _same_pipe(one: int, other: int) -> bool:
-    """Whether both are the same pipe or socket. The reader of a terminal or a file can tell the lines apart."""
+    """Whether both descriptors are the same pipe or socket. For a terminal or a file the answer is False, because its
+    reader can tell the lines apart."""
     first, second = os.fstat(one), os.fstat(other)
     kind = stat.S_IFMT(first.st_mode)
     # On Windows pipes have no inode numbers.
@@ -188,9 +189,9 @@ _installed = False
 
 
 def undo_in_forks(function: Callable[[], None]) -> None:
-    """Call `function` in each process that is forked until `keep_in_forks`.
+    """Call `function` in each process that is forked until `keep_in_forks` is called.
 
-    Signals to the forked process are blocked until it returns, so it may undo a signal handler.
+    Signals to the forked process are blocked until `function` returns, so it may remove a signal handler.
     """
     global _installed
     if not _installed and sys.platform != "win32":
@@ -201,7 +202,7 @@ def undo_in_forks(function: Callable[[], None]) -> None:
 
 
 def keep_in_forks(function: Callable[[], None]) -> None:
-    """Stop calling `function` in forked processes. No effect if it is not registered."""
+    """Stop calling `function` in forked processes. Has no effect if it is not registered."""
     _undo.pop(function, None)
 
 

@@ -1,4 +1,4 @@
-"""Recordings of conversations: both directions, line by line, each with its time; written and read."""
+"""Writes and reads recordings of conversations. A recording has the lines of both directions, each with its time."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from acp_server.wire.framing import DEFAULT_LINE_LIMIT, Line, LineFramer, TooLon
 logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 Direction = Literal["in", "out"]
-"""To the agent or from it."""
+"""`in` is to the agent, `out` is from the agent."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
 LONGEST_LINE: Final = 4 * DEFAULT_LINE_LIMIT
-"""Bytes above which only the length limit of a line is recorded."""
+"""The longest line in bytes that is recorded. For a longer line only this limit is recorded."""
 
 
 class Recorder:
-    """A file with one JSON object a line: `t`, seconds since 1970; `dir`, `in` from the client or `out` to it; and one
-    of `msg`, `raw` and `skipped`. `msg` is the message. `raw` is a line that is not JSON, with undecodable bytes as
-    lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a line exceeded.
+    """Writes a file with one JSON object per line. Its members are `t`, seconds since 1970; `dir`, `in` from the client
+    or `out` to the client; and one of `msg`, `raw` and `skipped`. `msg` is the message. `raw` is a line that is not
+    JSON, with undecodable bytes as lone surrogates (Python's `surrogateescape`). `skipped` is the limit in bytes that a
+    line exceeded.
 
-    A new file is readable only for its owner. An existing file is appended to, and if other users may read it, that is
-    logged.
+    A new file is readable only by its owner. New lines are appended to an existing file; if other users may read that
+    file, a warning is logged.
 
-    `redact` omits the texts of the conversation, see `acp_server.agent.redaction`. `most`: bytes above which a new file
-    begins; `keep` older files stay beside it, of which `path.1` is the newest. Raises UsageError if the file cannot be
-    opened, or is a symbolic link or a named pipe.
+    `redact` omits the texts of the conversation, see `acp_server.agent.redaction`. `most`: the size in bytes above
+    which a new file begins. `keep`: the number of older files to keep; `path.1` is the newest of them. Raises
+    UsageError if the file cannot be opened, or is a symbolic link or a named pipe.
     """
 
     def __init__(self, path: Path, *, redact: bool = False, most: int | None = None, keep: int = 0) -> None:
@@ -58,7 +59,7 @@ class Recorder:
         self._framers = {"in": LineFramer(LONGEST_LINE), "out": LineFramer(LONGEST_LINE)}
 
     def add(self, direction: Direction, data: bytes) -> None:
-        """Record bytes as they pass. An incomplete line is buffered."""
+        """Record bytes that are sent or received. An incomplete line is buffered."""
         if self._fd >= 0:
             self._write(direction, self._framers[direction].feed(data))
 
@@ -106,9 +107,9 @@ class Recorder:
 
 
 class RecordedStream:
-    """A stream whose traffic is also recorded. `aclose` closes both.
+    """A stream whose traffic is also recorded. `aclose` closes the stream and the recorder.
 
-    `received`: the direction of received data: `in` at the agent's end, `out` at the client's.
+    `received`: the direction of received data, `in` at the agent's end and `out` at the client's end.
     """
 
     def __init__(self, stream: Stream, recorder: Recorder, received: Direction = "in") -> None:
@@ -156,7 +157,7 @@ _ARROW: dict[Direction, str] = {"in": "->", "out": "<-"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One recorded line. `msg` is the message; None if the line was not JSON (`raw`) or too long (`skipped`)."""
+    """One recorded line. `msg` is the message, or None if the line was not JSON (`raw`) or was too long (`skipped`)."""
 
     t: float
     dir: Direction
@@ -166,16 +167,15 @@ class Entry:
 
 
 class Transcript:
-    """Recorded lines, in order. As a string: one line each, with the seconds since the first."""
+    """Recorded lines, in order. `str()` gives one line for each, with the seconds since the first line."""
 
     def __init__(self, entries: Iterable[Entry] = (), left_out: int | None = None) -> None:
         self.entries: list[Entry] = list(entries)
         self.left_out = left_out
-        """The line number of a last line that was cut off and is not among the entries; None if there is no such
-        line."""
+        """The number of the last line, if that line was cut off and is not among the entries; else None."""
 
     def add(self, direction: Direction, line: bytes) -> Any:
-        """Add a line as it passes. Returns its value, or None if it is not JSON."""
+        """Add a line that was sent or received. Returns its value, or None if the line is not JSON."""
         now = time.time()
         try:
             value = codec.decode(line)
@@ -186,7 +186,8 @@ class Transcript:
         return value
 
     def lines(self, width: int = 160) -> Iterator[str]:
-        """The text of each entry: arrow, id, method or kind of response, and the rest, cut at `width` characters."""
+        """Yield one text for each entry: arrow, id, method or kind of response, and the rest, cut at `width`
+        characters."""
         start = self.entries[0].t if self.entries else 0.0
         for entry in self.entries:
             line = f"{entry.t - start:8.3f} {_ARROW[entry.dir]} {_what(entry)}"
@@ -197,9 +198,10 @@ class Transcript:
 
 
 def read_recording(path: str | os.PathLike[str]) -> Transcript:
-    """The conversation in a recording. Raises UsageError, which names the line, for any other file.
+    """Read a recording. Raises UsageError, which names the line, if the file is not a recording.
 
-    The recording program may have been killed, or the disk full: a last line that is not JSON is omitted.
+    A last line that is not JSON is omitted, because the recording program may have been killed, or the disk may have
+    been full.
     """
     entries: list[Entry] = []
     try:

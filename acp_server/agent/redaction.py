@@ -1,7 +1,7 @@
-"""Redacts a message for a recording that is passed on: structure and kinds stay, texts do not.
+"""Redacts messages, so that a recording can be passed on. Structure and types are kept, and texts are removed.
 
-Kept are the structure, the numbers, the methods, the ids and the fixed words of the protocol. Every other text becomes
-its length. Values that authors and users fill in freely, such as the input of a tool, are emptied.
+The structure, numbers, methods, ids and enum values of the protocol are kept. Every other text is replaced by its
+length. Values that authors and users fill in freely, such as the input of a tool, are emptied.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ _KEPT: Final = {
     *("optionId", "modeId", "currentModeId", "configId", "methodId", "serverId", "sessionUpdate", "type", "kind"),
     *("status", "stopReason", "outcome", "role", "priority", "mode", "action", "signal", "mimeType", "state"),
 }
-"""The members whose text is an id or a word of the protocol."""
+"""The members whose text is an id or an enum value of the protocol."""
 
 _FREE: Final = {"_meta", "rawInput", "rawOutput", "data", "arguments"}
 """The members with free content."""
 
 _IDENTITY: Final = {"agentInfo", "clientInfo"}
 _LONGEST: Final = 80
-"""Characters of an id, of a word of the protocol, and of the name of a program."""
+"""The most characters of an id, of an enum value, or of a program's name."""
 _WORD: Final = re.compile(rf"[\w.:$/+-]{{1,{_LONGEST}}}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$-]{0,40}", re.ASCII)
 
 
 def redacted(message: Any) -> Any:
-    """A JSON value without the texts of the conversation."""
+    """Return a JSON value without the texts of the conversation."""
     if isinstance(message, list):
         return [redacted(each) for each in cast("list[Any]", message)]
     if isinstance(message, dict):
@@ -41,12 +41,12 @@ def redacted(message: Any) -> Any:
 
 
 def length_of(text: str) -> str:
-    """The replacement of a text."""
+    """Return the text that replaces `text`: its length."""
     return f"[{len(text)} characters]"
 
 
 def _value(key: str, value: Any) -> Any:
-    """`value`, which is the member `key` of its object, or an item of that member's array."""
+    """Redact `value`, which is the member `key` of its object, or an item of that member's array."""
     if key in _FREE:
         return _bare(value)
     if isinstance(value, str):
@@ -65,7 +65,7 @@ def _short(value: Any) -> Any:
 
 
 def _bare(value: Any) -> Any:
-    """Only the kind of value that it is."""
+    """Return an empty value of the same type."""
     if isinstance(value, str):
         return length_of(value)
     if isinstance(value, dict | list):

@@ -1,7 +1,7 @@
 """Serves an agent to one client: embedded over any stream, or as a program over standard input and output.
 
-As a program it manages the process: descriptors, signals, the exit code and an end within a deadline. The methods for
-the client are the agent's.
+For a program it manages the process: descriptors, signals, the exit code and the deadline of the shutdown. The agent
+defines the methods for the client.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger: logging.Logger = logging.getLogger("acp_server.agent")
 
 
 Wrap: TypeAlias = "Callable[[Stream], Stream]"
-"""Makes another stream of a stream."""
+"""A function that makes another stream from a stream."""
 
 
 @runtime_checkable
@@ -52,19 +52,19 @@ class Servable(Protocol):
     """An agent that can be served, such as `acp_server.Agent`."""
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """A connection to one client, ready to `run`."""
+        """Return a connection to one client, ready to `run`."""
         ...
 
     def interrupt(self, connection: Connection) -> bool:
-        """Cancel the turns of the connection with `Cause.INTERRUPT`. False if no turn ran."""
+        """Cancel the turns of the connection with `Cause.INTERRUPT`. Returns False if no turn ran."""
         ...
 
 
 async def serve(agent: Servable, stream: Stream, *, limits: Limits | None = None) -> Connection:
     """Serve one client over `stream` until it disconnects or the connection is closed. Returns the closed connection.
 
-    For programs that embed an agent: it touches no signal, descriptor or other part of the process. A cancel closes the
-    connection within its `limits` and then propagates. Raises the exceptions of `Connection.run`.
+    Use it in a program that embeds an agent: it changes no signal handler, descriptor or other part of the process. A
+    cancel closes the connection within `limits` and then propagates. Raises the exceptions of `Connection.run`.
     """
     connection = agent.connect(stream, limits)
     await connection.run()
@@ -76,16 +76,17 @@ async def serve_stdio(
 ) -> int:
     """Serve one client over standard input and output, in your event loop. Returns the exit code for the program.
 
-    Meanwhile nothing else is written to standard output (see `acp_server.agent.process`), and signals are handled. An
-    interrupt cancels the running turns. Without running turns, or a second time within 2 s, it closes the connection,
-    as do termination and hang-up. Everything is restored at the end.
+    While the agent is served, nothing else is written to standard output (see `acp_server.agent.process`), and signals
+    are handled. An interrupt cancels the running turns. If no turn runs, or at a second interrupt within 2 s, the
+    connection is closed. Termination and hang-up close it too. Standard output and signal handlers are restored at the
+    end.
 
-    `record`: a file for both directions, see `acp_server.agent.record`. `wrap`: wraps the connection's stream, to
-    observe or change what passes.
+    `record`: a file that receives both directions, see `acp_server.agent.record`. `wrap`: a function that wraps the
+    connection's stream, to observe or change its bytes.
 
     Exit codes: 0 if the client disconnected, 1 if reading or writing failed, 128 + the signal's number, or the code of
     a handler's SystemExit. Raises UsageError if standard input or output is closed, or `record` cannot be written. In a
-    program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
+    program that is only loaded (see `capture_run`), nothing is served and SystemExit is raised.
     """
     limits = limits_of(limits)
     if (load := _captured.get()) is not None:
@@ -115,16 +116,14 @@ def run(
 ) -> int:
     """Serve one client over standard input and output as this program's only purpose. Returns the exit code.
 
-    Like `serve_stdio`, but in its own event loop (`backend`: `asyncio` or `trio`; None is asyncio; `loop`: `uvloop`
-    instead of asyncio's), and standard output and signals are not restored. If handlers, the loop or threads do not
-    end, the process is ended here, since it may not outlive its client. Its child processes end with it (see
+    Like `serve_stdio`, but in a new event loop, and standard output and signals are not restored. `backend` is
+    `asyncio` (the default) or `trio`; `loop="uvloop"` replaces asyncio's event loop. If handlers, the loop or threads
+    do not end, the process is ended here, because it must not outlive its client. Its child processes end with it (see
     `acp_server.agent.ending`).
 
-    A shutdown by a signal gives an exit code (128 + its number, as a shell reports it); the process does not die by the
-    signal. So the program's exit handlers still run. In a container, where the first process is not killed by a signal,
-    it is the same.
-
-    In a program that is only loaded (see `capture_run`) nothing is served, and it raises SystemExit.
+    After a signal the process exits with the code 128 + the signal's number, as a shell reports it. It is not killed by
+    the signal, so the program's exit handlers still run. In a container, where a signal does not kill the first
+    process, the exit code is the same.
     """
     limits = None if limits is None else limits_of(limits)
     if (load := _captured.get()) is not None:

@@ -1,11 +1,13 @@
-"""The signals that end a program: taken while it serves, delivered to its event loop, and restored.
+"""Handles the signals that end a program: takes them while the program serves, delivers them to its event loop, and
+restores the earlier handlers.
 
-The meaning of a signal is decided in `acp_server.agent.serve`. `anyio.open_signal_receiver` is not used: it does not
-exist on Windows with asyncio, forgets earlier handlers, and reports nothing while the loop is blocked.
+`acp_server.agent.serve` decides what a signal does. `anyio.open_signal_receiver` is not used: it does not exist on
+Windows with asyncio, forgets earlier handlers, and reports nothing while the loop is blocked.
 
-Python calls handlers between two instructions of the main thread, pending ones in the order of their numbers. A
-database query that runs for a minute in the loop's thread is one instruction. So a thread reads the bytes that the
-handler in C writes at once. C code that holds the GIL stops that thread too (docs/decisions/signals.md).
+Python calls signal handlers between two instructions of the main thread, and pending signals in the order of their
+numbers. A database query that runs for a minute in the loop's thread is one such instruction. So a thread reads the
+bytes that the C handler writes at once. C code that holds the GIL blocks that thread too
+(docs/decisions/signals.md).
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ ENDING: Final = tuple(
 class Signals:
     """Handles the `ENDING` signals between `take` and `release`, and delivers them to the event loop.
 
-    `at_once` is called for each signal even if the loop is blocked or not running: in a thread while `deliver` runs,
-    else in the signal handler. A signal that the process was started to ignore (as `nohup` does) stays ignored. Outside
-    of the main thread, where Python does not deliver signals, nothing is taken. A forked process has the earlier
-    handlers.
+    `at_once` is called for each signal, even if the loop is blocked or not running. It is called in a thread while
+    `deliver` runs, else in the signal handler. If the process was started with a signal ignored (as by `nohup`), the
+    signal stays ignored. Outside of the main thread, where Python does not deliver signals, no handler is installed. A
+    forked process has the earlier handlers.
     """
 
     def __init__(self, at_once: Callable[[int], None]) -> None:
@@ -73,12 +75,12 @@ class Signals:
                 signal.signal(number, handler)
 
     def ignore(self) -> None:
-        """Ignore the signals for good, also during the interpreter's shutdown, when no Python handler can run."""
+        """Ignore the signals permanently, even during the interpreter's shutdown, when no Python handler can run."""
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
 
     async def deliver(self, act: Callable[[int], None]) -> None:
-        """Call `act` in this task for each signal, soon after it arrived. Runs until cancelled."""
+        """Call `act` in this task for each signal, soon after the signal has arrived. Runs until cancelled."""
         import anyio
         import anyio.lowlevel
 
@@ -111,14 +113,14 @@ class Signals:
             wakeups.close()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """The handler, in the main thread."""
+        """Handle a signal in the main thread."""
         if self._wakeups is None:
             self._come(number)
         else:
             self._wakeups.confirm(number)
 
     def _told(self, number: int) -> None:
-        """In the thread: a signal arrived. The program may have replaced the handler."""
+        """Handle a signal in the thread. Checks the handler, because the program may have replaced it."""
         if signal.getsignal(number) == self._handle:
             self._come(number)
         elif self._soon is not None:
@@ -137,15 +139,15 @@ class Signals:
 
 
 _CONFIRMED: Final = 0x80
-"""Set in the byte of a signal whose Python handler was called."""
+"""This bit is set in the byte of a signal whose Python handler was called."""
 
 
 class _Wakeups:
     """Calls `told` in a thread for each signal, in the order of arrival.
 
-    Each signal writes two bytes: first the handler in C, then the handler in Python (`confirm`). The second counts only
-    if the first is missing, since it went to a descriptor that the program or its loop has set later than this class. A
-    descriptor that was set earlier gets all of these bytes too.
+    For each signal, the C handler writes a byte, and then the Python handler writes a second one (`confirm`). The
+    second byte counts only if the first is missing. The first is missing if the program or its loop has set another
+    descriptor later than this class. A descriptor that was set earlier gets all of these bytes too.
     """
 
     def __init__(self, told: Callable[[int], None]) -> None:
@@ -161,7 +163,7 @@ class _Wakeups:
         self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
     def give_back(self) -> None:
-        """Restore the descriptor. Idempotent. No effect if another one was set meanwhile."""
+        """Restore the earlier descriptor. Idempotent. Has no effect if another descriptor was set meanwhile."""
         found = signal.set_wakeup_fd(self._before)
         if found != self._writer.fileno():
             signal.set_wakeup_fd(found)
@@ -174,7 +176,7 @@ class _Wakeups:
         self._reader.close()
 
     def confirm(self, number: int) -> None:
-        """Called in the Python handler."""
+        """Record that the Python handler was called. Called in that handler."""
         with suppress(BlockingIOError):  # the socket is full of signals
             self._writer.send(bytes([number | _CONFIRMED]))
 
@@ -209,8 +211,8 @@ def _in_main_thread() -> bool:
 
 
 def own_signals() -> None:
-    """Undo the signal settings of a parent that would break this process and its children. If SIGCHLD is ignored,
-    children have no exit status, and a blocked signal ends nothing. Ignored signals stay ignored: SIGHUP of a program
+    """Undo signal settings of the parent process that would break this process and its children. If SIGCHLD is ignored,
+    children have no exit status; a blocked signal ends nothing. Other ignored signals stay ignored: SIGHUP of a program
     that outlives its terminal, or SIGINT."""
     if sys.platform == "win32" or not _in_main_thread():
         return

@@ -1,5 +1,5 @@
-"""The stream of `acp_server.agent.fd_stream` where the loop cannot wait for a pipe, as on Windows: one thread for each
-direction.
+"""Replaces the stream of `acp_server.agent.fd_stream` where the loop cannot wait for a pipe, as on Windows. It has one
+thread for each direction.
 
 The threads are daemons, so that a read that never returns blocks neither the loop nor the end of the process.
 """
@@ -21,7 +21,7 @@ _READ_SIZE: Final = 64 * 1024
 
 
 class ThreadedStream:
-    """The stream (see `acp_server.peer.stream.Stream`) over two descriptors, which the caller owns."""
+    """A stream (see `acp_server.peer.stream.Stream`) over two descriptors, which the caller owns."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
@@ -44,7 +44,8 @@ class ThreadedStream:
             raise
 
     async def unread(self) -> None:
-        """See `acp_server.agent.fd_stream.FdStream`. Here only `send` notices it, so this does not return."""
+        """See `acp_server.agent.fd_stream.FdStream`. Here only `send` can notice that the client no longer reads, so
+        this call does not return."""
         await anyio.sleep_forever()
 
     async def aclose(self) -> None:
@@ -59,7 +60,7 @@ class ThreadedStream:
 
 
 class _Call:
-    """One blocking call. It has its result or exception when `done` is set."""
+    """One blocking call. Its result or exception is set before `done`."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -69,10 +70,9 @@ class _Call:
 
 
 class _Worker:
-    """A daemon thread, started at the first call, that makes the blocking calls of one task.
+    """Makes the blocking calls of one task in a daemon thread, which starts at the first call.
 
-    If the caller is cancelled, the call goes on, and the next caller gets its result.
-    """
+    If the caller is cancelled, its call continues, and the next caller gets the result."""
 
     def __init__(self, name: str) -> None:
         self._name = name

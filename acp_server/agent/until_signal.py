@@ -1,6 +1,6 @@
 """Runs a server in its own event loop until a signal. After the signal, the process ends within a deadline.
 
-A program with one client on standard input and output has `acp_server.agent.serve.run` instead.
+A program with one client on standard input and output uses `acp_server.agent.serve.run` instead.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ def run_until_signal(
     loop: str | None = None,
     limits: Limits | None = None,
 ) -> int:
-    """Run `serve` as this program's only purpose. The first signal starts `end` beside it, after which `serve` has to
-    return; the next one calls `hurry`. Returns the exit code: 128 + the number of the first signal, or 0.
+    """Run `serve` as this program's only purpose. The first signal starts `end` while `serve` still runs; `end` must
+    make `serve` return. The next signal calls `hurry`. Returns the exit code: 128 + the number of the first signal, or
+    0.
 
     If the loop, the handlers or their threads do not end, the process exits with that code after twice the seconds of
-    `limits.closing` and 4 s. A signal more than 2 s after the first has the same effect at once. Child processes end
-    with the process. For `backend` and `loop` see `acp_server.agent.serve.run`.
+    `limits.closing` and 4 s. A signal that comes more than 2 s after the first makes the process exit at once. Child
+    processes end with the process. For `backend` and `loop` see `acp_server.agent.serve.run`.
     """
     children = Children()
     ending = Ending(limits or Limits(), children.look)

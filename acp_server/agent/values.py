@@ -1,7 +1,7 @@
 """Validates the arguments of an agent when it is made, so that mistakes are reported when the program starts.
 
-It imports nothing that an author's program has not imported by then. The possible capabilities of an agent are in
-`acp_server.session.definition`.
+This module imports nothing that the author's program has not already imported. The possible capabilities of an agent
+are in `acp_server.session.definition`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def check_texts(name: Any, version: Any, title: Any) -> None:
-    """Raise UsageError unless these are strings, as clients require."""
+    """Raise UsageError unless the name, version and title are strings, as clients require."""
     for what, value in {"name": name, "version": version, "title": "" if title is None else title}.items():
         if not isinstance(value, str):
             raise UsageError(f"the {what} of an agent is a string, and not {value!r}")
@@ -36,20 +36,20 @@ def check_texts(name: Any, version: Any, title: Any) -> None:
 
 
 def check_method(name: Any) -> None:
-    """Raise UsageError unless a method or a notification can have this name."""
+    """Raise UsageError unless `name` can be the name of a method or notification."""
     if not isinstance(name, str) or not name:
         given = "a function" if callable(name) else repr(name)
         raise UsageError(f'expected the name of a method, as in @agent.method("_mine"), got {given}')
 
 
 def check_command(name: Any) -> None:
-    """Raise UsageError for a decorator without the name of its command."""
+    """Raise UsageError for a decorator that lacks the name of its command."""
     if callable(name):
         raise UsageError('expected the name of a command, as in @agent.command("notes"), got a function')
 
 
 def check_own_method(name: str) -> None:
-    """Raise UsageError for the name of a stable method in any version of the protocol."""
+    """Raise UsageError if `name` is a stable method in any version of the protocol."""
     if name.startswith("_"):
         return  # the protocol reserves these names for extensions
     from acp_server.schema.features import FEATURES
@@ -68,7 +68,7 @@ def check_own_method(name: str) -> None:
 
 
 def bare(register: M) -> M:
-    """A decorator that takes only the function, and is `early`. Raises UsageError if it is called without a
+    """Make a decorator that takes only the function and is `early`. It raises UsageError if it is called without a
     function."""
 
     @wraps(register)
@@ -82,8 +82,8 @@ def bare(register: M) -> M:
 
 
 def early(register: M) -> M:
-    """A method of an agent that must be called before a client is served, since each connection reads the definition
-    when it is made. Raises UsageError while a client is served."""
+    """Make a method of an agent that must be called before a client is served, since each connection reads the
+    definition when it is made. The method raises UsageError while a client is served."""
 
     @wraps(register)
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
@@ -103,21 +103,21 @@ _IN_SESSIONS: Final = {
 
 
 def check_choices(definition: AgentDefinition) -> None:
-    """Raise UsageError for a handler of modes or options that can never be called. If there are session handlers, which
-    may offer some, the first session without any logs it instead."""
+    """Raise UsageError for a handler of modes or options that can never be called. Session handlers may offer modes or
+    options. If there are any session handlers, the first session without modes or options logs the mistake instead."""
     if not definition.open_session and (why := definition.uncalled(definition.modes, definition.config_options)):
         raise UsageError(why)
 
 
 def limits_of(limits: Limits | None) -> Limits:
-    """`limits`, or the defaults. Raises UsageError for anything else."""
+    """Return `limits`, or the defaults for None. Raises UsageError for anything else."""
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"limits are Limits(...), and not {limits!r}")
     return limits or Limits()
 
 
 def having(what: str, value: T, *methods: str) -> T:
-    """`value`. Raises UsageError unless it is None, or an object with these methods."""
+    """Return `value`. Raises UsageError unless it is None or an object with these methods."""
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if value is None or not (missing or isinstance(value, type)):
         return value
@@ -126,7 +126,7 @@ def having(what: str, value: T, *methods: str) -> T:
 
 
 def store_of(value: T) -> T:
-    """`value`, a store of sessions or None. Raises UsageError for anything else."""
+    """Return `value`, a session store or None. Raises UsageError for anything else."""
     store: Any = having("store", value, "save", "load", "list", "delete")
     if store is not None:
         _check_called("save", store.save, "record")
@@ -137,7 +137,7 @@ def store_of(value: T) -> T:
 
 
 def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Raise UsageError for a store's method that cannot be called with these arguments."""
+    """Raise UsageError if a store's method cannot be called with these arguments."""
     try:
         signature_of(method).bind(*args, **options)
     except TypeError as error:
@@ -147,14 +147,15 @@ def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: 
 
 
 def switch(what: str, on: bool) -> bool:
-    """`on`. Raises UsageError unless it is True or False: the text "no" would be true."""
+    """Return `on`. Raises UsageError unless it is True or False, because the text "no" would count as true."""
     if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"{what} is True or False, and not {on!r}")
     return on
 
 
 def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
-    """All of `values`. Raises UsageError unless it is an iterable of this kind; a single string is refused."""
+    """Return `values` as a tuple. Raises UsageError unless they are an iterable of items of `kind`. A single string is
+    refused."""
     given: Any = values
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         listed = tuple(cast("Iterable[T]", given))
@@ -164,7 +165,7 @@ def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
 
 
 def versions_of(values: Iterable[int]) -> tuple[int, ...]:
-    """`values`, in their order. Raises UsageError unless they are versions of the protocol that agents can speak."""
+    """Return `values` in their order. Raises UsageError unless they are protocol versions that agents can speak."""
     from acp_server.session.versions import spoken
 
     asked = {*several("versions", values, int)}
@@ -174,7 +175,8 @@ def versions_of(values: Iterable[int]) -> tuple[int, ...]:
 
 
 def modes_of(values: tuple[SessionMode, ...], before: list[SessionMode]) -> tuple[SessionMode, ...]:
-    """`values`. Raises UsageError for anything but modes, and for an id that occurs twice, here or in `before`."""
+    """Return `values`. Raises UsageError for anything but modes, and for an id that occurs twice, in `values` or in
+    `before`."""
     from acp_server.session.settings import check_modes
 
     _check_some("modes", values)
@@ -198,5 +200,5 @@ def _check_some(what: str, values: tuple[Any, ...]) -> None:
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:
-    """A login method, with its description if there is one."""
+    """Return a login method, with its description if there is one."""
     return method if description is None else {**method, "description": description}
