@@ -1,6 +1,7 @@
 """The client's methods that an agent can call: files, terminals, permission, elicitation (ACP, the client's methods).
 
-A call is checked against the client's capabilities before it is sent. Cancelling the caller withdraws the request.
+Each call is checked against the client's capabilities before it is sent. If the calling task is cancelled, the request
+is withdrawn.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ MOMENT: Final = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermissionAnswer:
-    """The user's choice. It is true only if the user chose an option on offer that allows the call."""
+    """The user's choice. In a condition, it is true only if the user chose an offered option that allows the call."""
 
     option_id: str | None
-    """The chosen option, or None if the question was dismissed or cancelled."""
+    """The id of the chosen option, or None if the question was dismissed or cancelled."""
     kind: str | None
     """The kind of the option: `allow_once`, `allow_always`, `reject_once`, `reject_always`; None if the question was
-    dismissed or the option was not on offer."""
+    dismissed, or if the option was not offered."""
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The `_meta` of the client's answer."""
     cancelled: bool = False
-    """The client answered `cancelled`: the turn is being cancelled (ACP, Cancellation)."""
+    """Whether the client answered `cancelled`, which means that the turn is being cancelled (ACP, Cancellation)."""
 
     @property
     def allowed(self) -> bool:
-        """Whether the user chose an option of a kind that allows."""
+        """Whether the user chose an option whose kind allows the call."""
         return self.kind in ("allow_once", "allow_always")
 
     def __bool__(self) -> bool:
@@ -70,11 +71,11 @@ class PermissionAnswer:
 
 
 class Client:
-    """The calls to the client that belong to one session.
+    """The calls to the client in one session.
 
-    All methods raise RpcError for an error of the client, MalformedResponse for a result that the schema does not
-    allow, and ConnectionClosed. They raise CapabilityMissing, and send nothing, if the client did not announce the
-    method.
+    All methods raise RpcError if the client answers with an error, MalformedResponse for a result that the schema does
+    not allow, and ConnectionClosed. If the client did not announce the method, they send nothing and raise
+    CapabilityMissing.
     """
 
     def __init__(self, session: Session, connection: Peer, profile: ClientProfile) -> None:
@@ -82,7 +83,7 @@ class Client:
         self.profile = profile
         self._session = session
         self.session_id: str = session.id
-        """The `sessionId` of its requests."""
+        """The `sessionId` of the requests."""
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -90,10 +91,10 @@ class Client:
         return self.profile.capabilities
 
     async def read_text_file(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file in the editor, with unsaved changes (ACP, File System).
+        """Return the text of a file in the editor, including unsaved changes (ACP, File System).
 
-        `path` is absolute; `line` is the first line, counted from 1; `limit` is the most lines. Raises UsageError for
-        other values, and EncodeError for a path that is not UTF-8.
+        `path` is absolute; `line` is the first line, counted from 1; `limit` is the maximum number of lines. Raises
+        UsageError for other values, and EncodeError for a path that is not UTF-8.
         """
         self._need(self.capabilities.fs.read_text_file, "fs/read_text_file", "fs.readTextFile")
         _need_whole("fs/read_text_file", path)
@@ -112,7 +113,8 @@ class Client:
         raise MalformedResponse("fs/read_text_file", "no content")
 
     async def write_text_file(self, path: str, content: str) -> None:
-        """Write a file through the editor, which creates it if it is missing (ACP, File System). `path` is absolute."""
+        """Write a file through the editor (ACP, File System). The editor creates the file if it is missing. `path` is
+        absolute."""
         from acp_server.schema.client_methods import WriteTextFileRequest
 
         self._need(self.capabilities.fs.write_text_file, "fs/write_text_file", "fs.writeTextFile")
@@ -129,12 +131,13 @@ class Client:
     ) -> PermissionAnswer:
         """Ask the user whether a tool may run (ACP, Tool Calls).
 
-        Only an option on offer that allows counts as allowed. Not allowed are any other choice, the outcome
-        `cancelled`, and an error or a malformed response. Raises only ConnectionClosed, EncodeError, and UsageError
-        for no options or two with one id. `on_late` gets an answer after the caller was cancelled; it must not wait.
+        The call is allowed only if the user chooses an offered option that allows it. It is not allowed after any other
+        choice, after the outcome `cancelled`, and after an error or a malformed response. Raises ConnectionClosed,
+        EncodeError, and UsageError if there are no options or two options with one id. `on_late` gets an answer that
+        arrives after the caller was cancelled; it must not wait.
 
-        A client answers `cancelled` because it cancels the turn. During a turn that answer is returned `MOMENT` seconds
-        later, so that `session/cancel` can arrive before it.
+        A client answers `cancelled` because it is cancelling the turn. During a turn that answer is returned `MOMENT`
+        seconds later, so that `session/cancel` can arrive first.
         """
         from acp_server.schema.tool_call import RequestPermissionRequest
 
@@ -153,7 +156,8 @@ class Client:
         *,
         on_late: Callable[[PermissionAnswer], None] | None = None,
     ) -> PermissionAnswer:
-        """`request_permission` with a call and options in their wire form, unchecked."""
+        """Do the same as `request_permission`, with a call and options that are in their wire form and are not
+        checked."""
 
         def late(result: Any) -> None:
             assert on_late is not None
@@ -190,9 +194,9 @@ class Client:
     ) -> Terminal:
         """Start a command in a terminal of the client (ACP, Terminals). Use the result in an `async with` block.
 
-        `command` is the program, `args` its arguments; a line for a shell raises UsageError. A `cwd` that is not
-        absolute raises ValueError. If this call is cancelled and the client creates the terminal nevertheless, the
-        terminal is released.
+        `command` is the program, and `args` its arguments. Raises UsageError if `command` is a shell command line, and
+        ValueError if `cwd` is not absolute. If this call is cancelled but the client creates the terminal nevertheless,
+        the terminal is released.
         """
         from acp_server.schema.client_methods import CreateTerminalRequest, CreateTerminalResponse
         from acp_server.schema.session import EnvVariable
@@ -216,18 +220,18 @@ class Client:
         return Terminal(self.connection, self.session_id, created.terminal_id, turn, about)
 
     def _turn(self) -> TurnRecord | None:
-        """The record of the first turn, which keeps the terminals created now; None without a turn."""
+        """Return the record of the first turn, which stores the terminals that are created now; None without a turn."""
         turns = self._session.turns
         return turns[0].record if turns else None
 
     async def elicit_form(
         self, message: str, form: ElicitationSchema, *, tool_call_id: str | None = None
     ) -> CreateElicitationResponse:
-        """Ask the user to fill in a form (ACP, Elicitation). Never ask for secrets.
+        """Ask the user to fill in a form (ACP, Elicitation). Do not ask for secrets.
 
         `message`: the question. `form`: its fields. The `action` of the response is `accept`, `decline` or `cancel`.
-        With `accept`, `content` has the values by field name; check them. The response is true for `accept` alone. The
-        action `cancel` cancels no turn.
+        With `accept`, `content` has the values by field name; check them. In a condition, the response is true only for
+        `accept`. The action `cancel` does not cancel the turn.
         """
         from acp_server.schema.elicitation import ElicitationFormMode
 
@@ -267,7 +271,7 @@ class Client:
         return read_result(CreateElicitationResponse, "elicitation/create", result)
 
     async def request(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
-        """Send any other request, for example an extension of the client. See `Connection.request`."""
+        """Send any other request, for example a client's extension method. See `Connection.request`."""
         return await self.connection.request(method, params, timeout=timeout)
 
     def notify(self, method: str, params: Any = None) -> None:
@@ -314,15 +318,16 @@ def _check_read(path: str, line: int | None, limit: int | None) -> None:
 
 
 def _need_whole(method: str, *texts: str) -> None:
-    """Raise EncodeError for a path or an argument that is not UTF-8: a replaced character names another file."""
+    """Raise EncodeError if a path or an argument cannot be encoded as UTF-8, since a replaced character would name
+    another file."""
     for text in texts:
         if whole(text) != text:
             raise EncodeError(f"{method}: {text!r} is not UTF-8, and cannot be sent")
 
 
 def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
-    """The options as a list. Raises UsageError for no options and for an id that occurs twice: the response names an
-    option by its id, so a no could count as a yes."""
+    """Return the options as a list. Raises UsageError if there are no options or an id occurs twice. The response names
+    an option by its id, so with two equal ids a rejection could count as an approval."""
     listed = list(options)
     if not listed:
         raise UsageError("a permission request needs options to choose from, as one of kind allow_once")
@@ -351,7 +356,7 @@ def _permission(options: Sequence[dict[str, Any]], result: Any) -> PermissionAns
 
 
 def _read_permission(result: Any) -> PermissionAnswer | tuple[str, dict[str, Any]]:
-    """The chosen option and the `_meta` of a result; or the final answer, if no option was chosen."""
+    """Return the chosen option and the `_meta` of a result; or the final answer, if no option was chosen."""
     from acp_server.schema.tool_call import (
         CancelledPermissionOutcome,
         RequestPermissionResponse,

@@ -1,8 +1,8 @@
-"""One agent as its author declared it: handlers, methods, settings.
+"""The definition of one agent as its author declared it: handlers, methods and settings.
 
-`acp_server.agent` fills it in. Services of upper packages are protocols here, because `session` does not import those
-packages. A `ToolHost` runs tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers (`acp_server.mcp`),
-and a turn runs in a `TurnHost`.
+`acp_server.agent` fills in the definition. Services of upper packages are protocols here, because `session` does not
+import those packages. A `ToolHost` runs tool calls (`acp_server.tools`), an `McpHost` connects to MCP servers
+(`acp_server.mcp`), and a turn runs in a `TurnHost`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PromptHandler: TypeAlias = "Callable[[Turn], Awaitable[Any] | AsyncGeneratorType[Any]]"
-"""The pieces that it yields are shown (`Turn.show`), or its return value if that is not None."""
+"""A generator's values are shown (`Turn.show`). For a coroutine function, the return value is shown unless it is
+None."""
 SessionHandler: TypeAlias = "Callable[[Session], Awaitable[None]]"
 SteeringHandler: TypeAlias = "Callable[[Turn, Message], Awaitable[None]]"
 AuthHandler: TypeAlias = "Callable[[Call], Awaitable[None]]"
@@ -50,14 +51,14 @@ Origin: TypeAlias = Literal["new", "load", "resume", "fork"]
 
 
 SESSIONS: Final = ("load", "resume", "list", "close", "delete", "additional_directories")
-"""The methods and features for sessions that clients may use, besides new sessions."""
+"""The session methods and features that clients may use, besides `session/new`."""
 
 
 ENDING: Final = ("load", "resume", "close", "delete", "archive")
 """The methods of `session/` that end a session or open it again."""
 
 URGENT: Final = ("close", "delete", "archive")
-"""The methods of `ENDING` that overtake queued requests."""
+"""The methods of `ENDING` that are handled before queued requests."""
 
 CATALOGUE: Final = ("list", "set_title", "unarchive", "status")
 """The methods of `session/` that neither open nor end a session."""
@@ -84,7 +85,7 @@ NO_PROMPT_HANDLER: Final[Mapping[str, Route]] = {
 
 @dataclass(slots=True)
 class AgentDefinition:
-    """One agent as its author declared it."""
+    """The definition of one agent as its author declared it."""
 
     info: dict[str, str]
     """`Implementation` on the wire: `name`, `version` and perhaps `title`."""
@@ -94,17 +95,19 @@ class AgentDefinition:
     """Makes the `McpHost` of a session."""
     prompt: PromptHandler | None = None
     admit: Callable[[Turn], Awaitable[None]] | None = None
-    """Called with each turn before its prompt becomes part of the session. It may raise to refuse the prompt."""
+    """A function that is called with each turn before its prompt becomes part of the session. It refuses the prompt by
+    raising."""
     steer: SteeringHandler | None = None
-    """Called with a message of the user for the running turn (steering)."""
+    """A function that is called with a user's message for the running turn (steering)."""
     second_prompts: Literal["hold", "refuse", "steer"] | None = None
-    """The handling of a prompt that arrives while a turn runs. None: version 1 refuses it, version 2 holds it."""
+    """How to handle a prompt that arrives while a turn runs. With None, version 1 refuses it and version 2 holds it."""
     commands: Callable[[], Sequence[AvailableCommand]] | None = None
-    """Makes the slash commands of a session; its handlers may replace them."""
+    """Makes the slash commands of a session. The session's handlers may replace them."""
     open_session: list[SessionHandler] = field(default_factory=list["SessionHandler"])
-    """Called with each session that is created, loaded, resumed or forked, before the response to the client."""
+    """Functions that are called with each session that is created, loaded, resumed or forked, before the response is
+    sent."""
     initialize: Callable[[Initialization], Awaitable[None]] | None = None
-    """Called with the capabilities of a client. It may change the response."""
+    """A function that is called with the capabilities of a client. It may change the response."""
     session_id: Callable[[Call], Awaitable[str | None]] | None = None
     """Returns the id of a new session, or None for an id from the runtime."""
     replay: ReplayHandler | None = None
@@ -117,7 +120,7 @@ class AgentDefinition:
     """Whether `set_config_option` is also called for options and values that the session does not offer."""
     modes: list[SessionMode] = field(default_factory=list["SessionMode"])
     modes_as_option: bool = True
-    """Whether version 1 offers the mode also as a config option."""
+    """Whether version 1 clients also get the mode as a config option."""
     config_options: list[Option] = field(default_factory=list["Option"])
     auth_methods: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     authenticate: dict[str, AuthHandler] = field(default_factory=dict[str, "AuthHandler"])
@@ -127,7 +130,7 @@ class AgentDefinition:
     accepts: tuple[Literal["image", "audio", "embedded_context"], ...] = ()
     """The kinds of content that prompts may have, besides text and links."""
     sessions: tuple[str, ...] = SESSIONS
-    """The methods and features for sessions that clients may use: some of `SESSIONS`."""
+    """The session methods and features that clients may use: some of `SESSIONS`."""
     mcp: tuple[Literal["http", "sse"], ...] = ()
     """The MCP transports that the agent connects to, besides stdio."""
     said_unused_servers: bool = False
@@ -139,21 +142,21 @@ class AgentDefinition:
     unstable: frozenset[str] = frozenset()
     """The enabled unstable features, by their names in `acp_server.schema.features`."""
     system_prompt: Literal["append", "override"] | None = None
-    """Whether the client's instructions are accepted: `append`, beside the agent's own; `override`, also in place of
-    them; None, not at all."""
+    """How the client's instructions are used. `append` adds them to the agent's own; with `override` they may also
+    replace the agent's own; with None they are ignored."""
     is_open: Callable[[str], bool] = lambda _: False
     """Whether a session is open on any connection of the agent."""
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
     auto_approve: bool = False
-    """Whether sessions have the option `auto_approve`, which skips the approval of tools that allow that."""
+    """Whether sessions have the option `auto_approve`, which skips the approval of tools that allow skipping it."""
     extensions: dict[str, Any] = field(default_factory=dict[str, "Any"])
     """Members of `_meta` in the agent's capabilities (ACP, Extensibility)."""
     notifications: list[tuple[str, Notice]] = field(default_factory=list[tuple[str, Notice]])
 
     def __post_init__(self) -> None:
-        """Raises UsageError for values that cannot be announced."""
+        """Raise UsageError for values that cannot be announced."""
         unknown = {*self.accepts} - {"image", "audio", "embedded_context"} | {*self.mcp} - {"http", "sse"}
         if unknown:
             raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
@@ -171,8 +174,9 @@ class AgentDefinition:
             raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
 
     def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
-        """How the author has to change the agent so that its handlers of choices are called, as a sentence; None if
-        they are. A client only chooses from these modes and options."""
+        """Return a sentence that says how the author must change the agent so that its handlers of choices can be
+        called; None if they can be called. `modes` and `options`: the modes and options that a client can choose
+        from."""
         if self.set_mode is not None and not modes:
             return "@agent.set_mode is never called without modes: offer some with agent.modes(...)"
         if self.set_config_option is not None and not (options or self.takes_unlisted or self.auto_approve):
@@ -198,7 +202,7 @@ class AgentDefinition:
 
     @property
     def offers(self) -> dict[str, Any]:
-        """Members of the response to `initialize` that are not in the protocol."""
+        """Members of the response to `initialize` that the protocol does not define."""
         return {} if self.steer is None else {"_meta": {"steering": {"supported": True}}}
 
     @property
@@ -213,10 +217,10 @@ class AgentDefinition:
 
 
 class CallView(Protocol):
-    """The updates of one tool call, see `acp_server.tools.view`."""
+    """Sends the updates of one tool call, see `acp_server.tools.view`."""
 
     def begin(self, title: str, kind: str, name: str, arguments: Any) -> None:
-        """Send the `tool_call`, with the status `pending`."""
+        """Send the update `tool_call`, with the status `pending`."""
         ...
 
     def started(self) -> None:
@@ -224,7 +228,7 @@ class CallView(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Append output. Only the end of long output is shown."""
+        """Append output. If the output is long, only its end is shown."""
         ...
 
     def attach(self, *content: ToolCallContent) -> None:
@@ -234,43 +238,45 @@ class CallView(Protocol):
     def end(
         self, status: Literal["completed", "failed"], *, last: str | None = None, meta: dict[str, Any] | None = None
     ) -> None:
-        """Send the final status. `last`: text at the end of the output. `meta`: the `_meta` of that update."""
+        """Send the final status. `last`: text to append to the output. `meta`: the `_meta` of that update."""
         ...
 
 
 class ToolHost(Protocol):
-    """The tools of one session. It also runs the tool calls of its turns. Implemented in
+    """Holds the tools of one session, and runs the tool calls of its turns. Implemented in
     `acp_server.tools.session_tools`."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Any:
         """Add a tool to this session: a `Tool`, or a function with the options of a `Tool`. Returns the `Tool`.
 
-        `input_schema`: the arguments as a JSON Schema of one object. Then the function has a parameter named
-        `arguments`, for all checked arguments in a dict, and may have one for the running call. `name` and
-        `description` are required then. Raises UsageError, also for a name that is taken.
+        `input_schema`: a JSON Schema of the arguments, which are one object. If it is given, the function has a
+        parameter named `arguments`, which gets all checked arguments in a dict, and may have a parameter for the
+        running call. `name` and `description` are then required. Raises UsageError, for example for a name that is
+        taken.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a tool that was added to this session. Its running calls go on. Raises KeyError for an unknown
+        """Remove a tool that was added to this session. Its running calls continue. Raises KeyError for an unknown
         name."""
         ...
 
     def __contains__(self, name: object) -> bool:
-        """Whether the agent or the session has a tool of this name."""
+        """Whether the agent or the session has a tool with this name."""
         ...
 
     def describe(self) -> list[dict[str, Any]]:
-        """The tools that can run in this session, for a model, the agent's first; see `Tool.describe`."""
+        """Return the descriptions for a model of all tools that can run in this session, the agent's tools first; see
+        `Tool.describe`."""
         ...
 
     def tool_call_id(self, id: str | None) -> str:
-        """The `toolCallId` for a new call with this id from its caller."""
+        """Return the `toolCallId` for a new call. `id`: the id that the caller gave, if any."""
         ...
 
     def view(self, turn: Any, id: str) -> CallView:
-        """A view for a tool call with this `toolCallId` that is run elsewhere. `turn`: the turn, or an object with its
-        members `session` and `tell`."""
+        """Return a view for a tool call with this `toolCallId` that is run elsewhere. `turn`: the turn, or an object
+        with the turn's members `session` and `tell`."""
         ...
 
     async def run(self, turn: Turn, tool: Any, arguments: Mapping[str, Any], id: str | None) -> ToolResult:
@@ -286,13 +292,14 @@ class ToolHost(Protocol):
         ...
 
     def cancel_from_client(self, turn: Turn, id: str) -> bool:
-        """Cancel a call by its `toolCallId`, for the client. False if no such call is running or cleaning up."""
+        """Cancel a call by its `toolCallId`, for the client. Returns False if no such call is running or cleaning
+        up."""
         ...
 
 
 NeedsApproval: TypeAlias = "bool | Callable[[str, Any], bool]"
-"""Whether tools of MCP servers need approval; or a function of the server's name and the tool, an `mcp.types.Tool`,
-that returns it."""
+"""Whether tools of MCP servers need approval. If it is a function, it gets the server's name and the tool (an
+`mcp.types.Tool`) and returns the answer."""
 
 
 class McpServerState(Protocol):
@@ -300,7 +307,7 @@ class McpServerState(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the server, from the client."""
+        """The name that the client gave to the server."""
         ...
 
     @property
@@ -310,12 +317,12 @@ class McpServerState(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """The reason of the failure, for the user; None without a failure."""
+        """The reason of the failure, as a text for the user; None without a failure."""
         ...
 
     @property
     def instructions(self) -> str:
-        """The server's instructions for a model."""
+        """The instructions for a model that the server sent."""
         ...
 
     @property
@@ -331,18 +338,19 @@ class McpHost(Protocol):
         self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
     ) -> None:
         """Connect to all servers, in the background, until the session ends. Their tools become tools of the session
-        (`Session.tools`), with names from their server and their own; they change as the server changes its list.
+        (`Session.tools`), named after the server and the tool. If a server changes its list of tools, the session's
+        tools change too.
 
-        `approval`: which tools need approval; by default all. `trusted`: the names of servers whose word counts that a
-        tool only reads; such a tool needs no approval. A decision of the user for all further calls is stored for that
-        tool of that server with its present description. `timeout`: seconds in which a server has to answer. Raises
-        UsageError without the extra `mcp`, and if it was called before.
+        `approval`: which tools need approval; by default all. `trusted`: the names of servers that are trusted when
+        they declare a tool as read-only; such a tool needs no approval. If the user decides for all further calls, the
+        decision is stored for that tool of that server with its present description. `timeout`: the seconds within
+        which a server must answer. Raises UsageError without the extra `mcp`, and if it was called before.
         """
         ...
 
     async def ready(self, turn: Turn | None = None, *, patience: float = 10.0) -> None:
-        """Connect, unless `connect` was called, and wait until each server is connected or has failed, at most
-        `patience` seconds. With a `turn`, the turn shows the user the failed servers if the client has no notices."""
+        """Connect, unless `connect` was called, and wait at most `patience` seconds until each server is connected or
+        has failed. With a `turn`, the failed servers are shown in the turn if the client does not support notices."""
         ...
 
     def __iter__(self) -> Iterator[McpServerState]:
@@ -351,14 +359,14 @@ class McpHost(Protocol):
 
     @property
     def instructions(self) -> str:
-        """Instructions for a model: the instructions of the servers, and which servers have failed. Empty without
-        either."""
+        """Instructions for a model: the instructions of the servers, and which servers have failed. Empty if there are
+        no instructions and no failures."""
         ...
 
 
 class TurnHost(Protocol):
-    """The work that a turn runs in, and that sends its end to the client: the request of its prompt, or work that
-    outlives it."""
+    """Runs a turn and sends the end of the turn to the client. It is the request of the turn's prompt, or work that
+    outlives that request."""
 
     @property
     def connection(self) -> Peer:
@@ -367,7 +375,7 @@ class TurnHost(Protocol):
 
     @property
     def request(self) -> Request:
-        """The request of its prompt."""
+        """The request of the turn's prompt."""
         ...
 
     @property
@@ -381,5 +389,5 @@ class TurnHost(Protocol):
         ...
 
     def overdue(self) -> None:
-        """Send the end of the turn to the client now, without a further wait."""
+        """Send the end of the turn to the client now, without waiting any longer."""
         ...

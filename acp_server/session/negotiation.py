@@ -1,9 +1,9 @@
 """The client of one connection: its name, its capabilities, and whether it has logged in (ACP, Initialization and
 Authentication).
 
-The client's parameters are kept as received, and read into the types of the schema when a handler needs them, so that
-their import does not delay the response to `initialize`. A client that offers version 2 uses another form, and does not
-know yet that the agent will answer with version 1.
+The client's parameters are stored as received. They are read into the types of the schema only when a handler needs
+them, so that importing those types does not delay the response to `initialize`. A client that offers version 2 sends
+its parameters in another form, because it does not know yet that the agent will answer with version 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClientProfile:
-    """One client, without capabilities before its `initialize`."""
+    """The name and capabilities of one client. Before `initialize` it has no capabilities."""
 
     __slots__ = ("_params", "_read")
 
@@ -29,7 +29,7 @@ class ClientProfile:
         self.learn({"protocolVersion": 1})
 
     def learn(self, params: dict[str, Any]) -> None:
-        """Store the parameters of an `initialize`, which were validated before."""
+        """Store the parameters of an `initialize`. They must have been validated."""
         self._params = params
         self._read: InitializeRequest | None = None
 
@@ -57,8 +57,8 @@ _WIRE: Final = {"additional_directories": "additionalDirectories"}
 
 
 class Initialization:
-    """One `initialize`, for a function registered by `Agent.initialize`: the client's announcements, and the response
-    (ACP, Initialization)."""
+    """One `initialize`, for a function registered by `Agent.initialize`. It has the client's announcements and the
+    response (ACP, Initialization)."""
 
     __slots__ = ("_profile", "answer", "call")
 
@@ -66,7 +66,7 @@ class Initialization:
         self.call: Final = call
         """The request. `call.params` has all members as received."""
         self.answer: Final = answer
-        """The response in its wire form, in the negotiated version. Changes of it are sent."""
+        """The response in its wire form, in the negotiated version. The function may change it."""
         self._profile = profile
 
     @property
@@ -106,7 +106,7 @@ class Negotiation:
     def __init__(
         self, definition: AgentDefinition, profile: ClientProfile, speak_other: Callable[[Call], None]
     ) -> None:
-        """`speak_other` registers an `initialize` that asks for another version."""
+        """`speak_other` handles an `initialize` that requests another version."""
         self._definition = definition
         self._profile = profile
         self._speak_other = speak_other
@@ -114,7 +114,7 @@ class Negotiation:
         """Whether another version can still be negotiated."""
 
     def register(self, call: Call) -> None:
-        """Store the client's announcements, before later messages are processed. Raises InvalidParams, and the
+        """Store the client's announcements, before later messages are processed. Raises InvalidParams and the
         exceptions of `speak_other`."""
         version = call.params.get("protocolVersion")
         if self._others and type(version) is int and version != PROTOCOL_VERSION:
@@ -137,7 +137,8 @@ class Negotiation:
         call.follower = Greeting(self._answer, self._definition, self._profile)
 
     def _answer(self) -> dict[str, Any]:
-        """The response to `initialize`. It has version 1 whatever version was requested (ACP, Version Negotiation)."""
+        """Return the response to `initialize`. It has version 1, whichever version the client requested (ACP, Version
+        Negotiation)."""
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": self.capabilities(),
@@ -147,7 +148,7 @@ class Negotiation:
         }
 
     def capabilities(self) -> dict[str, Any]:
-        """The capabilities of the agent: `AgentCapabilities` in its wire form."""
+        """Return the capabilities of the agent: `AgentCapabilities` in its wire form."""
         definition = self._definition
         capabilities: dict[str, Any] = {}
         if definition.prompt is not None:
@@ -176,7 +177,8 @@ class Negotiation:
 
 
 class Greeting(Follower):
-    """One `initialize`. `answer` makes its response, in the version that was chosen when it arrived."""
+    """The response to one `initialize`. `answer` makes the response, in the version that was chosen when the request
+    arrived."""
 
     __slots__ = ("_change", "_profile", "answer")
 
@@ -188,7 +190,7 @@ class Greeting(Follower):
         self._profile = profile
 
     async def serve(self, call: Call) -> dict[str, Any]:
-        """The response, with the changes of the author's function."""
+        """Return the response, with the changes of the author's function."""
         answer = self.answer()
         if self._change is not None:
             # A copy, because capabilities and login methods belong to the definition, which all connections share.
@@ -198,7 +200,7 @@ class Greeting(Follower):
 
 
 async def initialize(call: Call) -> dict[str, Any]:
-    """`initialize`."""
+    """Answer `initialize`."""
     return await call.follower.serve(call)
 
 
@@ -207,7 +209,7 @@ def _is_terminal(method: dict[str, Any]) -> bool:
 
 
 def as_v1(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an `initialize` for a version above 1, in the form of version 1.
+    """Return the parameters of an `initialize` for a version above 1, in the form of version 1.
 
     Members that the client also sent in the form of version 1 take precedence. Nothing is validated, because the types
     of version 1 are lenient. `params` is not changed.
@@ -221,7 +223,7 @@ def as_v1(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
-    """The capabilities in the form of version 1. Only `auth.terminal` differs: it is an object in version 2."""
+    """Return the capabilities in the form of version 1. Only `auth.terminal` differs: it is an object in version 2."""
     auth = told.get("auth")
     if not isinstance(auth, dict) or not isinstance(cast("dict[str, Any]", auth).get("terminal"), dict):
         return told
@@ -229,19 +231,20 @@ def _capabilities(told: dict[str, Any]) -> dict[str, Any]:
 
 
 class Login:
-    """The login of one connection. Credentials that outlive it are up to the author."""
+    """The login of one connection. If credentials are valid for longer than a connection, the author must handle
+    that."""
 
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition
         self._passed = not definition.auth_required
 
     def check(self) -> None:
-        """Raises AuthRequired if the client has to log in first."""
+        """Raise AuthRequired if the client has to log in first."""
         if not self._passed:
             raise AuthRequired
 
     async def authenticate(self, call: Call) -> dict[str, Any]:
-        """`authenticate`, which is `auth/login` in version 2. Raises InvalidParams."""
+        """Answer `authenticate`, which is `auth/login` in version 2. Raises InvalidParams."""
         from acp_server.schema.initialization import AuthenticateRequest
         from acp_server.schema.reading import problem, read
 
@@ -254,7 +257,7 @@ class Login:
         return {}
 
     async def logout(self, call: Call) -> dict[str, Any]:
-        """`logout`, which is `auth/logout` in version 2."""
+        """Answer `logout`, which is `auth/logout` in version 2."""
         if self._definition.logout is not None:
             await self._definition.logout(call)
         self._passed = not self._definition.auth_required

@@ -1,8 +1,9 @@
-"""The blocks of a turn: the steps of its plan (ACP, Agent Plan), and compactions of its context. Each begins and ends
-with the `async with` block that does the work.
+"""The blocks of a turn: steps of its plan (ACP, Agent Plan), and compactions of its context. Each step and each
+compaction begins and ends with the `async with` block that does the work.
 
-The protocol has no status for a step that was refused, cancelled or failed. Such a step is not done, so it is `pending`
-again; its text ends with the outcome, and `_meta` of the entry has it as `outcome`. On version 2 it is `cancelled`.
+The protocol has no status for a step that was refused, cancelled or failed. Such a step is not done, so its status
+becomes `pending` again. The outcome is appended to its text, and is the member `outcome` of the entry's `_meta`. On
+version 2 the status is `cancelled`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Steps:
         self._entries: list[PlanEntry] = []
 
     async def show(self, entries: Sequence[PlanEntry | str]) -> None:
-        """Show the whole plan. A text is a step that has not begun."""
+        """Show the whole plan. A string is a step that has not begun."""
         self._entries = _listed(entries)
         await self._turn.update(self._plan())
 
@@ -75,7 +76,7 @@ class Steps:
         await self._turn.update(self._plan())
 
     def stopped(self, entry: PlanEntry, outcome: Outcome) -> None:
-        """End a step that was not completed. It does not wait, because a cancel may have ended the step."""
+        """End a step that was not completed. The method does not wait, because a cancel may have ended the step."""
         entry.status = "pending"
         entry.content = f"{entry.content} ({outcome})"
         entry.meta = {**(entry.meta or {}), "outcome": outcome}
@@ -97,7 +98,7 @@ class Steps:
 
 
 class Step(Block):
-    """`async with turn.step(...)`: the step is in progress within the block, and ends with it."""
+    """Marks one step as in progress during an `async with` block, and ends the step with the block."""
 
     def __init__(self, steps: Steps, content: str, priority: Priority | None) -> None:
         self._steps = steps
@@ -127,13 +128,14 @@ class Step(Block):
 
 
 class Compaction(Block):
-    """One compaction of the context in a turn. Its status is `in_progress` in the `async with` block. At the end of the
-    block it is `completed`, or, if the block raises, `cancelled` during a cancel of the turn and `failed` otherwise."""
+    """One compaction of the context in a turn. Its status is `in_progress` during the `async with` block, and
+    `completed` at the end of the block. If the block raises, the status is `cancelled` if the turn is being cancelled,
+    else `failed`."""
 
     def __init__(self, turn: _Says) -> None:
         self._turn = turn
         self.id: Final = f"compaction_{os.urandom(12).hex()}"
-        """The id of the compaction, new for each."""
+        """The id of the compaction. Each has a new one."""
 
     async def summarize(self, text: str) -> None:
         """Send a chunk of the summary that replaces the shortened context. Raises TurnEnded and ConnectionClosed."""

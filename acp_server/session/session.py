@@ -1,7 +1,7 @@
-"""One session on one connection (ACP, Session Setup): where it works, its settings, its turns.
+"""One session on one connection (ACP, Session Setup): its directories, its settings and its turns.
 
 A session outlives its turns, and its record outlives the connection. `lifecycle` creates, loads and closes sessions.
-Methods of the runtime are in `live_session`, so that help and completion do not offer them to authors.
+The runtime's own methods are in `live_session`, so that help and completion do not offer them to authors.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _RAISE: Final[Any] = object()
 
 
 class Session:
-    """The state that the handlers of one session share.
+    """One conversation with a client. All handlers of the session share it.
 
-    `data` is free for the agent's author; `record` is stored. `tools` has the tools for a model, `client` the calls to
-    the client, and `settings` the modes and config options on offer.
+    `data` may hold any value of the agent's author. `record` is the part that is stored. `tools` has the tools for a
+    model, `client` the calls to the client, and `settings` the modes and config options on offer.
     """
 
     # Without a `__dict__`, setting a misspelt attribute raises AttributeError instead of having no effect.
@@ -71,20 +71,20 @@ class Session:
     tools: Final[ToolHost]
     """The tools for a model in this session: the agent's tools, and the tools added here."""
     data: Any
-    """Free for the agent's author: the value that the session handler yielded, or any other; None at first."""
+    """A value of the agent's author: the value that the session handler yielded, or any other. None at first."""
     settings: Settings
     """The modes and config options on offer. A session handler may change them."""
 
     call: Call | None
-    """The request that opens or closes the session or changes a setting, while it is answered; None at other times.
-    `call.params` is the client's parameters, `call.answer` the additions to the response."""
+    """The request that opens or closes the session or changes a setting, while that request is answered; None at other
+    times. `call.params` holds the client's parameters, and `call.answer` the additions to the response."""
     origin: Origin
     """How the session was opened on this connection: `new`, `load`, `resume`, or `fork` if `Agent.open_session` opened
     it from another session."""
 
     system_prompt: SystemPrompt | None
     """The client's instructions, from the request that opened the session on this connection (ACP, Client System
-    Prompt). None if the client sent none, and always without `Agent(system_prompt=...)`."""
+    Prompt). None if the client sent none, or if the agent has no `Agent(system_prompt=...)`."""
 
     _UPDATES: ClassVar[type[Updates]] = Updates
     _CLIENT: ClassVar[type[Client]] = Client
@@ -104,13 +104,13 @@ class Session:
         self._mcp: McpHost | None = None
         self._mcp_servers = mcp_servers
         self._are_servers_unused = bool(mcp_servers)
-        """Whether the client named MCP servers and the agent never read them."""
+        """Whether the client named MCP servers that the agent never read."""
         self._definition = definition
         self.updates: Updates = self._UPDATES(connection, profile, record.id)
         if record.turns:
             self.updates.calls = None
         self.turns: list[LiveTurn] = []
-        """Turns that have not finished, in order: the first one runs or cleans up, the others wait."""
+        """The turns that have not finished, in order. The first one runs or cleans up, the others wait."""
         self.client = self._CLIENT(self, connection, profile)
         self.settings = settings_of(record, profile, definition)
         self.approvals: dict[str, bool] = {}
@@ -118,9 +118,10 @@ class Session:
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
         self.keeps_history: bool = definition.history
-        """Whether the session's turns are kept, see `Agent`."""
+        """Whether the session's turns are stored, see `Agent`."""
         self.admit: Callable[[Turn], Awaitable[None]] | None = definition.admit
-        """Called with each turn before its prompt becomes part of the session; None accepts every prompt."""
+        """A function that is called with each turn before its prompt becomes part of the session. None accepts every
+        prompt."""
         self.tells_usage: bool = definition.has("end_turn_usage")
         """Whether the result of a prompt has the member `usage`, which is unstable."""
         self.data = None
@@ -132,19 +133,20 @@ class Session:
         self._journal = definition.store if isinstance(definition.store, TurnJournal) else None
         self._patience = connection.limits.end_grace
         self._closers: AsyncExitStack | None = AsyncExitStack()
-        """Callbacks for the session's close; None once they have run."""
+        """Callbacks to call when the session closes; None after they were called."""
         self._threads = Threads.current()
         # The event of a turn is set when that turn is the first; the event of None, when no turn is left. So a waiting
         # turn wakes once, however many turns before it end.
         self._awaited: dict[LiveTurn | None, anyio.Event] = {}
         self._changing = anyio.Lock()
         self.choosing: Final = anyio.Lock()
-        """Held while one choice of the client and its handler run, so that choices run one after the other."""
+        """A lock that is held while one choice of the client and its handler run, so that choices are handled one after
+        the other."""
 
     @property
     def answer(self) -> Answer:
-        """Additions to the response to `call`: `session.answer.meta[...]` in a session handler goes into the response
-        to `session/new`, `load` or `resume`. Raises UsageError if `call` is None."""
+        """Additions to the response to `call`. In a session handler, `session.answer.meta[...]` is added to the
+        response to `session/new`, `load` or `resume`. Raises UsageError if `call` is None."""
         if self.call is None:
             raise UsageError("no request that is about this session is being answered")
         return self.call.answer
@@ -169,25 +171,27 @@ class Session:
 
     @property
     def cwd(self) -> str:
-        """The working directory, absolute. Relative paths of this session start from it."""
+        """The absolute path of the working directory. Relative paths in this session start from it."""
         return self.record.folder
 
     @property
     def roots(self) -> list[str]:
-        """The directories that the session should work in: `cwd`, then the additional ones."""
+        """The directories that the session should work in: first `cwd`, then the additional directories."""
         return [self.record.folder, *self.record.additional_directories]
 
     @property
     def mcp_servers(self) -> Sequence[McpServer]:
-        """The MCP servers that the client named (ACP, MCP Servers), of the kinds that the agent announced."""
+        """The MCP servers that the client named (ACP, MCP Servers). They have only the transports that the agent
+        announced."""
         self._are_servers_unused = False
         return self._mcp_servers
 
     @property
     def mcp(self) -> McpHost:
-        """The MCP servers that the client named (extra `mcp`). Their tools join `tools` by `await
-        session.mcp.connect()` in a session handler, by `session.mcp.ready(turn)` in a turn, or by `Agent(mcp=True)`.
-        Without any of these no server is started. Raises UsageError if the session is not of an `Agent`."""
+        """The MCP servers that the client named (extra `mcp`). The servers are connected, and their tools added to
+        `tools`, by `await session.mcp.connect()` in a session handler, by `session.mcp.ready(turn)` in a turn, or by
+        `Agent(mcp=True)`. Without any of these no server is started. Raises UsageError if the session does not belong
+        to an `Agent`."""
         if self._mcp_host is None:
             raise UsageError("only the sessions of an `Agent` connect to MCP servers")
         self._are_servers_unused = False
@@ -196,8 +200,8 @@ class Session:
         return self._mcp
 
     def instructions(self, own: str = "") -> str:
-        """Instructions for a model: `own`, the agent's built-in ones, followed by the text of the client's; or the
-        client's alone if their mode is `override`."""
+        """Return the instructions for a model: `own`, the agent's built-in instructions, followed by the client's. If
+        the mode of the client's instructions is `override`, return only the client's."""
         prompt = self.system_prompt
         if prompt is None:
             return own
@@ -216,8 +220,9 @@ class Session:
     def config(self, config_id: str, default: T) -> str | bool | T: ...
 
     def config(self, config_id: str, default: Any = _RAISE) -> Any:
-        """The current value of a config option (ACP, Session Config Options), a string or a bool. `default` is returned
-        if the session has no such option; sessions may differ in their options. Without it that raises UsageError."""
+        """Return the current value of a config option (ACP, Session Config Options), a string or a bool. If the session
+        has no such option, return `default`, or raise UsageError without a `default`. Sessions may differ in their
+        options."""
         value = self.settings.value(config_id)
         if value is not None or default is not _RAISE:
             return default if value is None else value
@@ -228,7 +233,7 @@ class Session:
 
     async def update(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
         """Send any session update of `schema` to the client. Waits while the client reads too slowly. `meta`: the
-        `_meta` of the notification, beside the update.
+        `_meta` of the notification, which is not the `_meta` of the update.
 
         Raises SessionClosed and ConnectionClosed.
         """
@@ -240,8 +245,9 @@ class Session:
             await self.updates.room()
 
     async def set_title(self, title: str | None) -> None:
-        """Set the title that clients show in their lists. Without effect if the user has named the session. During a
-        turn the title is saved with that turn, else at once. Raises ValueError for anything but text."""
+        """Set the title that clients show in their lists of sessions. Has no effect if the user has named the session.
+        During a turn the title is saved with that turn, otherwise at once. Raises ValueError if the title is not
+        text."""
         from acp_server.schema.base import NULL
         from acp_server.schema.updates import SessionInfoUpdate
 
@@ -257,7 +263,7 @@ class Session:
         await self.update(told)
 
     async def set_mode(self, mode_id: str) -> None:
-        """Change the mode from the agent's side, and send an update if it was another. Raises ValueError for a mode
+        """Change the mode from the agent's side. If the mode changes, an update is sent. Raises ValueError for a mode
         that is not on offer."""
         from acp_server.schema.updates import CurrentModeUpdate
 
@@ -269,8 +275,8 @@ class Session:
             await self.update(update)
 
     async def set_config(self, config_id: str, value: str | bool) -> None:
-        """Change a config option from the agent's side, and send an update if it had another value. Raises ValueError
-        for an option or a value that is not on offer."""
+        """Change a config option from the agent's side. If its value changes, an update is sent. Raises ValueError for
+        an option or a value that is not on offer."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
         before = self.settings.value(config_id)
@@ -282,11 +288,11 @@ class Session:
             await self.update(update)
 
     async def set_modes(self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None) -> None:
-        """Replace the modes on offer. `current`: the id of the current mode; without it the chosen mode stays current,
-        or the first one is. `as_option`: see `Agent.modes`; None leaves it unchanged. Clients learn the list of modes
-        when the session opens, and the current mode at any time.
+        """Replace the modes on offer. `current`: the id of the new current mode. By default the chosen mode stays
+        current; if it is not on offer, the first mode becomes current. `as_option`: see `Agent.modes`; None leaves it
+        unchanged. Clients receive the list of modes only when the session opens, but the current mode at any time.
 
-        Raises UsageError as `Agent.modes`, and ValueError for a `current` that is not among the modes.
+        Raises UsageError for the same reasons as `Agent.modes`, and ValueError if `current` is not among the modes.
         """
         from acp_server.schema.updates import CurrentModeUpdate
 
@@ -302,11 +308,12 @@ class Session:
                 await self.update(update)
 
     async def set_options(self, *options: Option, keep: bool = True) -> None:
-        """Replace the config options on offer, for example because one depends on another, and send an update. While
-        `call` is answered its response has the options instead, and no update is sent.
+        """Replace the config options on offer, and send an update. Use it, for example, if one option depends on
+        another. While `call` is answered, the options are part of its response instead, and no update is sent.
 
-        `keep`: options that stay keep the chosen value if they still offer it; False takes each `current_value`, for an
-        agent that keeps the values itself. Raises UsageError as `Agent.config_options`.
+        `keep`: whether an option keeps its chosen value if it still offers that value. With False each option gets its
+        `current_value`; that is for an agent that stores the values itself. Raises UsageError for the same reasons as
+        `Agent.config_options`.
         """
         from acp_server.schema.updates import ConfigOptionUpdate
 
@@ -320,12 +327,12 @@ class Session:
         return self.settings.in_step(changed)
 
     def opening(self) -> dict[str, Any]:
-        """The result of `session/new` in its wire form: the session's id, modes and config options. Return it from a
-        custom method that opens a session, such as `session/fork`."""
+        """Return the result of `session/new` in its wire form: the session's id, modes and config options. Use it as
+        the result of a custom method that opens a session, such as `session/fork`."""
         return {"sessionId": self.id, **self._offered()}
 
     def _offered(self) -> dict[str, Any]:
-        """The members of `opening` except the id."""
+        """Return the members of `opening` except the id."""
         state = self.settings.state()
         if not state:
             return state
@@ -334,8 +341,8 @@ class Session:
         return ResumeSessionResponse(**state).to_wire()
 
     async def set_commands(self, commands: Sequence[AvailableCommand]) -> None:
-        """Replace the slash commands on offer (ACP, Slash Commands). Raises UsageError for a name that occurs twice, is
-        not one word, or includes the slash, which clients add."""
+        """Replace the slash commands on offer (ACP, Slash Commands). Raises UsageError if a name occurs twice, is not
+        one word, or begins with a slash. Clients add the slash."""
         from acp_server.schema.updates import AvailableCommand, AvailableCommandsUpdate
 
         commands = several("the commands", commands, AvailableCommand)
@@ -351,12 +358,12 @@ class Session:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn that runs, or cleans up after a cancel; None if there is no turn."""
+        """The turn that runs, or that cleans up after a cancel; None if there is no such turn."""
         return self.turns[0].face if self.turns else None
 
     def cancel(self, cause: Cause = Cause.SESSION) -> bool:
-        """Cancel every turn that runs or waits now; callable from any thread. Later turns are not affected. Returns
-        whether a turn was cancelled; from another thread, whether there was a turn to cancel."""
+        """Cancel every turn that runs or waits now. Later turns are not affected. May be called from any thread.
+        Returns whether a turn was cancelled. In another thread, it returns whether there was a turn to cancel."""
         turns = list(self.turns)
         if get_ident() != self._threads.home:
             turns = [turn for turn in turns if turn.record.ended_at is None and turn.node.cause is None]
@@ -376,8 +383,8 @@ class Session:
         return self.state is SessionState.CLOSED
 
     async def save(self) -> None:
-        """Save the session to the store, shielded from cancels. Without effect before the session is open and once it
-        is closed.
+        """Save the session to the store, shielded from cancels. Has no effect before the session is open or after it is
+        closed.
 
         Raises TimeoutError after `Limits.end_grace` seconds, and the exceptions of the store.
         """
@@ -419,18 +426,20 @@ class Session:
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Register `closer`, which is called when the session is closed or its connection ends. Closers are called in
-        reverse order, all of them, whatever the others raise. A closer that waits is cancelled after the grace period.
-        Raises SessionClosed if the closers have been called already."""
+        reverse order of registration. If one raises, the others are still called. An async closer is cancelled after
+        the grace period. Raises SessionClosed if the closers have been called already."""
         if self._closers is None:
             raise SessionClosed
         self._closers.push_async_callback(_call, closer, self.id)
 
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
-        """Enter an async context manager (a connection, a server, a task group) and return its value. It is left when
-        the session is closed or its connection ends. A separate task enters and leaves it, whichever task calls.
+        """Enter an async context manager (a connection, a server, a task group) and return its value. The manager is
+        left when the session is closed or its connection ends. A separate task enters and leaves it, whichever task
+        calls this method.
 
-        Cancelling the caller cancels the entering, and waits for the cleanup. Leaving has the grace period of
-        `on_close`. Raises the exceptions of entering, SessionClosed and ConnectionClosed; later exceptions are logged.
+        If the caller is cancelled while entering, the entering is cancelled too, and the call waits for its cleanup.
+        Leaving has the grace period of `on_close`. Raises the exceptions of entering, SessionClosed and
+        ConnectionClosed. Later exceptions are logged.
         """
         from acp_server.session.resource import Resource
 

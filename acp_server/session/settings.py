@@ -1,7 +1,7 @@
-"""The user's settings in one session: its mode and config options (ACP, Session Modes and Session Config Options).
+"""The user's settings in one session: its mode and its config options (ACP, Session Modes and Session Config Options).
 
-The session's record has the values, so they outlive the connection. `acp_server.session.choosing` handles the client's
-choices.
+The values are part of the session's record, so they outlive the connection. `acp_server.session.choosing` handles the
+client's choices.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 Option: TypeAlias = "SessionConfigSelect | SessionConfigBoolean"
 
 AUTO_APPROVE: Final = "auto_approve"
-"""The id of the option that skips the approval of tools that allow that."""
+"""The id of the option that skips the approval of tools that allow skipping it."""
 
 _OFF_AND_ON: Final = ("off", "on")
 
 _ASK: Final = "ask"
-"""The id of the mode that stands for `auto_approve` being off."""
+"""The id of the mode that means that `auto_approve` is off."""
 
 _ASK_AND_RUN: Final = ("Ask", "Run without asking")
 
 
 class Settings:
-    """The modes and options on offer in a session, and the chosen ones."""
+    """The modes and options that a session offers, and the chosen values."""
 
     def __init__(
         self,
@@ -49,25 +49,25 @@ class Settings:
         self.modes: list[SessionMode] = list(modes)
         """The modes on offer. A session starts in the first one."""
         self.options: list[Option] = [*options, *((_auto_approve(),) if auto_approve else ())]
-        """The options on offer, with their defaults; see `value`."""
+        """The options on offer, with their default values. `value` returns the current value."""
         self.modes_as_option = modes_as_option
-        """Whether version 1 offers the mode also as an option. Version 2 always does."""
+        """Whether version 1 clients also get the mode as an option. Version 2 clients always do."""
 
     def offer_auto_approve(self) -> bool:
-        """Offer the option `auto_approve`. Returns False if it was on offer before."""
+        """Offer the option `auto_approve`. Returns False if it was already on offer."""
         if any(option.id == AUTO_APPROVE for option in self.options):
             return False
         self.options.append(_auto_approve())
         return True
 
     def offer_modes(self, modes: Sequence[SessionMode]) -> None:
-        """Replace the modes on offer. Raises UsageError as `check_modes`."""
+        """Replace the modes on offer. Raises UsageError like `check_modes`."""
         check_modes(modes)
         self.modes[:] = modes
 
     def replace(self, options: Sequence[Option], *, keep: bool = True) -> None:
-        """Replace the options on offer, except the option of the runtime. `keep`: whether chosen values stay; False
-        takes the `current_value` of each option. Raises UsageError as `check_options`."""
+        """Replace the options on offer, except `auto_approve`, which the runtime offers. `keep`: whether options keep
+        their chosen values. With False each option gets its `current_value`. Raises UsageError like `check_options`."""
         check_options(options)
         if not keep:
             for option in options:
@@ -89,7 +89,8 @@ class Settings:
         return any(mode.id == mode_id for mode in self.modes)
 
     def set_mode(self, mode_id: str) -> Callable[[], None]:
-        """Change the mode. Returns the undo. Raises ValueError for a mode that is not on offer."""
+        """Change the mode. Returns a function that undoes the change. Raises ValueError for a mode that is not on
+        offer."""
         if not self.has_mode(mode_id):
             raise ValueError(f"{mode_id!r} is not one of this session's modes")
         record = self._record
@@ -104,11 +105,12 @@ class Settings:
         return undo
 
     def value(self, config_id: str) -> str | bool | None:
-        """The current value of an option; None if there is no such option."""
+        """Return the current value of an option; None if there is no such option."""
         return next((self._value(option) for option in self.options if option.id == config_id), None)
 
     def choose(self, config_id: str, value: str | bool) -> Callable[[], None]:
-        """Change an option. Returns the undo. Raises ValueError for an option or a value that is not on offer."""
+        """Change an option. Returns a function that undoes the change. Raises ValueError for an option or a value that
+        is not on offer."""
         option = next((option for option in self.options if option.id == config_id), None)
         if option is None:
             raise ValueError(f"{config_id!r} is not one of this session's options")
@@ -127,14 +129,14 @@ class Settings:
         return undo
 
     def choose_if_offered(self, config_id: str, value: str | bool) -> Callable[[], None]:
-        """`choose`, without effect if the option or the value is not on offer."""
+        """Do the same as `choose`, but without effect if the option or the value is not on offer."""
         try:
             return self.choose(config_id, value)
         except ValueError:
             return lambda: None
 
     def offered(self) -> list[Option]:
-        """The options in forms that this client can show, with their current values."""
+        """Return the options in forms that this client can show, with their current values."""
         if not self.options:
             # Without options, the client's capabilities are not needed, and the types of `initialize` are not imported.
             return []
@@ -149,15 +151,15 @@ class Settings:
         ]
 
     def taken(self, config_id: str, value: str | bool) -> str | bool:
-        """The value of an option for a value that the client chose, since a client without booleans is shown `on` and
-        `off`."""
+        """Convert a value that the client chose to a value of the option. A client without boolean options chooses `on`
+        or `off`."""
         boolean = any(option.id == config_id and option.type == "boolean" for option in self.options)
         return value == "on" if boolean and value in _OFF_AND_ON else value
 
     # -- for clients of version 1, which know modes, options, or both
 
     def state(self) -> dict[str, Any]:
-        """The modes and options for the response to `session/new`, `load` or `resume`."""
+        """Return the modes and options for the response to `session/new`, `load` or `resume`."""
         state: dict[str, Any] = {}
         if (modes := self.shown_modes()) and (current := self.shown_mode) is not None:
             from acp_server.schema.config_options import SessionModeState
@@ -169,8 +171,8 @@ class Settings:
 
     @property
     def mode_option(self) -> str | None:
-        """The id of the option for the mode: `mode`, or a free id if an author's option has it. None if the author
-        offers an option of the category `mode`, because clients would show both."""
+        """The id of the option for the mode: `mode`, or a similar id if the author's options use `mode`. None if the
+        author offers an option of the category `mode`, because clients would show both."""
         if any(option.category == "mode" for option in self.options):
             return None
         taken = {option.id for option in self.options}
@@ -180,8 +182,8 @@ class Settings:
         return name
 
     def shown(self) -> list[Option]:
-        """The options, with an option for the mode if version 1 offers one. A client that knows options ignores the
-        modes."""
+        """Return the options, including the option for the mode if version 1 clients get one. A client that supports
+        options ignores the modes."""
         current, id = self.mode, self.mode_option
         if current is None or id is None or not self.modes_as_option:
             return self.offered()
@@ -203,8 +205,8 @@ class Settings:
         return None if asks is None else AUTO_APPROVE if asks else _ASK
 
     def shown_modes(self) -> list[SessionMode]:
-        """The modes. Without modes, two modes for `auto_approve`, because some clients have keys for modes and none for
-        options."""
+        """Return the modes. If there are no modes, return two modes for `auto_approve`, because some clients have keys
+        for modes but not for options."""
         if self.modes or self.value(AUTO_APPROVE) is None:
             return self.modes
         from acp_server.schema.config_options import SessionMode
@@ -213,8 +215,8 @@ class Settings:
         return [SessionMode(id=id, name=name) for id, name in names]
 
     def in_step(self, changed: str | None) -> list[SessionUpdate]:
-        """The updates about the other form of a changed setting, since a mode is also an option. `changed`: the id of
-        an option; None for the mode."""
+        """Return the updates for the other form of a changed setting, since a mode is also an option. `changed`: the id
+        of the changed option; None for the mode."""
         from acp_server.schema.updates import CurrentModeUpdate
 
         if changed is None:
@@ -224,7 +226,7 @@ class Settings:
         return [CurrentModeUpdate(current_mode_id=current)] if of_mode and current is not None else []
 
     def as_update(self) -> SessionUpdate:
-        """The update with all options."""
+        """Return the update with all options."""
         from acp_server.schema.updates import ConfigOptionUpdate
 
         return ConfigOptionUpdate(config_options=self.shown())
@@ -235,7 +237,8 @@ class Settings:
 
 
 def settings_of(record: SessionRecord, profile: ClientProfile, definition: AgentDefinition) -> Settings:
-    """The settings of a session as declared by the agent, with the values in the session's record."""
+    """Return the settings of a session: the modes and options that the agent declares, with the values in the session's
+    record."""
     return Settings(
         record,
         profile,
@@ -258,7 +261,7 @@ def _auto_approve() -> SessionConfigBoolean:
 
 
 def _as_select(option: SessionConfigBoolean, current: str) -> Option:
-    """A boolean option as a selection, for a client without boolean options."""
+    """Convert a boolean option to a selection, for a client without boolean options."""
     from acp_server.schema.config_options import SessionConfigSelect, SessionConfigSelectOption
 
     names = _ASK_AND_RUN if option.id == AUTO_APPROVE else ("Off", "On")
@@ -276,7 +279,7 @@ def _as_select(option: SessionConfigBoolean, current: str) -> Option:
 
 
 def choices(option: Option) -> Sequence[str | bool]:
-    """The possible values of an option."""
+    """Return the possible values of an option."""
     if option.type == "boolean":
         return (True, False)
     values: list[str] = []
@@ -286,8 +289,7 @@ def choices(option: Option) -> Sequence[str | bool]:
 
 
 def check_modes(modes: Sequence[SessionMode]) -> None:
-    """Raise UsageError for values that are not modes, for a mode without an id or a name, and for two modes with one
-    id."""
+    """Raise UsageError if a value is not a mode, a mode has no id or no name, or two modes have one id."""
     if not modes:
         return
     from acp_server.schema.config_options import SessionMode
@@ -301,8 +303,8 @@ def check_modes(modes: Sequence[SessionMode]) -> None:
 
 
 def check_options(options: Sequence[Option]) -> None:
-    """Raise UsageError for values that are not options, for two options with one id, and for a current value that its
-    option does not offer."""
+    """Raise UsageError if a value is not an option, two options have one id, or an option does not offer its current
+    value."""
     if not options:
         return
     from acp_server.schema.config_options import SessionConfigBoolean, SessionConfigSelect

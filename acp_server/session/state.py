@@ -1,4 +1,5 @@
-"""The states of sessions and turns, and the moves between them, as tables; the errors for sessions that are not open.
+"""The states of sessions and turns, with tables of the transitions between them, and the errors for sessions that are
+not open.
 
 Only `LiveSession.move` and `LiveTurn.move` change a state.
 """
@@ -14,7 +15,7 @@ from acp_server.peer.call import NAME
 
 
 def not_found(session_id: str) -> ResourceNotFound:
-    """The error for a request that names a session which is not open (ACP, Session Setup)."""
+    """Return the error for a request that names a session which is not open (ACP, Session Setup)."""
     return ResourceNotFound("Session not found", data={"sessionId": session_id[:NAME]})
 
 
@@ -23,8 +24,8 @@ CHILD_KEY: Final = "sub_"
 
 
 def check_not_child(session_id: object, sessions: Container[str]) -> None:
-    """Raise InvalidParams for the id of a child of these open sessions, also if the child has ended. A client may only
-    cancel a child, and answer its requests (ACP, Subagents)."""
+    """Raise InvalidParams if the id belongs to a child of one of these open sessions, even if the child has ended. For
+    a child, a client may only cancel it and answer its requests (ACP, Subagents)."""
     above = session_id if isinstance(session_id, str) else ""
     while above:
         above, _, name = above.rpartition(".")
@@ -38,32 +39,32 @@ class SessionEvent(Enum):
     """The events that change the state of a session."""
 
     SUCCEEDED = "succeeded"
-    """The request that opens the session has done its work. A later cancel of that request has no effect."""
+    """The request that opens the session has done its work. Cancelling that request no longer has an effect."""
     ANSWERED = "answered"
     """The request that opens the session was answered."""
     END_REQUESTED = "end_requested"
-    """A request arrived that ends the session or opens it again."""
+    """A request that ends the session or opens it again has arrived."""
     END_FAILED = "end_failed"
-    """The last of those requests has finished, and the session still exists."""
+    """The last request that would have ended or reopened the session has finished, and the session still exists."""
     CLOSED = "closed"
     """The session releases its resources."""
 
 
 class SessionState(Enum):
-    """The states of a session on one connection, with the moves from each."""
+    """The states of a session on one connection, with the transitions from each state."""
 
     after: dict[SessionEvent, SessionState]
     """The next state for each event. Other events have no effect."""
     saves: bool
-    """Whether `save` writes to the store in this state. If not, it has no effect."""
+    """Whether `save` writes to the store in this state. Otherwise `save` has no effect."""
 
     OPENING = "opening"
-    """The client does not know the session: updates are held, and nothing is stored."""
+    """The client does not know the session yet. Updates are held, and nothing is stored."""
     SUCCEEDED = "succeeded"
     """The session is being stored; the client does not know it yet."""
     OPEN = "open"
     ENDING = "ending"
-    """Requests that end the session or open it again are in flight. Prompts and choices are refused meanwhile."""
+    """Requests that end the session or open it again are in flight. Meanwhile prompts and choices are refused."""
     CLOSED = "closed"
     """The session is no longer saved, and sending an update raises SessionClosed."""
 
@@ -82,16 +83,17 @@ for _session_state, _saves, _after in (
 
 
 UNEXPLAINED: Final = "Internal error: the agent's log says why"
-"""The message to a client about an exception, whose own text may contain secrets."""
+"""The message that a client gets about an exception. The exception's own text is not sent, because it may contain
+secrets."""
 
 
 class TurnState(Enum):
-    """The states of a turn, with the moves from each."""
+    """The states of a turn, with the transitions from each state."""
 
     successors: tuple[TurnState, ...]
-    """The states that can follow; none after the end of the turn."""
+    """The states that can follow; empty after the end of the turn."""
     word: str
-    """The value as a plain attribute, because the look-up of an enum's `value` takes ten times as long."""
+    """The enum value as a plain attribute, because looking up `value` of an enum takes ten times as long."""
 
     CREATED = "created"
     """The prompt has arrived, and its handler has not begun."""

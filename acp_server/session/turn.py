@@ -1,7 +1,7 @@
-"""One prompt turn (ACP, Prompt Turn) as authors see it: the prompt, the methods to answer it, tools, child sessions.
+"""One prompt turn (ACP, Prompt Turn) as authors see it: the prompt, the methods to answer it, tools and child sessions.
 
-`acp_server.session.updates.LiveTurn` has its state and sends its updates. `acp_server.session.prompting` decides when a
-turn runs and how its prompt is answered.
+`acp_server.session.updates.LiveTurn` holds the turn's state and sends its updates. `acp_server.session.prompting`
+decides when a turn runs and how its prompt is answered.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class OfTool(Protocol[R_co]):
 
 
 class Turn:
-    """The argument of a prompt handler: the user's message, the methods to answer it, `client`, and `session`, which
-    outlives the turn."""
+    """The argument of a prompt handler. It has the user's message, the methods to answer it, the `client`, and the
+    `session`, which outlives the turn."""
 
     # Without a `__dict__`, setting a misspelt attribute raises AttributeError instead of having no effect.
     __slots__ = ("__weakref__", "_live", "record", "session")
@@ -70,7 +70,7 @@ class Turn:
 
     @property
     def id(self) -> str:
-        """The id of the turn, new for every turn."""
+        """The id of the turn. Each turn has a new one."""
         return self.record.id
 
     @property
@@ -95,8 +95,8 @@ class Turn:
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
-        """The user's message as content blocks (ACP, Content). Some clients repeat the messages of cancelled turns
-        right before this one; those blocks are left out here, and `params` has them."""
+        """The user's message as content blocks (ACP, Content). Some clients repeat the messages of cancelled turns at
+        the beginning of the next prompt. Those blocks are left out here; `params` still has them."""
         live = self._live
         if live.request is None:
             from acp_server.schema.content import PromptRequest
@@ -106,13 +106,13 @@ class Turn:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the prompt as received, with members that are not in the protocol."""
+        """The parameters of the prompt as received, including members that are not in the protocol."""
         return self._live.params
 
     @property
     def answer(self) -> Answer:
-        """Additions to the response to the prompt, also after a cancel: `turn.answer.meta[...]`. In version 2 they go
-        into the state `idle`, which marks the end of a turn there."""
+        """Additions to the response to the prompt: `turn.answer.meta[...]`. They are sent even if the turn is
+        cancelled. In version 2 they are sent with the state `idle`, which marks the end of a turn there."""
         return self._live.answer
 
     @property
@@ -141,7 +141,7 @@ class Turn:
 
     @property
     def cause(self) -> Cause | None:
-        """Why the turn is being cancelled, or was cancelled when it ended; None if it was not."""
+        """The cause of the turn's cancel; None if the turn is not being cancelled and did not end as cancelled."""
         return self._live.cause
 
     # -- its updates
@@ -149,7 +149,7 @@ class Turn:
     async def say(self, text: str) -> None:
         """Send a chunk of the agent's message (ACP, Prompt Turn). Waits while the client reads too slowly.
 
-        Raises TurnEnded once the prompt is answered, and ConnectionClosed.
+        Raises TurnEnded if the prompt is already answered, and ConnectionClosed.
         """
         await self._live.chunk("agent_message_chunk", text)
 
@@ -158,29 +158,31 @@ class Turn:
         await self._live.chunk("agent_thought_chunk", text)
 
     async def plan(self, entries: Sequence[PlanEntry | str]) -> None:
-        """Show the whole plan; it replaces the plan before (ACP, Agent Plan). A string is a step that has not begun.
-        `step` works on one step."""
+        """Show the whole plan, which replaces the previous one (ACP, Agent Plan). A string is a step that has not
+        begun. `step` marks one step as in progress while you work on it."""
         await self._live.steps.show(entries)
 
     def step(self, content: str, *, priority: Priority | None = None) -> Step:
         """`async with turn.step("Read the git log"):` shows the step as in progress within the block (ACP, Agent Plan).
-        It is the step of the plan with this text, or a new step. It is completed when the block ends. If the block
-        raises, the text of the step gets a note that it was refused (`ToolRejected`), cancelled, or has failed."""
+        If the plan has no step with this text, a new step is added. The step is completed when the block ends. If the
+        block raises, a note is added to the step's text: refused (`ToolRejected`), cancelled or failed."""
         return Step(self._live.steps, content, priority)
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
-        """Show the user a plain text that is not part of the conversation. `severity`: `info`, `warning` or `error`.
-        Clients need not show notices, and many clients of version 1 cannot. Otherwise like `say`."""
+        """Show the user plain text that is not part of the conversation. `severity`: `info`, `warning` or `error`.
+        Clients may ignore notices, and many version 1 clients cannot show them. Otherwise like `say`."""
         from acp_server.schema.updates import Notice
 
         await self._live.update(Notice(severity=severity, title=title, description=description))
 
     def compaction(self) -> Compaction:
-        """`async with turn.compaction() as compaction:` around the work that shortens the context of the agent."""
+        """Report that the agent's context is being shortened: put the work into `async with turn.compaction() as
+        compaction:`."""
         return Compaction(self._live)
 
     async def show(self, piece: Any) -> None:
-        """Show text, a content block or a session update, as if a prompt handler yielded it. Otherwise like `say`.
+        """Show text, a content block or a session update, as if the prompt handler had yielded it. Otherwise like
+        `say`.
 
         Raises UsageError for anything else.
         """
@@ -195,44 +197,44 @@ class Turn:
         await self._live.update(update, meta=meta)
 
     def put(self, update: SessionUpdate, *, meta: dict[str, Any] | None = None) -> None:
-        """`update` without waiting, for callbacks. Many of these fill the memory while the client reads too slowly.
-
-        Raises TurnEnded.
-        """
+        """Send an update without waiting, for use in callbacks. If the client reads too slowly, many such updates fill
+        the memory. Raises TurnEnded."""
         self._live.put(update, meta=meta)
 
     async def room(self) -> None:
-        """Wait while the buffer is above `FLOOD`, before the beginning of anything that sends updates. Raises TurnEnded
-        and ConnectionClosed."""
+        """Wait while the buffer of unsent updates is above `FLOOD`. Call it before starting work that sends updates.
+        Raises TurnEnded and ConnectionClosed."""
         await self._live.room()
 
     # -- what is known about it
 
     def context(self, *, cancelled: bool = False, tools: bool = False) -> list[Message]:
-        """The messages for a model: the earlier turns of `SessionRecord.context`, then this prompt. `cancelled`:
-        include turns that the user cancelled, with the partial results of their cancelled tools.
+        """Return the messages for a model: the earlier turns of `SessionRecord.context`, then this prompt. `cancelled`:
+        whether to include turns that the user cancelled, with the partial results of their cancelled tools.
 
-        A message is a pair of `role`, `user` or `assistant`, and `content`, content blocks in their wire form. `tools`:
-        include tool calls and their results, as blocks `tool_use` and `tool_result` in the shapes of MCP
-        (`acp_server.store.history`). `acp_server.integrations.messages` converts them for the APIs of models.
+        A message has a `role` (`user` or `assistant`) and `content`, which is a list of content blocks in their wire
+        form. `tools`: whether to include tool calls and their results, as blocks `tool_use` and `tool_result` in the
+        shapes of MCP (`acp_server.store.history`). `acp_server.integrations.messages` converts them for the APIs of
+        models.
         """
         turns = [turn for turn in self.session.record.context(cancelled=cancelled) if turn is not self.record]
         said = [messages_with_tools(turn.contents) if tools else turn.messages() for turn in turns]
         return [message for messages in said for message in messages] + [Message("user", self.record.prompt)]
 
     def keep(self, key: str, value: Any, *, version: int = 1) -> None:
-        """Store a framework's state with the turn, for the next turns: bytes, or a value that JSON can express. It is
-        dropped if the turn fails or is cancelled.
+        """Store a framework's state with the turn, for use in the next turns. `value` is bytes, or a value that JSON
+        can express. It is dropped if the turn fails or is cancelled.
 
-        `key`: the framework's name; a second value replaces the first one of this turn. `version`: of the value's
-        format. `TurnRecord.kept(key, version)` of the turns in `session.record.context()` returns the value. Raises
-        EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
+        `key`: the framework's name. A second value with the same key replaces the first one. `version`: the version of
+        the value's format. Later, read the value with `TurnRecord.kept(key, version)` of the turns in
+        `session.record.context()`. Raises EncodeError, UsageError for more than `Limits.turn` bytes, and TurnEnded.
         """
         self._live.keep(key, value, version)
 
     @property
     def usage(self) -> Usage | None:
-        """The sum of `add_usage` in this turn, or None. The response to the prompt has it."""
+        """The sum of all `add_usage` calls in this turn, or None if there were none. It is part of the response to the
+        prompt."""
         return self.record.usage
 
     def add_usage(
@@ -248,12 +250,13 @@ class Turn:
         cost: float | None = None,
         currency: str = "USD",
     ) -> None:
-        """Add the tokens of one call of a model. Input and output include thought and cached tokens. `total_tokens`:
-        if it is more than their sum.
+        """Add the tokens of one model call. Input and output tokens include thought and cached tokens. Pass
+        `total_tokens` if the total is more than the sum of input and output.
 
-        `context_size`: the size of the model's context in tokens. With it an update is sent at once (ACP, Session
-        Usage), with the input and output of this call as the used part. `cost`: of this call, in `currency`; that
-        update has the sum of the session. Raises UsageError for negative numbers, other types, and a second currency.
+        `context_size`: the size of the model's context in tokens. If given, an update is sent at once (ACP, Session
+        Usage), in which the used part of the context is the input and output of this call. `cost`: the cost of this
+        call, in `currency`; the update has the sum for the session. Raises UsageError for negative numbers, other
+        types, and a second currency.
         """
         sums = input_tokens + output_tokens
         counted = Usage(
@@ -282,8 +285,8 @@ class Turn:
 
     @property
     def stop_reason(self) -> OwnStopReason:
-        """The stop reason of a turn that is not cancelled and does not fail (ACP, Stop Reasons); `end_turn` at first.
-        Setting a value that is not an `OwnStopReason` raises UsageError."""
+        """The stop reason of a turn that neither is cancelled nor fails (ACP, Stop Reasons); `end_turn` by default.
+        Raises UsageError if it is set to a value that is not an `OwnStopReason`."""
         return self._live.stop_reason
 
     @stop_reason.setter
@@ -320,16 +323,18 @@ class Turn:
         self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
     ) -> Subagent:
         """`async with turn.subagent("Reviewer", task="Look at the diff") as child:` gives a part of the work to a child
-        session (ACP, Subagents). `child` is its `Turn`. Updates, tool calls and questions there belong to the
-        child, which may have children. It has the tools and settings of its parent, and no history besides.
+        session (ACP, Subagents). `child` is the child's `Turn`. Updates, tool calls and questions sent with it belong
+        to the child. A child may have its own children. It has the tools and settings of its parent, but not the
+        parent's history.
 
-        `title`: shown to the user. `task`: the child's prompt, `child.text`. `description`: its purpose. `cwd`: its
-        working directory, the parent's by default. In a tool: `call.subagent`.
+        `title`: the title that the user sees. `task`: the child's prompt, which is also `child.text`. `description`:
+        the child's purpose. `cwd`: the child's working directory, by default that of the parent. In a tool, use
+        `call.subagent`.
 
-        When the client cancels the child, the block ends without an exception, like a cancel scope. Then
-        `child.is_cancelled` is true, and the turn goes on. An exception of the block propagates, and the client sees
-        that the child has failed. Without `Agent(unstable={"subagents"})`, and for clients without child sessions, the
-        client sees a tool call with the messages of the child.
+        If the client cancels the child, the block ends without an exception, like a cancel scope. Then
+        `child.is_cancelled` is true, and the turn continues. If the block raises, the exception propagates, and the
+        client sees that the child has failed. Without `Agent(unstable={"subagents"})`, and for clients without child
+        sessions, the client sees a tool call with the messages of the child.
 
         Raises UsageError for anything but text, and InvalidParams for a `cwd` that is not absolute; the block raises
         TurnEnded and ConnectionClosed.
@@ -351,11 +356,12 @@ class Turn:
     async def call(self, tool: str, /, **arguments: Any) -> Any: ...
 
     async def call(self, tool: Any, /, **arguments: Any) -> Any:
-        """Run a tool of `Agent.tool`, given itself or by name, and return the result of its function.
+        """Run a tool and return the result of its function. `tool` is the object that `Agent.tool` made, or the tool's
+        name.
 
         Raises ToolFailed, whose cause is the function's exception; ToolRejected if the user did not approve the call;
-        ToolCancelled if this call alone was cancelled. Their `result` is the ToolResult. A prompt handler need not
-        catch the last two. Several tools run in parallel if several tasks call them.
+        ToolCancelled if only this call was cancelled. The `result` of each of these exceptions is the ToolResult. A
+        prompt handler need not catch the last two. To run several tools in parallel, call them in several tasks.
         """
         result = await self.run_tool(tool, arguments)
         if result.status == "completed":
@@ -371,25 +377,27 @@ class Turn:
 
         The client sees a tool call, from `pending` to a final status, and a permission request if the tool needs
         approval. `id`: the model's id of the call. It becomes the `toolCallId`, unless an earlier call of the session
-        had it. Unknown tools and arguments that do not fit give a failed result. The call begins once the client has
-        caught up with reading. Raises UsageError, also while a call of that id runs, and TurnEnded after the turn.
+        had it. For an unknown tool, or arguments that do not fit, the result's status is `failed`. The call waits until
+        the client has caught up with reading. Raises UsageError, for example while a call with the same id runs, and
+        TurnEnded after the turn.
         """
         return await self.session.tools.run(self, tool, arguments or {}, id)
 
     @property
     def tool_results(self) -> Sequence[ToolResult]:
-        """The results of the ended tool calls, in the order of their ends. Calls that a cancel of the turn ended are
-        included, so that a handler's `finally` can read them. They are stored with the turn
+        """The results of the ended tool calls, in the order in which they ended. Calls that ended because the turn was
+        cancelled are included, so that a handler's `finally` can read them. The results are stored with the turn
         (`TurnRecord.tool_results`)."""
         return tuple(self._live.results or ())
 
     def cancel_tool(self, id: str) -> bool:
-        """Cancel one tool call; the turn goes on. Callable from any thread. False if no call with this id runs."""
+        """Cancel one tool call; the turn continues. May be called from any thread. Returns False if no call with this
+        id runs."""
         return self.session.tools.cancel(self, id)
 
 
 live_of: Final[Callable[[Turn], LiveTurn]] = attrgetter("_live")
-"""The runtime's side of a turn."""
+"""Returns the runtime's side of a turn."""
 
 
 def _fits(text: object, longest: int) -> bool:
