@@ -134,6 +134,21 @@ class Player:
             if not tolerant:
                 raise
 
+    async def _do_subagent(self, tolerant: bool, plan: Plan) -> None:
+        above = self._tool or self._turn
+        assert above is not None
+        try:
+            async with above.subagent(self._stage.tag(self._key)) as child:
+                id = child.session.id
+                self._stage.note("delegates", id)
+                try:
+                    await Player(self._stage, self._key, turn=child).play(plan)
+                finally:
+                    self._stage.note("delegated", id)
+        except AcpError:
+            if not tolerant:
+                raise
+
     async def _do_steps(self, count: int) -> None:
         for _ in range(count):
             await anyio.lowlevel.checkpoint()
@@ -225,7 +240,7 @@ class Player:
 
 def storm_agent(stage: Stage, **options: Any) -> Agent:
     """An agent whose every handler does what it is told."""
-    agent = Agent("storm", **options)
+    agent = Agent("storm", unstable={"subagents"}, **options)
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:

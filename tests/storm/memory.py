@@ -16,7 +16,7 @@ from tests.storm.journal import Journal
 from tests.storm.plans import Planner
 from tests.storm.prompts_v2 import unended
 from tests.storm.scenario import Scenario
-from tests.storm.story import GOOD, INITIALIZE, Story
+from tests.storm.story import GOOD, Story, initialize
 from tests.storm.tap import Tap, noting
 from tests.storm.world import World
 
@@ -32,6 +32,7 @@ class Storm:
     """One storm, all of which follows from `seed`. `version`: of the protocol."""
 
     def __init__(self, backend: str, seed: int, version: int = 1) -> None:
+        self._seed = seed
         self._random = Random(seed)
         self._world = World(backend, seed)
         self._backend = backend
@@ -90,7 +91,7 @@ class Storm:
     # -- its course
 
     async def _begin(self) -> None:
-        self._client.request("hello", "initialize", INITIALIZE[self.story.version])
+        self._client.request("hello", "initialize", initialize(self.story.version, self._seed))
         if self.story.version == 2:
             # Nothing may be asked before that is answered.
             await self._send()

@@ -1,11 +1,11 @@
 """Whether a storm has broken a promise."""
 
-from tests.storm import oracle_requests, oracle_turns, oracle_v2
+from tests.storm import oracle_children, oracle_requests, oracle_turns, oracle_v2
 from tests.storm.promise import PROMISES
 from tests.storm.requests import Requests
 from tests.storm.story import Story
 
-__all__ = ["PROMISES", "broken", "oracle_requests", "oracle_turns", "oracle_v2"]
+__all__ = ["PROMISES", "broken", "oracle_children", "oracle_requests", "oracle_turns", "oracle_v2"]
 
 
 def broken(story: Story) -> list[str]:

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tests.storm.children import parent_of_all
 from tests.storm.client import Asked
 from tests.storm.promise import promise
-from tests.storm.requests import NEVER, Request, Requests, When
+from tests.storm.requests import NEVER, Request, Requests, When, is_load
 from tests.storm.story import Story
 
 _KEY = re.compile(r"\b(p\d+)\b")
@@ -21,7 +22,7 @@ def _nothing_behind_the_answer(story: Story, requests: Requests) -> Iterator[str
     }
     loads = _loads(requests)
     for update in story.client.updates():
-        session = update.message["params"]["sessionId"]
+        session = parent_of_all(update.message["params"]["sessionId"])
         if any(
             load.session == session
             and load.sent.note.order < update.note.order
@@ -53,13 +54,13 @@ def _live_updates(story: Story, requests: Requests) -> Iterator[dict[str, Any]]:
     """All updates, but those of sessions that were loaded."""
     loaded = {r.session for r in _loads(requests)}
     for received in story.client.updates():
-        if received.message["params"]["sessionId"] not in loaded:
+        if parent_of_all(received.message["params"]["sessionId"]) not in loaded:
             yield received.message["params"]["update"]
 
 
 def _loads(requests: Requests) -> list[Request]:
     """What had it said again what was said in a session."""
-    return [r for r in requests.all if r.method == "session/load" or "replayFrom" in r.sent.message["params"]]
+    return [request for request in requests.all if is_load(request)]
 
 
 @promise("no-unapproved-run", "tools.md: a tool that needs approval runs after a yes that came in time")
@@ -73,7 +74,7 @@ def _no_unapproved_run(story: Story, requests: Requests) -> Iterator[str]:
             _allows(asked, always=_call_of(asked) != ran.key) and _heard_yes(requests, asked) < (ran.order, 0)
             for asked in story.client.asked.values()
             if asked.method == "session/request_permission"
-            and asked.params["sessionId"] == session
+            and parent_of_all(asked.params["sessionId"]) == session
             and (_call_of(asked) == ran.key or tool == _tool_of(story, _call_of(asked)))
         ):
             yield f"{tool} {ran.key} ran without a yes"
@@ -209,5 +210,5 @@ def _tool_of(story: Story, id: str) -> str | None:
 
 def _session_of(story: Story, id: str) -> str | None:
     for note in story.journal.of("called", id):
-        return note.more[1]
+        return parent_of_all(note.more[1])
     return None

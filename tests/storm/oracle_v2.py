@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tests.storm.children import is_child, parent_of_all
 from tests.storm.promise import promise
 from tests.storm.prompts_v2 import key_of_message
 from tests.storm.requests import Request, Requests
@@ -15,6 +16,8 @@ def _one_idle(story: Story, requests: Requests) -> Iterator[str]:
     works: dict[str, str] = {}
     for received in story.client.updates():
         session, update = received.message["params"]["sessionId"], received.message["params"]["update"]
+        if is_child(session):
+            continue
         match update["sessionUpdate"]:
             case "user_message":
                 key = key_of_message(update)
@@ -64,7 +67,7 @@ def _nothing_behind_the_close(story: Story, requests: Requests) -> Iterator[str]
                 params = one.message.get("params")
                 if (
                     isinstance(params, dict)
-                    and params.get("sessionId") == close.session
+                    and parent_of_all(str(params.get("sessionId"))) == close.session
                     and one.note.order > closed
                     and not _is_reopened(requests, close, one.note.order)
                 ):

@@ -53,7 +53,7 @@ class Planner:
         if depth > 0:
             steps |= {"all": 3, "shield": 2, "finally": 4, "swallow": 2, "limit": 2, "native": 2}
             if turn:
-                steps |= {"tools": 8, "terminal": 3}
+                steps |= {"tools": 8, "terminal": 3, "subagent": 8}
         name = random.choices(list(steps), list(steps.values()))[0]
         match name:
             case "ask":
@@ -68,7 +68,7 @@ class Planner:
                 return [name, random.choice(("user", "timeout", "tool", "tool"))]
             case "all":
                 return [name, [self._plan(depth, 3, turn) for _ in range(random.randint(1, 3))]]
-            case "terminal" | "native":
+            case "terminal" | "native" | "subagent":
                 return [name, random.random() < 0.4, self._plan(depth, 3, turn)]
             case "shield" | "limit":
                 return [name, self._seconds(), self._plan(depth, 3, turn)]

@@ -28,7 +28,7 @@ from tests.storm.plans import Planner
 from tests.storm.prompts_v2 import unended
 from tests.storm.scenario import Scenario
 from tests.storm.stacks import SHOW
-from tests.storm.story import GOOD, INITIALIZE, Story
+from tests.storm.story import GOOD, Story, initialize
 
 LONGEST = 45.0
 """Seconds after which what a storm waits for does not come. A good one takes one or two, and less than its test may."""
@@ -48,6 +48,7 @@ class ProcessStorm:
     def __init__(self, backend: str, seed: int, version: int = 1, line: str | None = None) -> None:
         self._program = ["tests.storm.agent"] if line is None else ["tests.storm.remote"]
         self._line = [] if line is None else [line]
+        self._seed = seed
         self._random = Random(seed)
         self._backend = backend
         journal = self._journal = Journal(time.monotonic, time.monotonic_ns)
@@ -139,7 +140,7 @@ class ProcessStorm:
     # -- its course
 
     def _begin(self) -> None:
-        self._call("hello", "initialize", **INITIALIZE[self.story.version])
+        self._call("hello", "initialize", **initialize(self.story.version, self._seed))
         for number in range(self._random.randint(1, 3)):
             self._scenario.sessions.append(
                 self._call(f"new-{number}", "session/new", cwd="/", mcpServers=[])["sessionId"]

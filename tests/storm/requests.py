@@ -164,6 +164,11 @@ def key_of(message: dict[str, Any]) -> str:
     return params.get("key", "")
 
 
+def is_load(request: Request) -> bool:
+    """Whether it asks for the history of a session."""
+    return request.method == "session/load" or "replayFrom" in request.sent.message["params"]
+
+
 def _is(id: Any, other: Any) -> bool:
     return type(id) is type(other) and id == other
 

@@ -90,6 +90,7 @@ class Scenario:
             self._session: 2,
             self._life: 2,
             self._session_cancel: 4,
+            self._child_cancel: 3,
             self._cancel: 6,
             self._cancel_badly: 2,
             self._cancel_again: 2,
@@ -154,6 +155,16 @@ class Scenario:
     def _session_cancel(self, session: str | None = None) -> None:
         session = session or self._random.choice([*self.sessions, "unknown"])
         self._last = self._client.notify("session/cancel", {"sessionId": session})
+
+    def _child_cancel(self) -> None:
+        """Cancel one of the newest child sessions; it may have ended."""
+        children = [
+            update["sessionId"]
+            for received in self._client.updates()
+            if (update := received.message["params"]["update"]).get("sessionUpdate") == "subagent_update"
+        ]
+        if children:
+            self._session_cancel(self._random.choice(children[-4:]))
 
     def _cancel_of(self, id: Any) -> None:
         self._last = self._client.notify("$/cancel_request", {"requestId": id})

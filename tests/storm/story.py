@@ -7,7 +7,7 @@ from acp_server import Limits
 from tests.storm.client import RawClient, Sent
 from tests.storm.journal import Journal, Note
 
-INITIALIZE: dict[int, dict[str, Any]] = {
+_INITIALIZE: dict[int, dict[str, Any]] = {
     1: {
         "protocolVersion": 1,
         "clientCapabilities": {
@@ -23,6 +23,16 @@ INITIALIZE: dict[int, dict[str, Any]] = {
     },
 }
 """By the version that is spoken."""
+
+
+def initialize(version: int, seed: int) -> dict[str, Any]:
+    """The parameters of `initialize`. The clients of two seeds of three show child sessions."""
+    params = _INITIALIZE[version]
+    if version == 2 or seed % 3 == 0:
+        return params
+    return {**params, "clientCapabilities": {**params["clientCapabilities"], "subagents": {}}}
+
+
 GOOD = [["say"], ["ask", "ask", False], ["tools", [{"tool": "plain_asks", "plan": [], "before": [], "words": None}]]]
 """What a good request does."""
 
