@@ -39,6 +39,22 @@ class ImmediateStream(Stream, Protocol):
 
 
 @runtime_checkable
+class LanedStream(Stream, Protocol):
+    """A stream whose peer reads several lanes of it separately, such as the event streams of sessions. Optional.
+
+    The senders of a lane wait in `room` while it is full. `send` waits only at a higher bound, so other lanes go on.
+    """
+
+    def is_full(self, lane: str) -> bool:
+        """Whether the senders of the lane must wait. An unknown lane is not full."""
+        ...
+
+    async def room(self, lane: str) -> None:
+        """Wait until the lane is not full."""
+        ...
+
+
+@runtime_checkable
 class FeedingStream(Stream, Protocol):
     """A stream that can also pass arriving bytes to a callback in the event loop, which saves a round of the loop for
     most messages. Optional."""

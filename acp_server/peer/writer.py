@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 import anyio
 
 from acp_server.errors import ConnectionClosed
-from acp_server.peer.stream import ImmediateStream, Stream
+from acp_server.peer.stream import ImmediateStream, LanedStream, Stream
 from acp_server.tasks.running import Future, Futures
 from acp_server.wire import codec
 
@@ -38,6 +39,7 @@ class Writer:
         "_frames",
         "_futures",
         "_home",
+        "_laned",
         "_on_broken",
         "_rest",
         "_room",
@@ -64,6 +66,7 @@ class Writer:
         """Wakes `run`; None while `run` is writing."""
         self._send_now = stream.send_now if isinstance(stream, ImmediateStream) else None
         self._soon = None if self._send_now is None else self._futures.call_soon
+        self._laned = stream if isinstance(stream, LanedStream) else None
         self._due = False
         """Whether `_flush` is scheduled, or the writer is corked."""
         self._rest = b""
@@ -126,6 +129,10 @@ class Writer:
         self.size -= len(self._frames[index])
         self._frames[index] = b""
         return True
+
+    def lane(self, name: str) -> Writer | Lane:
+        """The writer for the senders of one lane: a `Lane`, or this writer if the stream has no lanes."""
+        return self if self._laned is None else Lane(self, self._laned, name)
 
     async def room(self) -> None:
         """Backpressure: wait until the buffer is below the high-water mark. Raises ConnectionClosed."""
@@ -219,6 +226,29 @@ class Writer:
         if self._room is not None:
             self._room.set()
             self._room = None
+
+
+class Lane:
+    """The view that the senders of one lane have of the writer. They wait for the lane's own reader, too."""
+
+    __slots__ = ("_name", "_stream", "_writer", "put")
+
+    def __init__(self, writer: Writer, stream: LanedStream, name: str) -> None:
+        self._writer = writer
+        self._stream = stream
+        self._name = name
+        self.put: Final = writer.put
+        """See `Writer.put`."""
+
+    @property
+    def size(self) -> float:
+        """See `Writer.size`; infinity while the lane is full."""
+        return math.inf if self._stream.is_full(self._name) else self._writer.size
+
+    async def room(self) -> None:
+        """Backpressure: see `Writer.room`, and wait until the lane is not full. Raises ConnectionClosed."""
+        await self._stream.room(self._name)
+        await self._writer.room()
 
 
 def _portion(frames: list[bytes]) -> bytes:

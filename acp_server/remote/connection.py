@@ -182,7 +182,8 @@ class HttpConnection(Kept):
         return b"".join(lines)
 
     async def send(self, data: bytes) -> None:
-        """Put lines into their streams. Waits while one of these streams is full.
+        """Put lines into their streams. Waits while the connection's own stream is full, or the stream of a session is
+        full twice over: senders that can wait do so in `room` before that, and other sessions go on.
 
         Raises anyio's BrokenResourceError once the connection's own stream is given up: without it the client has no
         responses. A session's stream that is given up can be opened anew.
@@ -194,9 +195,18 @@ class HttpConnection(Kept):
                 if ring is not None:
                     touched[ring] = None
         for ring in touched:
-            await ring.room()
+            await ring.room(1 if ring is self._rings[None] else 2)
             if ring.is_given_up and ring is self._rings[None]:
                 raise anyio.BrokenResourceError
+
+    def is_full(self, lane: str) -> bool:
+        """See `acp_server.peer.stream.LanedStream`. Each session has its lane, which is its event stream."""
+        return (ring := self._rings.get(lane)) is not None and ring.is_full()
+
+    async def room(self, lane: str) -> None:
+        """See `is_full`."""
+        if (ring := self._rings.get(lane)) is not None:
+            await ring.room()
 
     async def aclose(self) -> None:
         """Close all streams, and drop the input that the agent has not read."""

@@ -12,7 +12,7 @@ import anyio
 
 from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
-from acp_server.peer.stream import Stream
+from acp_server.peer.stream import LanedStream
 from acp_server.remote.holders import HeldStream, Holders
 from acp_server.remote.kept import Arrival, Keepable
 from acp_server.remote.limits import RemoteLimits
@@ -122,7 +122,7 @@ class Connections:
 
     async def _serve(self, connection: Keepable) -> None:
         principal = connection.principal
-        stream: Stream = HeldStream(connection, self._holders, principal)
+        stream: LanedStream = HeldStream(connection, self._holders, principal)
         if self.owners is not None:
             stream = OwnedStream(stream, self.owners, principal)
         try:

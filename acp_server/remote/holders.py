@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 
-from acp_server.peer.stream import Stream
+from acp_server.peer.stream import LanedStream
 from acp_server.remote.routing import session_in
 from acp_server.wire import codec
 from acp_server.wire.messages import Request, Response, classify
@@ -27,7 +27,7 @@ _Key: TypeAlias = "tuple[str | None, str]"
 """A principal and a session."""
 
 
-class Line(Stream, Protocol):
+class Line(LanedStream, Protocol):
     """The stream of a connection to a client."""
 
     def inject(self, line: bytes) -> None:
@@ -98,6 +98,14 @@ class HeldStream:
             data = b"".join(line for line in data.splitlines(keepends=True) if not self._is_ours(line))
         if data:
             await self._line.send(data)
+
+    def is_full(self, lane: str) -> bool:
+        """See `acp_server.peer.stream.LanedStream`."""
+        return self._line.is_full(lane)
+
+    async def room(self, lane: str) -> None:
+        """See `acp_server.peer.stream.LanedStream`."""
+        await self._line.room(lane)
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""

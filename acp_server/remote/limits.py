@@ -19,11 +19,12 @@ class RemoteLimits:
     body (bytes): the longest message.
     bodies (bytes): messages that have arrived over HTTP and that no agent has read yet, of all connections.
     waiting (bytes): the same of one connection. Further messages wait, except cancels.
-    unread (bytes): messages of one stream that are not written to a reader yet.
+    unread (bytes): messages of one stream that are not written to a reader yet. Above it the updates of its session
+        wait; above twice as much, and over WebSocket, the whole connection waits.
     kept (bytes): messages of one stream that are written, kept for a reader that resumes.
     held (bytes): the sum of `unread` and `kept` over all streams.
     grace (seconds): how long a connection lives without a reader, a WebSocket and a message.
-    stall (seconds): how long a stream may be full before it is given up.
+    stall (seconds): how long the agent waits for a full stream before it is given up.
     idle (seconds): how long a client that reads may send nothing.
     keep_alive (seconds): the pause between two comments on a silent stream.
     initialize (seconds): how long an agent may take to answer `initialize`.

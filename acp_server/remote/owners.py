@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 from typing import Any, Final, cast
 
-from acp_server.peer.stream import Stream
+from acp_server.peer.stream import LanedStream
 from acp_server.remote.routing import session_in
 from acp_server.wire import codec
 
@@ -45,7 +45,7 @@ class Owners:
 class OwnedStream:
     """The stream of a connection of `principal`, which hides the sessions of other principals."""
 
-    def __init__(self, stream: Stream, owners: Owners, principal: str | None) -> None:
+    def __init__(self, stream: LanedStream, owners: Owners, principal: str | None) -> None:
         self._stream = stream
         self._owners = owners
         self._principal = principal
@@ -66,6 +66,14 @@ class OwnedStream:
     async def send(self, data: bytes) -> None:
         """See `acp_server.peer.stream.Stream`."""
         await self._stream.send(b"\n".join(map(self._outgoing, data.split(b"\n"))))
+
+    def is_full(self, lane: str) -> bool:
+        """See `acp_server.peer.stream.LanedStream`."""
+        return self._stream.is_full(lane)
+
+    async def room(self, lane: str) -> None:
+        """See `acp_server.peer.stream.LanedStream`."""
+        await self._stream.room(lane)
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""

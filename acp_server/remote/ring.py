@@ -165,25 +165,28 @@ class Ring:
         number = self._first + len(self._messages) - 1
         return f"{self._tag}-{number}" if number else None
 
-    @property
-    def is_full(self) -> bool:
-        """Whether more than `unread` bytes wait for the reader. A single message may be longer."""
-        return self.unread > self._limits.unread and self._first + len(self._messages) - self._next > 1
+    def is_full(self, times: int = 1) -> bool:
+        """Whether more than `times` the bound `unread` waits for the reader. A single message may be longer."""
+        is_above = self.unread > times * self._limits.unread and self._first + len(self._messages) - self._next > 1
+        return is_above and not self.is_closed
 
     @property
     def is_idle(self) -> bool:
         """Whether it has no reader and no unread message, and was not given up."""
         return self.reader is None and not self.unread and not self.is_given_up
 
-    async def room(self) -> None:
-        """Wait until the ring is not full. Give it up after `stall` seconds."""
-        if not self.is_full:
+    async def room(self, times: int = 1) -> None:
+        """Wait until the ring is not full, see `is_full`. Give it up after `stall` seconds."""
+        if not self.is_full(times):
             return
         with anyio.move_on_after(self._limits.stall) as patience:
-            while self.is_full:
-                self._room = anyio.Event()
+            while self.is_full(times):
+                if self._room.is_set():
+                    self._room = anyio.Event()
                 await self._room.wait()
-        if patience.cancelled_caught and self.is_full:
+                # On asyncio a cancel skips a task that is being woken, and a reader may wake it in each round.
+                await anyio.lowlevel.checkpoint_if_cancelled()
+        if patience.cancelled_caught and self.is_full(times):
             self.give_up()
 
     def attach(self, cursor: str | None) -> Reader:

@@ -328,6 +328,13 @@ class WebSocketConnection(Kept):
         if self._ring.is_given_up:
             raise anyio.BrokenResourceError
 
+    def is_full(self, lane: str) -> bool:
+        """False: all sessions share one stream, and `send` waits for it. See `acp_server.peer.stream.LanedStream`."""
+        return False
+
+    async def room(self, lane: str) -> None:
+        """See `is_full`."""
+
     async def aclose(self) -> None:
         """End the client's input and close the ring."""
         self.end()

@@ -78,8 +78,8 @@ class Updates:
     def __init__(self, connection: Peer, profile: ClientProfile, session_id: str) -> None:
         self._connection = connection
         self._profile = profile
-        self.writer: Final = connection.writer
-        """The writer of the connection, which buffers the bytes of all its messages."""
+        self.writer: Final = connection.writer.lane(session_id)
+        """The writer of the connection, which buffers the bytes of all its messages; or the session's lane of it."""
         self._session_id = session_id
         self._opening: Final = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
@@ -159,7 +159,7 @@ class Updates:
 
     async def room(self) -> None:
         """Wait until the client has read enough of the buffer. Raises ConnectionClosed."""
-        await self._connection.send_room()
+        await self.writer.room()
 
     def _refuse(self, _frame: bytes) -> None:
         raise SessionClosed(f"session {self._session_id} is closed")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from acp_server.remote import RemoteLimits
@@ -78,3 +80,48 @@ async def test_a_reader_that_has_got_more_than_is_known_goes_on_behind_that() ->
     again = one.attach(found[1][0])
     assert await again.next() == found[2:]
     assert [message for _, message in await one.attach(found[0][0]).next()] == [b"2", b"3"]
+
+
+async def test_a_cancel_reaches_a_sender_that_is_woken_in_each_round() -> None:
+    one = ring(unread=1000)
+    reader = one.attach(None)
+    for _ in range(200):
+        one.put(b"x" * 1000)
+    scope = anyio.CancelScope()
+    left = 0
+
+    async def wait() -> None:
+        nonlocal left
+        with scope:
+            await one.room()
+        left = one.unread
+
+    async def read() -> None:
+        while one.unread:
+            reader.took()
+            await anyio.lowlevel.checkpoint()
+
+    async def cancel() -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        # In this order, so that in each round the reader wakes the sender, and the cancel then finds it awake.
+        for each in (wait, read, cancel):
+            group.start_soon(each)
+    assert left > 100_000
+
+
+async def test_the_senders_of_a_stream_that_ends_do_not_wait_for_its_reader() -> None:
+    one = ring(unread=1000)
+    reader = one.attach(None)
+    one.put(b"first" * 500)
+    one.put(b"second")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(one.room)
+            await anyio.wait_all_tasks_blocked()
+            assert one.is_full()
+            one.close()
+    assert [message for _, message in await reader.next()] == [b"first" * 500, b"second"]
