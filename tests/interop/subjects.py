@@ -61,6 +61,11 @@ def working(backend: str) -> tuple[str, ...]:
     return _served("working.py", backend)
 
 
+def delegating(backend: str) -> tuple[str, ...]:
+    """The agent of `agents/delegating.py` on one of anyio's backends."""
+    return _served("delegating.py", backend)
+
+
 def _served(file: str, backend: str) -> tuple[str, ...]:
     return workspace("serve", str(HERE / "agents" / file), "--backend", backend)
 

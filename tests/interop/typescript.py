@@ -81,7 +81,7 @@ class Host:
         self._process = process
         self._log = log
 
-    def drive(self, version: int, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
+    def drive(self, version: int | str, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
         """What was observed while a plan was carried out, to its end, and what was written to standard error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -132,7 +132,7 @@ def hosting() -> Iterator[Host]:
             _host = None
 
 
-def observed(version: int, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
+def observed(version: int | str, plan: Message, command: Sequence[str]) -> tuple[list[Message], str]:
     """See `Host.drive`; by the host of the block, or by one of its own."""
     if _host is not None:
         return _host.drive(version, plan, command)
