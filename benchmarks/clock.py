@@ -26,6 +26,12 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak_bytes(pid: int) -> int:
+    """The most memory that the process has had in RAM, shared pages included."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 @contextmanager
 def one_core(wanted: bool) -> Iterator[None]:
     """Keep this process, and its child processes, on a single core.
