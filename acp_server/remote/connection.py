@@ -151,7 +151,7 @@ class HttpConnection(Kept):
     # -- the agent's side, see `acp_server.peer.stream.Stream`
 
     def inject(self, line: bytes) -> None:
-        """See `acp_server.remote.holders.Line`."""
+        """See `acp_server.remote.holders.ClientStream`."""
         if not self.ended.is_set():
             self._took(-len(line))  # Counted here, because `receive` releases it like a message of the client.
             self._inbox.append(line)
@@ -159,7 +159,7 @@ class HttpConnection(Kept):
             self._arrived.set()
 
     def drop(self, session: str) -> None:
-        """See `acp_server.remote.holders.Line`. A reader still gets the messages that its stream holds."""
+        """See `acp_server.remote.holders.ClientStream`. A reader still gets the messages that its stream holds."""
         if (ring := self._rings.pop(session, None)) is not None:
             ring.close()
 

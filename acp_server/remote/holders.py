@@ -27,7 +27,7 @@ _Key: TypeAlias = "tuple[str | None, str]"
 """A principal and a session."""
 
 
-class Line(LanedStream, Protocol):
+class ClientStream(LanedStream, Protocol):
     """The stream of a connection to a client."""
 
     def inject(self, line: bytes) -> None:
@@ -63,8 +63,8 @@ class HeldStream:
 
     _ids: Final = itertools.count()
 
-    def __init__(self, line: Line, holders: Holders, principal: str | None) -> None:
-        self._line = line
+    def __init__(self, stream: ClientStream, holders: Holders, principal: str | None) -> None:
+        self._stream = stream
         self._holders = holders
         self._principal = principal
         self._rest: list[bytes] = []
@@ -78,7 +78,7 @@ class HeldStream:
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
         if not self._rest:
-            data = await self._line.receive()
+            data = await self._stream.receive()
             if b"session/" not in data:
                 return data
             self._rest = data.splitlines(keepends=True)
@@ -97,15 +97,15 @@ class HeldStream:
         if self._opening or self._closing:
             data = b"".join(line for line in data.splitlines(keepends=True) if not self._is_ours(line))
         if data:
-            await self._line.send(data)
+            await self._stream.send(data)
 
     def is_full(self, lane: str) -> bool:
         """See `acp_server.peer.stream.LanedStream`."""
-        return self._line.is_full(lane)
+        return self._stream.is_full(lane)
 
     async def room(self, lane: str) -> None:
         """See `acp_server.peer.stream.LanedStream`."""
-        await self._line.room(lane)
+        await self._stream.room(lane)
 
     async def aclose(self) -> None:
         """See `acp_server.peer.stream.Stream`."""
@@ -113,18 +113,18 @@ class HeldStream:
         self._closed.set()
         for event in self._closing.values():
             event.set()
-        await self._line.aclose()
+        await self._stream.aclose()
 
     async def give_up(self, session: str) -> None:
         """Close a session that another connection opens. Waits up to 10 seconds for the agent."""
         id = f"{_OURS}{next(self._ids)}"
         self._closing[id] = answered = anyio.Event()
         params = {"sessionId": session}
-        self._line.inject(codec.encode({"jsonrpc": "2.0", "id": id, "method": "session/close", "params": params}))
+        self._stream.inject(codec.encode({"jsonrpc": "2.0", "id": id, "method": "session/close", "params": params}))
         with anyio.move_on_after(_PATIENCE):
             await answered.wait()
         self._closing.pop(id, None)
-        self._line.drop(session)
+        self._stream.drop(session)
 
     def _look_at(self, line: bytes) -> tuple[HeldStream, str] | None:
         """Note a request that opens a session. Returns the connection that must give the session up, and its id."""

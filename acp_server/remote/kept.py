@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from acp_server.remote.holders import Line
+from acp_server.remote.holders import ClientStream
 from acp_server.remote.limits import RemoteLimits
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
@@ -96,7 +96,7 @@ class Arrival:
         self.scope.cancel()
 
 
-class Keepable(Line, Protocol):
+class Keepable(ClientStream, Protocol):
     """The view that `Connections` has of both kinds: a `Kept` that is the stream of its agent."""
 
     id: str

@@ -291,13 +291,13 @@ class WebSocketConnection(Kept):
     # -- the agent's side, see `acp_server.peer.stream.Stream`
 
     def inject(self, line: bytes) -> None:
-        """See `acp_server.remote.holders.Line`."""
+        """See `acp_server.remote.holders.ClientStream`."""
         if not self.ended.is_set():
             self._waiting.append(line)
             self._stir()
 
     def drop(self, session: str) -> None:
-        """See `acp_server.remote.holders.Line`. The ring stays, because all sessions share it."""
+        """See `acp_server.remote.holders.ClientStream`. The ring stays, because all sessions share it."""
         self._states.pop(session, None)
 
     async def receive(self) -> bytes:

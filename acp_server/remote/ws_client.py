@@ -47,7 +47,7 @@ _BROKEN: Final = 1006
 """The close code for an end without a close frame."""
 
 
-class LineBroken(Exception):
+class SocketBroken(Exception):
     """The WebSocket has ended. `is_end`: the server closed it with code 1000. `is_final`: the client must not
     reconnect."""
 
@@ -57,12 +57,12 @@ class LineBroken(Exception):
         super().__init__(why)
 
 
-class _Line:
+class _Socket:
     """One WebSocket."""
 
     def __init__(self, response: httpx.Response, limits: ClientLimits) -> None:
         self._network: Any = response.extensions["network_stream"]
-        self._error: LineBroken | None = None
+        self._error: SocketBroken | None = None
         self._stack: AsyncExitStack | None = None
         self._frames = Connection(ConnectionType.CLIENT)
         self._limits = limits
@@ -79,7 +79,7 @@ class _Line:
         self._is_signing = False
 
     async def receive(self) -> str:
-        """The next message. Raises LineBroken."""
+        """The next message. Raises SocketBroken."""
         try:
             while True:
                 while not self._events:
@@ -87,12 +87,12 @@ class _Line:
                 if (text := await self._handle(self._events.popleft())) is not None:
                     return text
         except (httpx.HTTPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            raise LineBroken(because(error)) from None
+            raise SocketBroken(because(error)) from None
         except RemoteProtocolError as error:
-            raise LineBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
+            raise SocketBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
 
     async def next(self) -> list[str]:
-        """Wait for the next message; also returns the messages that arrived with it. Raises LineBroken."""
+        """Wait for the next message; also returns the messages that arrived with it. Raises SocketBroken."""
         if (error := self._error) is not None:
             self._error = None
             raise error
@@ -101,18 +101,18 @@ class _Line:
             while self._events:
                 if (text := await self._handle(self._events.popleft())) is not None:
                     texts.append(text)
-        except LineBroken as broken:
+        except SocketBroken as broken:
             self._error = broken  # The next call raises it: the caller gets the earlier messages first.
         return texts
 
     async def send(self, text: str) -> None:
-        """Write one message. Raises LineBroken."""
+        """Write one message. Raises SocketBroken."""
         try:
             await self._write(TextMessage(data=text))
         except Exception as error:
-            if isinstance(error, LineBroken):
+            if isinstance(error, SocketBroken):
                 raise
-            raise LineBroken(because(error)) from None
+            raise SocketBroken(because(error)) from None
 
     async def close(self) -> None:
         """Send a close frame and wait for the server's, unless the WebSocket is closing already."""
@@ -133,7 +133,7 @@ class _Line:
         self._stack = stack
 
     async def drop(self) -> None:
-        """Close the network connection without a close frame. Pending reads and writes raise LineBroken."""
+        """Close the network connection without a close frame. Pending reads and writes raise SocketBroken."""
         self._sign = None
         self._sending.cancel()
         with grace(_LAST_WORDS):
@@ -150,10 +150,10 @@ class _Line:
         except Exception as error:
             # httpcore raises its own errors here. They are told apart by name, since httpcore is not a dependency.
             if type(error).__name__ != "ReadTimeout":
-                raise LineBroken(because(error)) from None
+                raise SocketBroken(because(error)) from None
             self._silent += 1
             if self._silent > _PINGS:
-                raise LineBroken("the server is silent") from None
+                raise SocketBroken("the server is silent") from None
             self._signal(Ping())
             return
         self._silent = 0
@@ -166,17 +166,17 @@ class _Line:
         elif isinstance(event, CloseConnection):
             code, reason = int(event.code), one_line(event.reason or "", 200)
             if code == _BROKEN:
-                raise LineBroken("the connection broke")
+                raise SocketBroken("the connection broke")
             if self._frames.state is ConnectionState.OPEN:
                 # While it is open, wsproto creates this event itself, for a frame that it cannot read.
-                raise LineBroken(f"the server broke the rules of WebSocket: {reason}", is_final=True)
+                raise SocketBroken(f"the server broke the rules of WebSocket: {reason}", is_final=True)
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
-            raise LineBroken(text, is_end=code == _NORMAL, is_final=code not in _PASSING)
+            raise SocketBroken(text, is_end=code == _NORMAL, is_final=code not in _PASSING)
         elif isinstance(event, TextMessage | BytesMessage):
             self._size += len(event.data)
             if self._size > self._limits.event:
                 why = f"the server has sent a message of more than {self._limits.event} bytes"
-                raise LineBroken(why, is_final=True)
+                raise SocketBroken(why, is_final=True)
             if isinstance(event, TextMessage):
                 # Binary messages are ignored: the transport has none.
                 self._text.append(event.data)
@@ -184,7 +184,7 @@ class _Line:
                 text, self._text, self._size = "".join(self._text), [], 0
                 return text or None
         elif not isinstance(event, Pong):
-            raise LineBroken("the server broke the rules of WebSocket", is_final=True)
+            raise SocketBroken("the server broke the rules of WebSocket", is_final=True)
         return None
 
     def _signal(self, event: Ping | Pong) -> None:
@@ -210,7 +210,7 @@ class _Line:
             try:
                 data = self._frames.send(event)
             except LocalProtocolError:
-                raise LineBroken("the WebSocket is closed") from None
+                raise SocketBroken("the WebSocket is closed") from None
             await self._network.write(data)
 
 
@@ -265,7 +265,7 @@ class WebSocketStream:
         self._name = exchanges.address.name
         self._limits = limits
         self._backoff = backoff
-        self._line: _Line | None = None
+        self._socket: _Socket | None = None
         """The present WebSocket, or None before the first and after one has broken."""
         self._opened = anyio.Event()
         self._connecting = anyio.Lock()
@@ -282,7 +282,7 @@ class WebSocketStream:
         self._delays = backoff.delays()
         self._why = ""
         """The reason of the last break."""
-        self._old: _Line | None = None
+        self._old: _Socket | None = None
         """The WebSocket that broke, until it is dropped."""
         self._is_over = False
         self.problem: str | None = None
@@ -294,14 +294,14 @@ class WebSocketStream:
         """
         await self._opened.wait()
         while True:
-            line = await self._current()
+            socket = await self._current()
             try:
-                texts = await line.next()
-            except LineBroken as error:
+                texts = await socket.next()
+            except SocketBroken as error:
                 if error.is_end and not self._is_over:
                     self._end(f"{self._name}: {error}")
                     return b""
-                self._broken(line, error)
+                self._broken(socket, error)
                 continue
             self._has_heard = True
             return b"".join(map(self._taken, texts))
@@ -320,28 +320,28 @@ class WebSocketStream:
 
     async def aclose(self) -> None:
         """Close the WebSocket and the HTTP client. Idempotent."""
-        line = self._line or self._old
+        socket = self._socket or self._old
         self._end(None)
         try:
-            if line is not None:
+            if socket is not None:
                 with grace(_LAST_WORDS):
-                    await line.close()
+                    await socket.close()
         except Exception as error:
             logger.debug("the WebSocket was not closed in order: %s", because(error))
         finally:
-            if line is not None:
-                await line.drop()
+            if socket is not None:
+                await socket.drop()
             with grace(_LAST_WORDS):
                 await self._exchanges.aclose()
 
     async def _send(self, text: str) -> None:
-        line = await self._current()
+        socket = await self._current()
         self._sent.add(text)
         number = self._sent.count
         try:
-            await line.send(text)
-        except LineBroken as error:
-            self._broken(line, error)
+            await socket.send(text)
+        except SocketBroken as error:
+            self._broken(socket, error)
             # The next WebSocket repeats the message.
             await self._current()
             if not self._is_repeatable or self._sent.count < number:
@@ -349,30 +349,30 @@ class WebSocketStream:
 
     # -- its WebSockets
 
-    async def _current(self) -> _Line:
+    async def _current(self) -> _Socket:
         """The present WebSocket, opened if needed, after all earlier messages were sent on it.
 
         Raises anyio's BrokenResourceError if the stream has ended.
         """
-        if self._line is None and not self._is_over:
+        if self._socket is None and not self._is_over:
             async with self._connecting:
-                if self._line is None and not self._is_over:
+                if self._socket is None and not self._is_over:
                     with anyio.CancelScope() as self._scope:
                         await self._connect()
-        if self._line is None or self._is_over:
+        if self._socket is None or self._is_over:
             raise anyio.BrokenResourceError(self.problem or "closed")
-        return self._line
+        return self._socket
 
-    def _broken(self, line: _Line, error: LineBroken) -> None:
+    def _broken(self, socket: _Socket, error: SocketBroken) -> None:
         """Note that a WebSocket broke. End the stream if the client must not reconnect."""
-        if self._line is not line or self._is_over:
+        if self._socket is not socket or self._is_over:
             return  # Noted before.
         if error.is_final or not self._is_repeatable:
             self._end(f"{self._name}: {error}")
             return
         logger.info("the connection broke; reconnecting: %s", error)
         self._why = str(error)
-        self._line, self._old = None, line
+        self._socket, self._old = None, socket
 
     async def _connect(self) -> None:
         """Open a WebSocket and resume the connection, with backoff. Ends the stream if that fails."""
@@ -389,9 +389,9 @@ class WebSocketStream:
             try:
                 await self._attempt()
                 return
-            except (LineBroken, httpx.HTTPError, TooManyCookies) as error:
+            except (SocketBroken, httpx.HTTPError, TooManyCookies) as error:
                 self._why = because(error)
-                is_final = isinstance(error, TooManyCookies) or (isinstance(error, LineBroken) and error.is_final)
+                is_final = isinstance(error, TooManyCookies) or (isinstance(error, SocketBroken) and error.is_final)
                 # A first attempt is repeated if it may have reached the server. If it cannot have, the stream ends.
                 if is_final or (is_first and isinstance(error, NOT_SENT)):
                     self._end(f"{self._name} cannot be reached ({self._why})")
@@ -407,33 +407,33 @@ class WebSocketStream:
         return True
 
     async def _attempt(self) -> None:
-        """Make one attempt to connect. Raises LineBroken, httpx.HTTPError and TooManyCookies."""
+        """Make one attempt to connect. Raises SocketBroken, httpx.HTTPError and TooManyCookies."""
         async with AsyncExitStack() as stack:
             opened = await self._open(stack)
             if opened is None:
                 return
-            line, headers = opened
+            socket, headers = opened
             # Closes the WebSocket if the attempt fails or is cancelled.
-            stack.push_async_callback(line.drop)
-            if not self._connection or not await self._resume(line):
+            stack.push_async_callback(socket.drop)
+            if not self._connection or not await self._resume(socket):
                 if self._is_over:
                     return
                 self._connection = headers.get(CONNECTION, "")
                 self._is_repeatable = headers.get(REPEATABLE, "").lower() == "true" and bool(self._connection)
-                await self._send_from(line, 1)
-            line.keep(stack.pop_all())
-            self._line = line
+                await self._send_from(socket, 1)
+            socket.keep(stack.pop_all())
+            self._socket = socket
             self._opened.set()
 
-    async def _resume(self, line: _Line) -> bool:
+    async def _resume(self, socket: _Socket) -> bool:
         """Resume the connection. Returns False if that failed.
 
         The stream has ended then, or the client begins a new connection, because no message can be lost.
         """
-        await line.send(resume(self._connection, self._cursor).decode())
-        answer = read_answer((await line.receive()).encode())
+        await socket.send(resume(self._connection, self._cursor).decode())
+        answer = read_answer((await socket.receive()).encode())
         if isinstance(answer, int) and self._sent.arrived(answer):
-            await self._send_from(line, answer + 1)
+            await self._send_from(socket, answer + 1)
             return True
         if isinstance(answer, str) and not self._cursor and self._sent.count <= 1:
             return False
@@ -441,15 +441,15 @@ class WebSocketStream:
         self._end(f"the connection to {self._name} broke, and messages are lost ({why})")
         return False
 
-    async def _send_from(self, line: _Line, number: int) -> None:
+    async def _send_from(self, socket: _Socket, number: int) -> None:
         while number <= self._sent.count:
-            await line.send(self._sent[number])
+            await socket.send(self._sent[number])
             number += 1
 
-    async def _open(self, stack: AsyncExitStack) -> tuple[_Line, httpx.Headers] | None:
+    async def _open(self, stack: AsyncExitStack) -> tuple[_Socket, httpx.Headers] | None:
         """A WebSocket and the headers of its response; None if it was refused, which ends the stream.
 
-        Raises LineBroken if the server may accept it later.
+        Raises SocketBroken if the server may accept it later.
         """
         key = base64.b64encode(secrets.token_bytes(16))
         headers = {
@@ -464,13 +464,13 @@ class WebSocketStream:
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             why = refusal(response, await body_of(response, 1024), self._exchanges.address)
             if self._connection and (response.status_code >= 500 or "retry-after" in response.headers):
-                raise LineBroken(why)
+                raise SocketBroken(why)
             self._end(why)
             return None
         if response.headers.get("sec-websocket-accept", "").encode() != _accept(key):
             self._end(f"{self._name} did not complete the handshake of WebSocket")
             return None
-        return _Line(response, self._limits), response.headers
+        return _Socket(response, self._limits), response.headers
 
     def _end(self, problem: str | None) -> None:
         if not self._is_over:

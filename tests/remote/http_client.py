@@ -49,7 +49,7 @@ class Events:
         self.blocked: anyio.Event | None = None
         """Set it to read on: while there is one, nothing is taken."""
         self.cut_at: int | None = None
-        """Behind how many messages the line is cut."""
+        """After how many messages the connection is cut."""
         self.is_torn = False
         """Whether it is cut within the next one."""
         self._ready: list[Any] = []

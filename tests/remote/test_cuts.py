@@ -1,5 +1,5 @@
-"""Lines that are cut at every place of a conversation: nothing is lost, nothing comes twice, each prompt is answered
-once. `ALL_CUTS=1` tries each place, and `python -m tests.remote.cuts` says which ones fail."""
+"""Connections that are cut at every place of a conversation: nothing is lost, nothing comes twice, each prompt is
+answered once. `ALL_CUTS=1` tries each place, and `python -m tests.remote.cuts` says which ones fail."""
 
 import os
 from typing import Any

@@ -76,7 +76,7 @@ async def test_a_reader_that_has_got_more_than_is_known_goes_on_behind_that() ->
     for message in (b"1", b"2", b"3"):
         one.put(message)
     found = await one.attach(None).next()
-    # All were written together, and the line was cut behind the second.
+    # All were written together, and the connection was cut after the second.
     again = one.attach(found[1][0])
     assert await again.next() == found[2:]
     assert [message for _, message in await one.attach(found[0][0]).next()] == [b"2", b"3"]

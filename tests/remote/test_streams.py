@@ -1,4 +1,4 @@
-"""Lines that drop, readers that do not read, and the bounds of what is kept for them."""
+"""Connections that break, readers that do not read, and the bounds of what is kept for them."""
 
 import gc
 import json
@@ -54,7 +54,7 @@ async def test_a_reader_that_comes_back_with_its_cursor_misses_nothing_and_gets_
         again = client.open(session, cursor)
         while "result" not in await again.next():
             pass
-        # As if the line had dropped behind the fourth of them, which the server does not know yet.
+        # As if the connection had broken after the fourth of them, which the server does not know yet.
         once_more = client.open(session, again.ids[3])
         await again.ended()
         while "result" not in await once_more.next():

@@ -35,7 +35,7 @@ def can_arrive(story: Story) -> bool:
         story.ended is not None and stop is not None and stop.order > story.ended.order for _, stop in story.stalls
     )
     # A bridge waits for so long and then says goodbye; what the agent says last has no way then.
-    is_cut_off = story.line is not None and story.end != "calm"
+    is_cut_off = story.transport is not None and story.end != "calm"
     return story.end not in ("broken", "no reader") and not stalled_at_end and not is_cut_off
 
 

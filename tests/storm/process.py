@@ -42,12 +42,12 @@ SMALL = 4096
 
 
 class ProcessStorm:
-    """One storm, whose client does what follows from `seed`. `version`: of the protocol. `line`: `http` or `ws`, if the
-    agent is behind that."""
+    """One storm, whose client does what follows from `seed`. `version`: of the protocol. `transport`: `http` or `ws`,
+    if the agent is behind that."""
 
-    def __init__(self, backend: str, seed: int, version: int = 1, line: str | None = None) -> None:
-        self._program = ["tests.storm.agent"] if line is None else ["tests.storm.remote"]
-        self._line = [] if line is None else [line]
+    def __init__(self, backend: str, seed: int, version: int = 1, transport: str | None = None) -> None:
+        self._program = ["tests.storm.agent"] if transport is None else ["tests.storm.remote"]
+        self._transport = [] if transport is None else [transport]
         self._seed = seed
         self._random = Random(seed)
         self._backend = backend
@@ -59,7 +59,8 @@ class ProcessStorm:
         self._asked: Callable[[Any], None] = self._scenario.asked
         self._unwritten = b""
         self._reads = True
-        self.story = Story(journal, self._client, LIMITS, version, slack=float("inf"), is_real=True, line=line)
+        slack = float("inf")
+        self.story = Story(journal, self._client, LIMITS, version, slack=slack, is_real=True, transport=transport)
         self.stderr = ""
         self._deadline = time.monotonic() + LONGEST
 
@@ -86,7 +87,7 @@ class ProcessStorm:
 
     def _start(self, errors: Any) -> None:
         self._process = subprocess.Popen[bytes](
-            [sys.executable, "-m", *self._program, self._backend, str(self._path), *self._line],
+            [sys.executable, "-m", *self._program, self._backend, str(self._path), *self._transport],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -112,7 +113,7 @@ class ProcessStorm:
         self._reads = True
         story = self.story
         # What a signal means is told by tests of `acp-server connect`.
-        ends = {end: weight for end, weight in ENDS.items() if not (self._line and end in SIGNALS)}
+        ends = {end: weight for end, weight in ENDS.items() if not (self._transport and end in SIGNALS)}
         story.end = self._random.choices(list(ends), list(ends.values()))[0]
         if story.end == "calm":
             self._calm()
@@ -132,7 +133,7 @@ class ProcessStorm:
 
     def _where_it_waits(self, log: Path) -> str:
         """The exit code of the agent, or the stacks of its tasks; what it has written before."""
-        if self._line and self._process.poll() is None:
+        if self._transport and self._process.poll() is None:
             self._process.send_signal(SHOW)
             time.sleep(1.0)
         return f"exit code {self._process.poll()}\n{log.read_text(errors='replace')}"

@@ -32,7 +32,7 @@ from tests.storm.threads import Note
 
 
 class LineTap:
-    """The agent's end of the line; notes each message that it has read. Over HTTP they have no order."""
+    """The agent's stream; notes each message that it has read. Over HTTP they have no order."""
 
     def __init__(self, stream: Stream, note: Note) -> None:
         self._stream = stream
@@ -65,13 +65,13 @@ async def bridged(app: RemoteApp, kind: str) -> None:
     url = f"{kind}://127.0.0.1:{listening.getsockname()[1]}/acp"
     server = Server(app, Places(1000), websocket=WebSocketLimits())
     with StandardIO() as standard_io, listening:
-        editor, line = standard_io.stream(), stream_to(url, kind == "ws")()
+        editor, agent = standard_io.stream(), stream_to(url, kind == "ws")()
         async with anyio.create_task_group() as watching:
             watching.start_soon(show_stacks)
             async with anyio.create_task_group() as group:
                 group.start_soon(server.run, [listening])
-                why = await Bridge(editor, line, LIMITS.line, LIMITS.drain, editor.unread).run()
-                await line.aclose()
+                why = await Bridge(editor, agent, LIMITS.line, LIMITS.drain, editor.unread).run()
+                await agent.aclose()
                 await editor.aclose()
                 server.end()
             watching.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 make storm ARGS="--seeds 5000"                  many more
 make storm ARGS="--backend trio --seed 4711"    this one, with all that happened
 make storm ARGS="--process --seeds 200"         against agents in processes of their own
-make storm ARGS="--line ws --seeds 200"         against agents behind HTTP (http) or WebSocket (ws)
+make storm ARGS="--transport ws --seeds 200"    against agents behind HTTP (http) or WebSocket (ws)
 make storm ARGS="--protocol 2"                  with clients that speak version 2
 """
 
@@ -18,9 +18,10 @@ SEEDS = int(os.environ.get("STORM_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("STORM_FIRST_SEED", "0"))
 
 
-def replay(backend: str, seed: int, process: bool = False, version: int = 1, line: str | None = None) -> str:
+def replay(backend: str, seed: int, process: bool = False, version: int = 1, transport: str | None = None) -> str:
     """The command that repeats one storm."""
-    more = "--process " * process + (f"--line {line} " if line else "") + f"--protocol {version} " * (version != 1)
+    more = "--process " * process + (f"--transport {transport} " if transport else "")
+    more += f"--protocol {version} " * (version != 1)
     return f'make storm ARGS="{more}--backend {backend} --seed {seed}"'
 
 
@@ -33,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="storm")
     parser.add_argument("--backend", choices=["asyncio", "trio"], action="append")
     parser.add_argument("--process", action="store_true", help="agents in processes of their own")
-    parser.add_argument("--line", choices=["http", "ws"], help="the same behind a server and a client")
+    parser.add_argument("--transport", choices=["http", "ws"], help="the same behind a server and a client")
     parser.add_argument("--protocol", type=int, choices=[1, 2], default=1, help="the version that is spoken")
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -52,8 +53,8 @@ def main() -> int:
         for backend in backends:
             try:
                 storm: Storm | ProcessStorm = Storm(backend, seed, options.protocol)
-                if options.process or options.line:
-                    storm = ProcessStorm(backend, seed, options.protocol, options.line)
+                if options.process or options.transport:
+                    storm = ProcessStorm(backend, seed, options.protocol, options.transport)
                 story = storm.run()
                 found = broken(story)
             except Exception as error:
@@ -69,7 +70,7 @@ def main() -> int:
                 sys.stdout.write(
                     "\n".join(
                         [
-                            f"replay: {replay(backend, seed, options.process, options.protocol, options.line)}",
+                            f"replay: {replay(backend, seed, options.process, options.protocol, options.transport)}",
                             *found,
                             "",
                         ]

@@ -84,9 +84,9 @@ class Requests:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._reads = story.journal.of("heard")
-        self._read_lines = {} if story.line is None else _matched(story.client.sent, self._reads)
+        self._read_lines = {} if story.transport is None else _matched(story.client.sent, self._reads)
         self._again: dict[str, list[Note]] = {}
-        if story.line == "http":
+        if story.transport == "http":
             for note in self._reads:
                 self._again.setdefault(note.more, []).append(note)
         used = Counter(sent.message["id"] for sent in story.client.requests)
@@ -104,7 +104,7 @@ class Requests:
 
     def read(self, sent: Sent) -> Note | None:
         """The same as a note."""
-        if self._story.line is not None:
+        if self._story.transport is not None:
             return self._read_lines.get(sent.end)
         return next((note for note in self._reads if note.more >= sent.end), None)
 
@@ -135,7 +135,7 @@ class Requests:
             message, note = sent.message, self.read(sent)
             if note is None or "method" not in message:
                 continue
-            if self._story.line == "http" and (again := self._again.get(json.dumps(message))):
+            if self._story.transport == "http" and (again := self._again.get(json.dumps(message))):
                 # A cancel that overtook what it cancels goes out once more behind that.
                 note = next((each for each in again if each.order > request.heard[0]), note)
             params = message["params"]

@@ -51,7 +51,7 @@ class Story:
     machine that may be busy, there is no bound."""
     is_real: bool = False
     """Whether it was a real process, whose threads run when they like."""
-    line: str | None = None
+    transport: str | None = None
     """`http` or `ws`, if the agent was behind that."""
     end: str = ""
     ended: Note | None = None

@@ -27,9 +27,9 @@ def test_no_storm_against_a_process_breaks_a_promise(backend: str, seed: int) ->
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@pytest.mark.parametrize("line", ["http", "ws"])
+@pytest.mark.parametrize("transport", ["http", "ws"])
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
-def test_no_storm_behind_a_remote_transport_breaks_a_promise(backend: str, line: str, seed: int) -> None:
-    storm = ProcessStorm(backend, seed, line=line)
+def test_no_storm_behind_a_remote_transport_breaks_a_promise(backend: str, transport: str, seed: int) -> None:
+    storm = ProcessStorm(backend, seed, transport=transport)
     found = broken(storm.run())
-    assert not found, "\n".join([f"replay: {replay(backend, seed, line=line)}", *found, storm.stderr])
+    assert not found, "\n".join([f"replay: {replay(backend, seed, transport=transport)}", *found, storm.stderr])

@@ -1,5 +1,5 @@
 """A server of Streamable HTTP under the control of a test: it answers as the rules say unless it is told otherwise, and
-it can cut each of its lines at any byte. Nothing of the package is used for it.
+it can cut each of its connections at any byte. Nothing of the package is used for it.
 """
 
 import json
@@ -41,7 +41,7 @@ class Request:
         self.is_answered.set()
 
     async def cut(self, *, reset: bool = False) -> None:
-        """End the line without an answer; `reset`: as a network does that also loses what was not read yet."""
+        """End the connection without an answer; `reset`: as a network does that also loses what was not read yet."""
         if reset:
             raw = self.stream.extra(anyio.abc.SocketAttribute.raw_socket)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

@@ -1,4 +1,5 @@
-"""Lines that drop: what is asked for again, what is sent again, and what a program is told where neither will do."""
+"""Connections that break: what is asked for again, what is sent again, and what a program is told where neither will
+do."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -363,7 +364,7 @@ async def test_more_cookies_than_are_kept_end_the_connection() -> None:
 
 
 def _cut(method: str, times: int) -> Any:
-    """Cut the lines on which a message of this method comes, so many times."""
+    """Cut the connections on which a message of this method comes, so many times."""
     left = [times]
 
     async def react(request: Request) -> bool:
