@@ -12,6 +12,8 @@ import anyio.lowlevel
 _AT_ONCE: Final = 16 * 1024
 """Bytes of one read before other tasks run. If they arrive as chunks of one byte, they block the loop for some 40
 ms."""
+_WRITES: Final = 16
+"""Writes in a row before other tasks run."""
 _DISCARDED: Final = 1024 * 1024
 """The most bytes of a request that are discarded, so that its client reads the response."""
 
@@ -50,16 +52,25 @@ class SocketStream:
         connected.setblocking(False)
         self._socket = connected
         self._send_seconds = send_seconds
+        self._has_waited = False
+        """Whether other tasks could run during the last read."""
+        self._writes = 0
+        """Writes since other tasks could run."""
 
     async def receive(self) -> bytes:
         """The bytes that have arrived, up to 16 KiB; empty at the end of input."""
-        # Before the read, so that a cancel loses no bytes.
-        await anyio.lowlevel.checkpoint()
+        # Before the read, so that a cancel loses no bytes. A round of the loop costs as much as a short message.
+        if self._has_waited:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await anyio.lowlevel.checkpoint()
+        self._has_waited = False
         while True:
             try:
                 return self._socket.recv(_AT_ONCE)
             except BlockingIOError:
                 await self._wait(anyio.wait_readable)
+                self._has_waited = True
             except OSError as error:
                 raise Disconnected(error.errno, error.strerror) from error
 
@@ -67,7 +78,11 @@ class SocketStream:
         """Write all of it. There is no deadline as long as the peer reads some of it. A cancel may leave a part
         written; nothing else may be sent then."""
         # So that an application that only writes does not block other tasks.
-        await anyio.lowlevel.checkpoint()
+        self._writes = (self._writes + 1) % _WRITES
+        if self._writes:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        else:
+            await anyio.lowlevel.checkpoint()
         left = memoryview(data)
         while left:
             try:

@@ -104,7 +104,7 @@ class HttpConnection(Kept):
 
         A cancel lets the requests that it cancels and that wait for room pass first: the agent gets both in order.
         """
-        self._stirred.set()
+        self._heard()
         if renews(message) and (session := session_in(message.params)) in self._rings:
             self._rings[session].renew()
         waiter = _Waiter(message, line)

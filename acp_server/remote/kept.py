@@ -38,17 +38,17 @@ class Kept:
         self.since: float = anyio.current_time()
         """When the client last sent a message, or a reader came or left, in seconds of the event loop's clock."""
         self._stirred = anyio.Event()
-        """Set when the client has sent a message, or a reader has come or left."""
+        """Set when a reader has come or left, or the connection has ended."""
 
     async def watch(self) -> None:
         """End the connection once its client was silent for `idle` seconds, or for `grace` while it has no reader."""
         while not self.ended.is_set():
             self._stirred = anyio.Event()
-            self.since = anyio.current_time()
             patience = self._limits.idle if self._readers else min(self._limits.grace, self._limits.idle)
-            with anyio.move_on_after(patience) as waiting:
+            since = self.since
+            with anyio.CancelScope(deadline=since + patience) as waiting:
                 await self._stirred.wait()
-            if waiting.cancelled_caught:
+            if waiting.cancelled_caught and self.since == since:
                 logger.info("a client was away or silent for too long; its connection ends")
                 self.end()
 
@@ -67,12 +67,18 @@ class Kept:
         """Note that a reader has come."""
         self._readers += 1
         self._was_here = True
+        self._heard()
         self._stirred.set()
 
     def _left(self) -> None:
         """Note that a reader has left."""
         self._readers -= 1
+        self._heard()
         self._stirred.set()
+
+    def _heard(self) -> None:
+        """Note that the client has done something. That wakes no task, since it happens with each message."""
+        self.since = anyio.current_time()
 
 
 class Arrival:

@@ -112,9 +112,9 @@ async def _first(socket: Socket, connections: Connections, principal: str | None
             try:
                 if isinstance(connection, WebSocketConnection):
                     return connection.resume(socket, wanted.cursor)
-                await socket.tell(resume_failed("unknown connection"))
+                await socket.tell([resume_failed("unknown connection")])
             except Gone:
-                await socket.tell(resume_failed("messages are lost"))
+                await socket.tell([resume_failed("messages are lost")])
     if patience.cancelled_caught:
         await socket.aclose(_REFUSED)
     return None
@@ -155,11 +155,10 @@ async def _write(socket: Socket, place: _Place) -> None:
     with reader.cut:
         try:
             if place.greeting is not None:
-                await socket.tell(place.greeting)
+                await socket.tell([place.greeting])
             while found := await reader.next():
-                for left, (_, line) in zip(range(len(found) - 1, -1, -1), found, strict=True):
-                    await socket.tell(line, more=left > 0)
-                    reader.took()
+                await socket.tell([line for _, line in found])
+                reader.took(len(found))
         except anyio.BrokenResourceError:
             pass  # The WebSocket has ended; `_follow` detaches it.
 
@@ -196,15 +195,17 @@ class Socket:
         # A frame is one message, even if its JSON has line breaks between values.
         return text.encode(errors="replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
-    async def tell(self, line: bytes, *, more: bool = False) -> None:
-        """Send a frame. `more`: another one follows at once. Raises anyio's BrokenResourceError if the client has left,
-        or the write stalls."""
-        await self._tell({"type": "websocket.send", "text": line.decode(errors="replace"), MORE: more})
+    async def tell(self, lines: list[bytes]) -> None:
+        """Send a frame for each line, in as few writes as the server can. Raises anyio's BrokenResourceError if the
+        client has left, or the write stalls."""
+        texts = [line.decode(errors="replace") for line in lines]
+        last = len(texts) - 1
+        await self._tell([{"type": "websocket.send", "text": text, MORE: at < last} for at, text in enumerate(texts)])
 
     async def aclose(self, code: int) -> None:
         """Close the WebSocket with `code`, unless the client has left."""
         try:
-            await self._tell({"type": "websocket.close", "code": code})
+            await self._tell([{"type": "websocket.close", "code": code}])
         except anyio.BrokenResourceError:
             pass  # The client has left.
         self.over.set()
@@ -215,12 +216,13 @@ class Socket:
             self._abort()
             self.over.set()
 
-    async def _tell(self, message: dict[str, Any]) -> None:
+    async def _tell(self, messages: list[dict[str, Any]]) -> None:
         if self.over.is_set():
             raise anyio.BrokenResourceError
         try:
             with anyio.move_on_after(self._stall) as patience:
-                await self._send(message)
+                for message in messages:
+                    await self._send(message)
         except (OSError, RuntimeError) as error:
             # The server learns first that a client has left. Some servers raise OSError then, others RuntimeError.
             self.over.set()
@@ -316,7 +318,7 @@ class WebSocketConnection(Kept):
             # The frame of a replaced WebSocket is dropped, because the client sends it again on the new one.
             if line and socket is self._socket:
                 self._received += 1
-                self._stirred.set()
+                self._heard()
                 return line
 
     async def send(self, data: bytes) -> None:

@@ -118,6 +118,17 @@ async def test_messages_come_and_go_whole_however_they_are_cut() -> None:
         assert (app.scope["scheme"], app.scope["path"]) == ("ws", "/acp")
 
 
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+async def test_a_message_of_any_size_is_one_frame(size: int) -> None:
+    async with serving(Echo()) as (port, _), websocket(port) as client:
+        await client.open()
+        await client.send(TextMessage(data="x" * size))
+        got = b""
+        while len(got) < len(frame(FIN | TEXT, b"x" * size, masked=False)):
+            got += await client.stream.receive()
+        assert got == frame(FIN | TEXT, b"x" * size, masked=False)
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
