@@ -66,8 +66,12 @@ if TYPE_CHECKING:
     from acp_server.peer.call import Call as Call
     from acp_server.peer.connection import Connection as Connection
     from acp_server.peer.limits import Limits as Limits
+    from acp_server.peer.observed import MessageObserver as MessageObserver
     from acp_server.peer.observed import ObservedStream as ObservedStream
-    from acp_server.peer.observed import Observer as Observer
+    from acp_server.peer.observer import Observer as Observer
+    from acp_server.peer.observer import Outcome as Outcome
+    from acp_server.peer.observer import Span as Span
+    from acp_server.peer.observer import SpanKind as SpanKind
     from acp_server.peer.outbound import OnOver as OnOver
     from acp_server.peer.outbound import OnResult as OnResult
     from acp_server.peer.peer import Peer as Peer
@@ -132,7 +136,8 @@ _NAMES = {
     "peer.call": "Call",
     "peer.connection": "Connection",
     "peer.limits": "Limits",
-    "peer.observed": "ObservedStream Observer",
+    "peer.observed": "MessageObserver ObservedStream",
+    "peer.observer": "Observer Outcome Span SpanKind",
     "peer.outbound": "OnOver OnResult",
     "peer.peer": "Peer",
     "peer.stream": "Stream",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.agent.commands import Commands
+    from acp_server.peer.observer import Observer
     from acp_server.schema.config_options import SessionMode
     from acp_server.schema.features import Unstable
     from acp_server.schema.session import McpServer
@@ -68,6 +69,7 @@ class Agent:
     - `system_prompt`: whether the agent accepts instructions from the client, see `Session.instructions`. `append` adds
       them to the agent's own; `override` also lets them replace the agent's own.
     - `unstable`: features of the protocol that may still change, see `schema.FEATURES`.
+    - `observers`: see requests, turns, tool calls and bytes, for metrics and tracing; see `Observer`.
 
     `tools` holds the tools for a model.
     """
@@ -92,6 +94,7 @@ class Agent:
         history: bool = True,
         system_prompt: Literal["append", "override"] | None = None,
         unstable: Iterable[Unstable] = (),
+        observers: Iterable[Observer] = (),
     ) -> None:
         values.check_texts(name, version, title)
         self.name = name
@@ -113,6 +116,7 @@ class Agent:
             system_prompt=system_prompt,
             unstable=frozenset(values.several("unstable", unstable, str)),
             is_open=self._is_open,
+            observers=values.observers_of(observers),
         )
         self._sides: dict[Peer, AgentSide] = {}
         self._prompt: PromptHandler | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from acp_server.errors import UsageError
 from acp_server.peer.limits import Limits
+from acp_server.peer.observer import Observer, Observers
 from acp_server.signatures import signature_of
 
 if TYPE_CHECKING:
@@ -123,6 +124,15 @@ def having(what: str, value: T, *methods: str) -> T:
         return value
     lacks = "not a class" if isinstance(value, type) else f"which {value!r} has not"
     raise UsageError(f"{what} must be an object with the methods {', '.join(methods)}, {lacks}")
+
+
+def observers_of(values: Iterable[Observer]) -> Observers | None:
+    """`values`, or None without any. Raises UsageError unless it is an iterable of observers."""
+    given: Any = values
+    listed = tuple(cast("Iterable[Observer]", given)) if isinstance(given, Iterable) else None
+    if listed is None or not all(isinstance(value, Observer) for value in cast("tuple[Any, ...]", listed)):
+        raise UsageError(f"observers must be a list of instances of Observer's subclasses, and not {given!r}")
+    return Observers(listed) if listed else None
 
 
 def store_of(value: T) -> T:

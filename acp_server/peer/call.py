@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from acp_server.errors import InternalError, MethodNotFound, RpcError
 from acp_server.peer.answer import Answer
+from acp_server.peer.observer import Span
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.grace import SupervisedWork
@@ -63,6 +64,7 @@ class Call(SupervisedWork):
         "is_answered",
         "params",
         "request",
+        "span",
         "urgent",
     )
 
@@ -89,6 +91,8 @@ class Call(SupervisedWork):
         """Whether its response is buffered. Its handler may still clean up."""
         self.follower: Any = None
         """A `Follower`, or None. `register` also passes prepared values to the handler in it."""
+        self.span: Span | None = None
+        """The request for observers; None without observers."""
 
     @property
     def id(self) -> RequestId:

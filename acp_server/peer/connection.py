@@ -18,6 +18,7 @@ import anyio.lowlevel
 from acp_server.peer.call import NoticeHandler, Routes
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
+from acp_server.peer.observer import Observers
 from acp_server.peer.outbound import in_notification
 from acp_server.peer.outcome import report, report_cancelled
 from acp_server.peer.peer import Peer
@@ -37,8 +38,10 @@ _LAST_ROUNDS: Final = 10
 class Connection(Peer):
     """A connection to a peer. The caller runs `run` in a task; handlers and other tasks send through it meanwhile."""
 
-    def __init__(self, stream: Stream, routes: Routes, limits: Limits | None = None) -> None:
-        super().__init__(stream, limits or Limits())
+    def __init__(
+        self, stream: Stream, routes: Routes, limits: Limits | None = None, observers: Observers | None = None
+    ) -> None:
+        super().__init__(stream, limits or Limits(), observers)
         self._stream = stream
         self._routes = routes
         self._inbound = Inbound(self, routes)
@@ -58,6 +61,7 @@ class Connection(Peer):
             self._settle,
             self.limits.unread,
             self.limits.flush,
+            None if self.observers is None else self.observers.received,
         )
         self._reading = anyio.CancelScope()
         self._idling = anyio.CancelScope()

@@ -10,7 +10,6 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -18,6 +17,7 @@ import anyio
 from acp_server.errors import EncodeError, InternalError
 from acp_server.peer.call import Call, Routes
 from acp_server.peer.dispatch import Dispatcher
+from acp_server.peer.observer import Observers, Span
 from acp_server.peer.outcome import check_data, outcome, unwritable
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause, program_end
@@ -41,6 +41,7 @@ class Inbound:
         self._routes = routes
         self._endpoint = peer.endpoint
         self._writer = peer.writer
+        self._observers = peer.observers
         self._limits = limits = peer.limits
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
@@ -66,10 +67,10 @@ class Inbound:
             return
         self._held += request.size + _OVERHEAD
         handler = route.handler if route.direct and route.handler is not None else self._resolve
-        if (tracing := self._peer.tracing) is not None:
-            handler = partial(tracing.request, handler)
         node = Node(self._peer.tree, request.method)
         call = request.call = Call(self._peer, request, handler, route.urgent, node, self)
+        if self._observers is not None:
+            _observe(call, self._observers)
         if call.node.cause is not None:
             # The connection is closing.
             self._finish(call, NOTHING, None)
@@ -157,6 +158,9 @@ class Inbound:
             frame = self._endpoint.refuse(request, refusal)
         if frame is not None:
             self._writer.put(frame)
+        if call.span is not None and self._observers is not None:
+            cause = call.node.cause
+            self._observers.end(call.span, cause, error if error is not None or cause is not None else refusal)
         if not call.is_answered:
             call.is_answered = True
             if call.follower is not None:
@@ -200,3 +204,15 @@ class Inbound:
     def _write(self, frame: bytes | None) -> None:
         if frame is not None:
             self._writer.put(frame)
+
+
+def _observe(call: Call, observers: Observers) -> None:
+    """Report the begin of a request in the task and context of its handler."""
+    call.span = span = Span("request", call.method, call.id, meta=call.meta)
+    handler = call.handler
+
+    def observed(call: Call) -> Awaitable[Any]:
+        observers.begin(span)
+        return handler(call)
+
+    call.handler = observed

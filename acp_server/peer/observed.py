@@ -15,7 +15,7 @@ from acp_server.wire.framing import LineFramer, TooLong
 
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
-Observer: TypeAlias = Callable[[Literal["received", "sent"], Any], object]
+MessageObserver: TypeAlias = Callable[[Literal["received", "sent"], Any], object]
 """A callback with the direction of a message, as this program sees it, and the decoded message."""
 
 
@@ -28,7 +28,7 @@ class ObservedStream:
     the event loop.
     """
 
-    def __init__(self, stream: Stream, observe: Observer) -> None:
+    def __init__(self, stream: Stream, observe: MessageObserver) -> None:
         self._stream = stream
         self._observe = observe
         self._received = LineFramer()

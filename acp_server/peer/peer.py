@@ -14,10 +14,11 @@ import anyio
 from acp_server.errors import ConnectionClosed
 from acp_server.peer.limits import Limits
 from acp_server.peer.notifications import NotificationQueue
+from acp_server.peer.observer import Observers
 from acp_server.peer.outbound import OnOver, OnResult, PendingRequests
 from acp_server.peer.outcome import report
 from acp_server.peer.stream import Stream
-from acp_server.peer.tracing import tracing
+from acp_server.peer.tracing import with_tracing
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause, is_cancellation, program_end
 from acp_server.tasks.grace import Watchdog
@@ -30,12 +31,12 @@ from acp_server.wire.state_machine import Endpoint
 class Peer(ABC):
     """The other side of a connection."""
 
-    def __init__(self, stream: Stream, limits: Limits) -> None:
+    def __init__(self, stream: Stream, limits: Limits, observers: Observers | None) -> None:
         self.limits = limits
         self.endpoint: Endpoint = Endpoint(limits.line, limits.batches)
         self.threads: Final = Threads.current()
         """The worker threads of its event loop."""
-        self.tracing: Final = tracing()
+        self.observers: Final = with_tracing(observers)
         self.work: Final = Spawner(self._crashed)
         """Tasks of requests. Each must run in a node of the tree, where a cancel reaches it."""
         self.lasting: Final = Spawner(self._crashed)
@@ -48,7 +49,8 @@ class Peer(ABC):
         self.cleanups: Final = Node(None, "cleanups", self.scopes)
         """The node above cleanup and other work that outlives requests. The owner of such work ends it in an `on_close`
         callback at the latest; after the callbacks it is cancelled."""
-        self.writer: Writer = Writer(stream, self._writer_broken)
+        on_sent = None if self.observers is None else self.observers.sent
+        self.writer: Writer = Writer(stream, self._writer_broken, on_sent)
         self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
         """The watchdog of requests, whose grace period is `Limits.grace`."""
         self.watchdogs: Final[dict[float, Watchdog]] = {limits.patience: self.watchdog}

@@ -72,7 +72,8 @@ _SLOW: Final = 0.02
 
 class Reader:
     """Reads `stream` to its end. `handlers`: one for each kind of event. `hurry` applies a cancel that overtakes other
-    messages. `settle` is called after each chunk or slice: cancelled work ends, and new requests begin.
+    messages. `settle` is called after each chunk or slice: cancelled work ends, and new requests begin. `on_received`
+    is called with the size of each chunk.
 
     Backpressure: nothing is processed while `writer` has more than `unread` bytes buffered. After the end of input,
     the rest is dropped if the peer reads nothing for `flush` seconds."""
@@ -87,6 +88,7 @@ class Reader:
         settle: Callable[[], None],
         unread: int,
         flush: float,
+        on_received: Callable[[int], None] | None = None,
     ) -> None:
         self._stream = stream
         self._futures = Futures()
@@ -100,6 +102,7 @@ class Reader:
         self._settle = settle
         self._unread = unread
         self._flush = flush
+        self._on_received = on_received
         self._blocks: deque[Block] = deque()
         self._begun = 0
         """The number of blocks that were begun, and so the number of the first of `_blocks`."""
@@ -198,6 +201,8 @@ class Reader:
         return self._slice() and self._writer.size <= self._unread
 
     def _add(self, data: bytes) -> None:
+        if self._on_received is not None and data:
+            self._on_received(len(data))
         blocks = self._endpoint.blocks(data)
         self._blocks += blocks
         self._held += sum(map(len, blocks)) + _BLOCK * len(blocks)

@@ -31,7 +31,8 @@ _PORTION: Final = 1024 * 1024
 
 
 class Writer:
-    """Buffers frames for `stream` and writes them. `on_broken` is called once if the peer stops reading."""
+    """Buffers frames for `stream` and writes them. `on_broken` is called once if the peer stops reading, `on_sent` with
+    the size of each write."""
 
     __slots__ = (
         "_closing",
@@ -41,6 +42,7 @@ class Writer:
         "_home",
         "_laned",
         "_on_broken",
+        "_on_sent",
         "_rest",
         "_room",
         "_scope",
@@ -53,9 +55,12 @@ class Writer:
         "size",
     )
 
-    def __init__(self, stream: Stream, on_broken: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: Stream, on_broken: Callable[[], None], on_sent: Callable[[int], None] | None = None
+    ) -> None:
         self._stream = stream
         self._on_broken = on_broken
+        self._on_sent = on_sent
         self._home = threading.get_ident()
         self._frames: list[bytes] = []
         self.size: int = 0
@@ -194,6 +199,8 @@ class Writer:
     async def _send(self, data: bytes) -> None:
         if data:
             await self._stream.send(data)
+            if self._on_sent is not None:
+                self._on_sent(len(data))
         self._written(len(data))
 
     def _flush(self) -> None:
@@ -212,6 +219,8 @@ class Writer:
             self._rest = data[written:]
             self._wake_up()
         self.size -= written
+        if self._on_sent is not None and written:
+            self._on_sent(written)
         if self._room is not None:
             self._written(0)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from acp_server.peer.answer import Answer
     from acp_server.peer.call import Call
+    from acp_server.peer.observer import Observers, Span
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import SessionMode
@@ -146,6 +147,8 @@ class AgentDefinition:
     replace the agent's own; with None they are ignored."""
     is_open: Callable[[str], bool] = lambda _: False
     """Whether a session is open on any connection of the agent."""
+    observers: Observers | None = None
+    """The observers of its connections; None without any."""
     kept_in: SessionStore | None = None
     """See `store`."""
     methods: dict[str, Route] = field(default_factory=dict[str, Route])
@@ -386,6 +389,11 @@ class TurnHost(Protocol):
     @property
     def answer(self) -> Answer:
         """The author's additions to the message that ends the turn."""
+        ...
+
+    @property
+    def span(self) -> Span | None:
+        """The request of its prompt for observers; None without observers."""
         ...
 
     def overdue(self) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from time import time
 from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, cast
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
-_UNTRACED: Final = nullcontext()
-
 
 class Prompt(Follower):
     """One `session/prompt` and its turn, which runs in `host`."""
@@ -77,12 +74,14 @@ class Prompt(Follower):
             if self._session.turns[0] is turn or await self._comes():
                 if self._session.admit is not None:
                     await self._session.admit(turn.face)
-                with self._begin():
-                    answering = self._handler(turn.face)
-                    if isinstance(answering, AsyncGeneratorType):
-                        await drain(answering, turn.show)
-                    elif (piece := await answering) is not None:
-                        await turn.show(piece)
+                turn.begin()
+                self._unsaved = True
+                self._session.begin(turn)
+                answering = self._handler(turn.face)
+                if isinstance(answering, AsyncGeneratorType):
+                    await drain(answering, turn.show)
+                elif (piece := await answering) is not None:
+                    await turn.show(piece)
         except BaseException as raised:
             if not turn.node.gave_in(raised) and not _is_users_choice(raised):
                 error = raised
@@ -109,18 +108,6 @@ class Prompt(Follower):
         if cause.asked_for:
             return turn.result()
         raise RequestCancelled
-
-    def _begin(self) -> AbstractContextManager[Any]:
-        """Begin the turn. Returns the context in which its handler runs."""
-        turn = self.turn
-        turn.move(TurnState.IN_PROGRESS)
-        self._unsaved = True
-        self._session.begin(turn)
-        tracing = self._host.connection.tracing
-        if tracing is None:
-            return _UNTRACED
-        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": turn.session.id}
-        return tracing.span("invoke_agent", turn.node, attributes)
 
     async def _comes(self) -> bool:
         """Wait for the turns before this one, see `LiveSession.wait_place`."""

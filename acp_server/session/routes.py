@@ -61,7 +61,7 @@ class AgentSide:
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
         """The connection over `stream`, ready to `run`."""
-        connection = Connection(stream, self._routes, limits)
+        connection = Connection(stream, self._routes, limits, self._definition.observers)
         connection.on_close(self._close)
         return connection
 

@@ -32,6 +32,7 @@ from acp_server.wire import codec
 from acp_server.wire.messages import Request
 
 if TYPE_CHECKING:
+    from acp_server.peer.observer import Span
     from acp_server.peer.peer import Peer
     from acp_server.session.client import Client
     from acp_server.session.definition import AgentDefinition, CallView, McpHost, ToolHost
@@ -146,7 +147,12 @@ class Child(SupervisedWork):
         self._keep = parent.record.add_child(self.turn.record, {"key": self.key, **about})
         of.siblings[session.id] = session
         self._way.begin(blocks)
-        self.turn.move(TurnState.IN_PROGRESS)
+        self.turn.begin()
+
+    @property
+    def span(self) -> Span | None:
+        """The turn of its parent for observers."""
+        return self.parent.span
 
     def _goes_on(self, state: TurnState) -> None:
         """Send a new state of the turn; `_over` sends the last one."""

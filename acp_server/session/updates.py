@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TypeA
 import anyio.lowlevel
 
 from acp_server.errors import RequestCancelled, SessionClosed, TurnEnded, UsageError
+from acp_server.peer.observer import Span
 from acp_server.peer.outcome import refusal
 from acp_server.peer.peer import Peer
 from acp_server.peer.writer import HIGH_WATER
@@ -186,7 +187,20 @@ class LiveTurn:
 
     __slots__ = (
         *("_begun", "_cause_at_end", "_entries", "_host", "_pause_at", "_questions", "_said", "_steps", "_updates"),
-        *("blocks", "face", "node", "on_end", "on_move", "params", "record", "request", "results", "session", "speech"),
+        *(
+            "blocks",
+            "face",
+            "node",
+            "on_end",
+            "on_move",
+            "params",
+            "record",
+            "request",
+            "results",
+            "session",
+            "span",
+            "speech",
+        ),
         *("state", "stop_reason", "tool_calls"),
     )
 
@@ -219,6 +233,8 @@ class LiveTurn:
         """The running tool calls, kept by the agent's `ToolHost`; None before the first call."""
         self.results: list[ToolResult] | None = None
         """The results of the ended tool calls; None before the first."""
+        self.span: Span | None = None
+        """The turn for observers; None without observers, and before the turn begins."""
         self._questions = 0
         self._updates: Updates = session.updates
         self.speech: Speech = session.updates
@@ -370,6 +386,14 @@ class LiveTurn:
             raise too_late()
         self.record.keep(key, version, value)
 
+    def begin(self) -> None:
+        """The handler runs next."""
+        self.move(TurnState.IN_PROGRESS)
+        if (observers := self._host.connection.observers) is not None:
+            name = "prompt" if self.session.parent is None else "subagent"
+            span = Span("turn", name, self.id, session_id=self.session.id, parent=self._host.span)
+            self.span = observers.begin(span)
+
     def move(self, state: TurnState) -> bool:
         """Change the state; nothing else does. False if the table has no such move from the present state."""
         if state not in self.state.successors:
@@ -414,6 +438,8 @@ class LiveTurn:
             self.record.last_error = TurnError(told.code, told.message)
         if self.on_end is not None:
             self.on_end()
+        if self.span is not None and (observers := self._host.connection.observers) is not None:
+            observers.end(self.span, cause, error)
 
     def give_up(self) -> None:
         """Answer the prompt now, without a further wait for a cancelled handler that does not end. No effect once the

@@ -2,6 +2,7 @@
 
     talking      talk: a session of an agent in memory, by the client API
     streams      memory_pair: two connected streams in memory; FaultyStream: splits, stalls, breaks, read errors
+    observers    check_observer: runs an Observer through each kind of end
     scripted     ScriptedClient: sends raw messages to an agent and waits for its messages; ScriptedAgent, for clients;
                  scripted: an agent in memory, connected to a scripted client
 
@@ -11,6 +12,7 @@ They work on asyncio and trio, under any test runner.
 """
 
 from acp_server.agent.record import Direction, Entry, Transcript, read_recording
+from acp_server.testing.observers import check_observer
 from acp_server.testing.scripted import Match, Message, ScriptedAgent, ScriptedClient, scripted
 from acp_server.testing.streams import FaultyStream, MemoryStream, memory_pair
 from acp_server.testing.talking import Permission, talk
@@ -26,6 +28,7 @@ __all__ = [
     "ScriptedAgent",
     "ScriptedClient",
     "Transcript",
+    "check_observer",
     "memory_pair",
     "read_recording",
     "scripted",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import anyio
 
 from acp_server.errors import CapabilityMissing, ConnectionClosed, InvalidParams, RpcError, ToolFailed, TooManyThreads
+from acp_server.peer.observer import Span
 from acp_server.peer.outcome import report_cancelled
 from acp_server.safe_text import in_short, one_line
 from acp_server.session.updates import LiveTurn
@@ -88,6 +89,10 @@ class Execution(Job):
         self._permission: Permission | None = None
         self._ending: BaseException | None = None
         self._result: ToolResult | None = None
+        self._span: Span | None = None
+        """The call for observers; None without observers."""
+        if connection.observers is not None:
+            self._span = Span("tool", tool.name, id, session_id=turn.session.id, parent=turn.span)
 
     async def run(self) -> ToolResult:
         """Run the call and return its result. A cancel of the caller cancels the call and waits for its cleanup."""
@@ -170,13 +175,9 @@ class Execution(Job):
             arguments[tool.takes_context] = context
         call.executing = True
         try:
-            if (tracing := self._connection.tracing) is None:
-                return await self._execute(arguments)
-            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name}
-            with tracing.span(
-                f"execute_tool {tool.name}", self.node, attributes | {"gen_ai.tool.call.id": self.call.id}
-            ):
-                return await self._execute(arguments)
+            if self._span is not None and (observers := self._connection.observers) is not None:
+                observers.begin(self._span)
+            return await self._execute(arguments)
         finally:
             call.executing = False
 
@@ -346,6 +347,8 @@ class Execution(Job):
             told = "\n".join(filter(None, (self._context.partial, message and f"[{message}]")))
         self._result = ToolResult(self.call.given, self._tool.name, status, told, value, error)
         self._turn.tool_ended(self._result, self.call.id)
+        if self._span is not None and (observers := self._connection.observers) is not None:
+            observers.end(self._span, self.node.cause, error, status)
         if raw_output is None and self._context.raw_output is not None:
             raw_output = snapshot(self._context.raw_output)
         # The protocol has no status for rejected and cancelled calls.

@@ -126,6 +126,41 @@ async def test_what_is_cancelled_says_why_and_is_no_failure(spans: Spans) -> Non
         assert found[name].status.is_unset
 
 
+async def test_a_tool_call_that_never_begins_has_a_span_below_its_turn(spans: Spans) -> None:
+    agent = traced()
+
+    @agent.tool(approval=True)
+    async def ask() -> None:
+        """Ask."""
+
+    async with editing(agent) as editor:
+        session = await editor.open()
+        for ends in ("rejected", "cancelled"):
+            id = await editor.prompt(session, "ask")
+            asked = await editor.client.expect_request("session/request_permission")
+            if ends == "cancelled":
+                # Reported by the reader, in whose context there is no span.
+                await editor.cancel(session)
+                assert await editor.answer(id) == CANCELLED
+            else:
+                await editor.client.respond(asked, {"outcome": {"outcome": "selected", "optionId": "reject_once"}})
+                assert await editor.answer(id) == END_TURN
+            found = spans()
+            tool = found["execute_tool ask"]
+            assert tool.attributes.get("acp.rejected", False) == (ends == "rejected")
+            assert tool.attributes.get("acp.cancelled") == (None if ends == "rejected" else "session")
+            assert tool.status.is_unset
+            assert tool.parent == found["invoke_agent"].context
+
+
+async def test_a_request_without_a_turn_is_a_span_with_its_error(spans: Spans) -> None:
+    async with editing(traced()) as editor:
+        assert (await editor.ask("unknown", "look"))["code"] == -32002
+    request = spans()["session/prompt"]
+    assert request.attributes["rpc.jsonrpc.error_code"] == -32002
+    assert "invoke_agent" not in spans()
+
+
 async def test_what_fails_is_a_failure_as_far_as_it_is_one(spans: Spans) -> None:
     async with editing(traced()) as editor:
         session = await editor.open()
@@ -143,7 +178,7 @@ async def test_what_fails_is_a_failure_as_far_as_it_is_one(spans: Spans) -> None
 async def test_without_a_provider_there_is_no_tracing() -> None:
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     async with editing(traced()) as editor:
-        assert editor.connection.tracing is None
+        assert editor.connection.observers is None
 
 
 def test_nothing_of_it_is_imported_by_a_program_that_does_not_use_it() -> None:
@@ -152,7 +187,7 @@ def test_nothing_of_it_is_imported_by_a_program_that_does_not_use_it() -> None:
         "from acp_server import Agent\n"
         "from acp_server.testing import memory_pair\n"
         "async def main():\n"
-        "    assert Agent('a').connect(memory_pair()[0]).tracing is None\n"
+        "    assert Agent('a').connect(memory_pair()[0]).observers is None\n"
         "anyio.run(main)\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]\n"
     )

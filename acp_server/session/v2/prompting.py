@@ -28,6 +28,7 @@ from acp_server.tasks.grace import Job
 from acp_server.tasks.tree import NOTHING, Node
 
 if TYPE_CHECKING:
+    from acp_server.peer.observer import Span
     from acp_server.schema.content import PromptRequest
     from acp_server.session.definition import PromptHandler, SteeringHandler, TurnHost
     from acp_server.session.v2.session import Session
@@ -234,6 +235,11 @@ class Foreground(Job):
     def request(self) -> Request:
         """The request of its prompt, which may have been answered."""
         return self._call.request
+
+    @property
+    def span(self) -> Span | None:
+        """The request of its prompt for observers, which may have ended."""
+        return self._call.span
 
     def begin(self) -> None:
         """Insert the message and start the work. Raises InvalidParams for a message that cannot be sent to the
