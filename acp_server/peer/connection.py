@@ -58,7 +58,7 @@ class Connection(Peer):
             self.writer,
             handlers,
             self._hurry,
-            self._settle,
+            self._inbound.dispatcher.settle,
             self.limits.unread,
             self.limits.flush,
             None if self.observers is None else self.observers.received,
@@ -135,14 +135,6 @@ class Connection(Peer):
         finally:
             self._all_read.set()
             self._ending.set()
-
-    def _settle(self) -> None:
-        """After a chunk or slice: end cancelled work, and begin new requests."""
-        if self.scopes.due:
-            self.scopes.deliver()
-        dispatcher = self._inbound.dispatcher
-        if dispatcher.ready:
-            dispatcher.get_on()
 
     def _say(self, event: Outgoing) -> None:
         if event.reason is not None:

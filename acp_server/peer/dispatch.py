@@ -103,6 +103,13 @@ class Dispatcher:
         while self.ready:
             await anyio.lowlevel.checkpoint()
 
+    def settle(self) -> None:
+        """After a chunk or slice of messages: end cancelled work, and begin new requests."""
+        if self._scopes.due:
+            self._scopes.deliver()
+        if self.ready:
+            self.get_on()
+
     def get_on(self) -> None:
         """Begin `ready` requests, of which there are some: at once in a loop callback with an idle task, else in the
         next round."""

@@ -178,6 +178,7 @@ class Bell:
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_current_task", "_go_on", "_kind", "_loop")
 
     def __init__(self) -> None:
+        # A task reads this attribute of a future-like object without the method `get_loop`.
         self._loop: Any = anyio.lowlevel.current_token().native_token
         self._current_task: Callable[[Any], object] = sys.modules["asyncio"].current_task
         # By this attribute a task recognizes a future-like object, see `asyncio.isfuture`.
@@ -209,10 +210,6 @@ class Bell:
         self._loop.call_soon(go_on, self, context=self._context)
 
     # -- for the task that waits
-
-    def get_loop(self) -> Any:
-        """The loop of the waiting task."""
-        return self._loop
 
     def add_done_callback(self, callback: Callable[[Bell], object], *, context: Context) -> None:
         """Called by the task that begins to wait."""

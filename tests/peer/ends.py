@@ -88,7 +88,7 @@ class End:
         """Have the reader handle messages in this very moment."""
         for event in self.connection.endpoint.receive(b"".join(map(line, messages))):
             self.connection._reader._handlers[type(event)](event)
-        self.connection._settle()
+        self.connection._inbound.dispatcher.settle()
 
     def send_eof(self) -> None:
         self.stream.send_eof()

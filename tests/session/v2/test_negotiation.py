@@ -208,7 +208,7 @@ async def test_no_request_is_taken_before_initialize_is_answered(method: str) ->
         early = editor.client.new_request(method, NEW["params"])
         for event in editor.connection.endpoint.receive(encode(hello) + encode(early)):
             editor.connection._inbound.begin(event)
-            editor.connection._settle()
+            editor.connection._inbound.dispatcher.settle()
         assert await editor.code(early["id"]) == INVALID_REQUEST
         assert (await editor.answer(hello["id"]))["protocolVersion"] == 2
         assert not sessions
