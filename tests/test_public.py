@@ -51,7 +51,7 @@ MADE_BY_THE_RUNTIME = (
 """Classes whose objects authors get and do not make: what they are made of is not for authors."""
 
 INSIDE = {
-    "Call": "Handler Node Request",
+    "Call": "Node Request",
     "ChildProcess": "ProcessStream",
     "Connection": "Endpoint Node Watchdog Writer",
     "Peer": "Endpoint Node Watchdog Writer",

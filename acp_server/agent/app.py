@@ -7,7 +7,7 @@ handler is registered, and the announced capabilities are derived from that.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 
 from acp_server.agent import handlers, values
 from acp_server.errors import UsageError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp_server.agent.commands import Commands
+    from acp_server.peer.call import LiveCall
     from acp_server.peer.observer import Observer
     from acp_server.schema.config_options import SessionMode
     from acp_server.schema.features import Unstable
@@ -297,7 +298,8 @@ class Agent:
         peer = by.client.connection if isinstance(by, Turn) else by.connection
         setup = PlainSetup(cwd, list(additional_directories), list(mcp_servers))
         source = None if fork_of is None else fork_of.record
-        return await self._side(peer).lifecycle.open(peer if isinstance(by, Turn) else by, setup, source)
+        opener = peer if isinstance(by, Turn) else cast("LiveCall", by)
+        return await self._side(peer).lifecycle.open(opener, setup, source)
 
     async def close_session(self, session: Session, *, delete: bool = False) -> None:
         """Close a session from code, in the same way as `session/close` or `session/delete`. The session's turns are

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from acp_server.client.handlers import AskPermission, Handlers
 from acp_server.errors import InternalError, InvalidParams, MethodNotFound, UsageError
-from acp_server.peer.call import Call, Follower, Handler, Notice, NoticeHandler, Register, Route, Routes
+from acp_server.peer.call import Follower, Handler, LiveCall, Notice, NoticeHandler, Register, Route, Routes
 from acp_server.peer.peer import Peer
 from acp_server.schema import PermissionOption, RequestPermissionRequest, RequestPermissionResponse
 from acp_server.schema.base import Model
@@ -38,7 +38,7 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
     routes = Routes()
     routes.on_notice("session/update", Notice(on_update))
 
-    async def permission(call: Call) -> Any:
+    async def permission(call: LiveCall) -> Any:
         params = call.request.params
         if questions.translate is not None:
             params = questions.translate(params, f"permission-{call.request.id}")
@@ -72,13 +72,13 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
     return routes
 
 
-async def _sent_back(_call: Call) -> None:
+async def _sent_back(_call: LiveCall) -> None:
     # A program like `cat` sends `initialize` back, and then this error as its response, which the client's call raises.
     raise MethodNotFound("The program echoes its input, so it is not an agent")
 
 
 def _typed(name: str, answer: _Answer) -> Handler:
-    async def handler(call: Call) -> Any:
+    async def handler(call: LiveCall) -> Any:
         result = await _awaited(name, answer(read(METHODS[name].params_type, call.request.params)))
         if result is None:
             return {}
@@ -91,7 +91,7 @@ def _typed(name: str, answer: _Answer) -> Handler:
 
 
 def _raw(answer: _Answer) -> Handler:
-    async def handler(call: Call) -> Any:
+    async def handler(call: LiveCall) -> Any:
         return await _awaited(call.method, answer(call.params))
 
     return handler
@@ -147,7 +147,7 @@ class Questions:
     def __init__(self, ask: AskPermission, is_cancelling: Callable[[str], bool]) -> None:
         self._ask = ask
         self._is_cancelling = is_cancelling
-        self._permissions: dict[str, dict[Call, None]] = {}
+        self._permissions: dict[str, dict[LiveCall, None]] = {}
         """The open permission requests by session."""
         self.count: int = 0
         self._has_told = False
@@ -155,7 +155,7 @@ class Questions:
         """Converts the parameters of a request to version 1, with a given id for a missing tool call. None if they are
         of version 1."""
 
-    def register(self, call: Call) -> None:
+    def register(self, call: LiveCall) -> None:
         """Count a question to the user as open until its call ends; see `acp_server.peer.call.Register`.
 
         Raises InternalError, with `{"limit": "questions"}` as its data, if too many are open.
@@ -168,7 +168,7 @@ class Questions:
         self.count += 1
         call.follower = _Question(self)
 
-    def register_permission(self, call: Call) -> None:
+    def register_permission(self, call: LiveCall) -> None:
         """A permission request has arrived. It belongs to the turn that runs now, which may have ended when the
         request's handler begins."""
         self.register(call)
@@ -180,13 +180,13 @@ class Questions:
         if self._is_cancelling(session_id):
             _dismiss(call)
 
-    def _left(self, session_id: str, call: Call) -> None:
+    def _left(self, session_id: str, call: LiveCall) -> None:
         calls = self._permissions[session_id]
         del calls[call]
         if not calls:
             del self._permissions[session_id]
 
-    async def answer(self, call: Call, request: RequestPermissionRequest) -> Any:
+    async def answer(self, call: LiveCall, request: RequestPermissionRequest) -> Any:
         """Call the program's handler. If the turn was cancelled meanwhile, the result is `cancelled`, whatever the
         handler returns."""
         answer = await _awaited(call.method, self._ask(request))
@@ -215,7 +215,7 @@ class _Question(Follower):
         self.over()
 
 
-def _dismiss(call: Call) -> None:
+def _dismiss(call: LiveCall) -> None:
     call.partial(_CANCELLED)
     call.node.cancel(Cause.SESSION)
 
@@ -244,7 +244,7 @@ class _LargeAnswers:
     def bounded(self, handler: Handler) -> Handler:
         """`handler`, whose responses wait for their turn."""
 
-        async def in_turn(call: Call) -> Any:
+        async def in_turn(call: LiveCall) -> Any:
             async with self._places:
                 await call.connection.send_room()
                 made = await handler(call)

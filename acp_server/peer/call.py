@@ -1,4 +1,5 @@
-"""An incoming request while it is in flight (`Call`), and the table of methods of a connection (`Routes`).
+"""An incoming request while it is in flight (`Call`, for the runtime `LiveCall`), and the table of methods of a
+connection (`Routes`).
 
 A handler returns or raises, and `acp_server.peer.outcome` decides on the response. The routes come from the modules
 that know the protocol (`acp_server.session`, `acp_server.client`) and from authors.
@@ -6,6 +7,7 @@ that know the protocol (`acp_server.session`, `acp_server.client`) and from auth
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, cast
@@ -38,20 +40,100 @@ class Follower:
         the handler ignored its cancel."""
 
 
-Handler: TypeAlias = "Callable[[Call], Awaitable[Any]]"
+Handler: TypeAlias = "Callable[[LiveCall], Awaitable[Any]]"
 """Handles one request, with its parameters in `call.params`. Its return value is the result."""
+
+
+class Call(ABC):
+    """One request of the peer while it is being answered.
+
+    `connection` leads to the peer, `params` has the parameters, and `data` may hold any value of the agent's author.
+    """
+
+    __slots__ = ()
+
+    connection: Peer
+    """The connection of the request."""
+    params: dict[str, Any]
+    """The named parameters, `_meta` included; empty if there are none or if they are positional."""
+    data: Any
+    """A value that one function of the author passes to another within the request. None at first."""
+    request: Request
+    """The request as it was read."""
+    node: Node
+    """The node of the task tree in which the request is answered."""
+
+    @property
+    def id(self) -> RequestId:
+        """The request's id, as the peer sent it."""
+        return self.request.id
+
+    @property
+    def method(self) -> str:
+        """The request's method."""
+        return self.request.method
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The request's `_meta` (ACP, Extensibility); empty if it has none or a malformed one."""
+        meta = self.params.get("_meta")
+        return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+
+    @property
+    @abstractmethod
+    def answer(self) -> Answer:
+        """Members to add to the result: `call.answer.meta["example.org/cost"] = 3`."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the request was cancelled."""
+        return self.node.cause is not None
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause of its cancel; None if it was not cancelled. The first cause stands."""
+        return self.node.cause
+
+    def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
+        """Cancel the request from outside of its handler, in any thread: for a watchdog, or a file that disappeared.
+        False if its handler has ended, or it was cancelled before.
+
+        The handler is cancelled as by the peer. Unless the user asked for the cancel (`Cause.asked_for`), the response
+        is -32800 (ACP, Cancellation: internal cancellation).
+        """
+        return self.connection.cancel(self.node, cause)
+
+    @abstractmethod
+    def partial(self, result: Any) -> None:
+        """Offer `result` as the response in case the peer cancels the request (ACP, Cancellation: a valid response with
+        partial data). The last offer counts; without one the response is -32800."""
+
+    async def request_peer(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        on_late: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """See `Connection.request`."""
+        return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
+
+    def notify_peer(self, method: str, params: Any = None) -> None:
+        """See `Connection.notify`."""
+        self.connection.notify(method, params)
 
 
 class Answering(Protocol):
     """The owner of calls, see `acp_server.peer.inbound`."""
 
-    def give_up(self, call: Call) -> None:
-        """See `Call.give_up`."""
+    def give_up(self, call: LiveCall) -> None:
+        """See `LiveCall.give_up`."""
         ...
 
 
-class Call(SupervisedWork):
-    """One incoming request while it is being answered."""
+class LiveCall(SupervisedWork, Call):
+    """The runtime's side of a call. Every call is a LiveCall."""
 
     __slots__ = (
         "_answering",
@@ -76,7 +158,6 @@ class Call(SupervisedWork):
         self.request: Request = request
         params = request.params
         self.params: dict[str, Any] = params if type(params) is dict else {}
-        """The named parameters, `_meta` included; empty if there are none or if they are positional."""
         self.handler: Handler = handler
         """The function that handles it."""
         self.urgent: bool = urgent
@@ -86,7 +167,6 @@ class Call(SupervisedWork):
         self.added: Answer | None = None
         """Members to add to its result; None while there are none."""
         self.data: Any = None
-        """For authors: a value that one function passes to another within the request."""
         self.is_answered: bool = False
         """Whether its response is buffered. Its handler may still clean up."""
         self.follower: Any = None
@@ -94,51 +174,19 @@ class Call(SupervisedWork):
         self.span: Span | None = None
         """The request for observers; None without observers."""
 
-    @property
-    def id(self) -> RequestId:
-        """The request's id, as the peer sent it."""
-        return self.request.id
-
-    @property
-    def method(self) -> str:
-        """The request's method."""
-        return self.request.method
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The request's `_meta` (ACP, Extensibility); empty if it has none or a malformed one."""
-        meta = self.params.get("_meta")
-        return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
+    def __dir__(self) -> list[str]:
+        """The names for authors, as `dir(Call)`."""
+        return [*Call.__annotations__, *dir(Call)]
 
     @property
     def answer(self) -> Answer:
-        """Members to add to the result: `call.answer.meta["example.org/cost"] = 3`."""
+        """See `Call`."""
         if self.added is None:
             self.added = Answer(self.method)
         return self.added
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the request was cancelled."""
-        return self.node.cause is not None
-
-    @property
-    def cause(self) -> Cause | None:
-        """The cause of its cancel; None if it was not cancelled. The first cause stands."""
-        return self.node.cause
-
-    def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
-        """Cancel the request from outside of its handler, in any thread: for a watchdog, or a file that disappeared.
-        False if its handler has ended, or it was cancelled before.
-
-        The handler is cancelled as by the peer. Unless the user asked for the cancel (`Cause.asked_for`), the response
-        is -32800 (ACP, Cancellation: internal cancellation).
-        """
-        return self.connection.cancel(self.node, cause)
-
     def partial(self, result: Any) -> None:
-        """Offer `result` as the response in case the peer cancels the request (ACP, Cancellation: a valid response with
-        partial data). The last offer counts; without one the response is -32800."""
+        """See `Call`."""
         self._partial = result
 
     @property
@@ -160,28 +208,13 @@ class Call(SupervisedWork):
             # The handler has not begun, so the response can go out at once.
             self.give_up()
 
-    async def request_peer(
-        self,
-        method: str,
-        params: Any = None,
-        *,
-        timeout: float | None = None,
-        on_late: Callable[[Any], None] | None = None,
-    ) -> Any:
-        """See `Connection.request`."""
-        return await self.connection.request(method, params, timeout=timeout, on_late=on_late)
 
-    def notify_peer(self, method: str, params: Any = None) -> None:
-        """See `Connection.notify`."""
-        self.connection.notify(method, params)
-
-
-def serve_follower(call: Call) -> Awaitable[Any]:
+def serve_follower(call: LiveCall) -> Awaitable[Any]:
     """The handler of a method whose `register` makes a follower that answers the request, in `serve`."""
     return call.follower.serve()
 
 
-Register: TypeAlias = Callable[[Call], None]
+Register: TypeAlias = Callable[[LiveCall], None]
 """Called in the reader, in the order of arrival, before later messages are processed. It must be quick. It may set
 `call.follower`, or raise an RpcError as the response."""
 

@@ -44,7 +44,7 @@ class Connection(Peer):
         super().__init__(stream, limits or Limits(), observers)
         self._stream = stream
         self._routes = routes
-        self._inbound = Inbound(self, routes)
+        self._inbound = Inbound(self, routes, self._fail)
         handlers: Handlers = {
             Request: self._inbound.begin,
             Notification: self._notice,

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio.lowlevel
 
-from acp_server.peer.call import Call
+from acp_server.peer.call import LiveCall
 from acp_server.peer.peer import Peer
 from acp_server.tasks.running import Bell
 from acp_server.tasks.tree import NOTHING, Pair
@@ -29,7 +29,7 @@ _SLICE: Final = 0.002
 _AT_ONCE: Final = 25
 """Tasks that are started in one round of the event loop. Each may encode a large response."""
 
-Over: TypeAlias = Callable[[Call, Any, BaseException | None], None]
+Over: TypeAlias = Callable[[LiveCall, Any, BaseException | None], None]
 """A callback with a handler's value or `NOTHING` and its exception, see `Node.run`; also for a request that was
 answered before it began. An exception of the callback is a bug of the runtime and ends the connection."""
 
@@ -70,8 +70,8 @@ class Dispatcher:
         self._scopes = peer.scopes
         self._context: Context | None = None
         """The context of handlers: a copy of the one in which the first request arrived."""
-        self.ready: deque[Call] = deque()
-        self.start: Final[Callable[[Call], None]] = self.ready.append
+        self.ready: deque[LiveCall] = deque()
+        self.start: Final[Callable[[LiveCall], None]] = self.ready.append
         """Appends a ready request. `get_on` must be called after it."""
         self._due = 0
         """Tasks that were started or woken and have not taken a request yet."""
@@ -87,7 +87,7 @@ class Dispatcher:
         self._serving = False
         """Whether the task that took a request last is still in its handler. If other tasks run then, it is waiting."""
         self._handing_over = False
-        self._parked: deque[Call] = deque()
+        self._parked: deque[LiveCall] = deque()
         """Requests that are held back until the peer reads. They begin before `_ready`."""
         self._unparking = False
         self._closing = False
@@ -231,7 +231,7 @@ class Dispatcher:
             if self.ready and not self._due:
                 self._spawn()
 
-    def _next(self) -> Call | None:
+    def _next(self) -> LiveCall | None:
         """The next call that may begin. Calls that may not begin yet are parked."""
         if self._parked and (self._writer.size <= self._unread or self._parked[0].node.closed):
             return self._parked.popleft()

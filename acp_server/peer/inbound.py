@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from acp_server.errors import EncodeError, InternalError
-from acp_server.peer.call import Call, Routes
+from acp_server.peer.call import LiveCall, Routes
 from acp_server.peer.dispatch import Dispatcher
 from acp_server.peer.observer import Observers, Span
 from acp_server.peer.outcome import check_data, outcome, unwritable
@@ -36,9 +36,11 @@ _OVERHEAD: Final = 8 * 1024
 class Inbound:
     """The in-flight requests of the peer, and the requests whose handlers have not ended."""
 
-    def __init__(self, peer: Peer, routes: Routes) -> None:
+    def __init__(self, peer: Peer, routes: Routes, end_program: Callable[[BaseException], None]) -> None:
+        """`end_program` is called with a SystemExit or KeyboardInterrupt of a handler, after its response."""
         self._peer = peer
         self._routes = routes
+        self._end_program = end_program
         self._endpoint = peer.endpoint
         self._writer = peer.writer
         self._observers = peer.observers
@@ -48,7 +50,7 @@ class Inbound:
         self._held = 0
         """Bytes of the requests whose handlers have not ended."""
         self._has_told = False
-        self._queue: OrderedDict[Call, None] = OrderedDict()
+        self._queue: OrderedDict[LiveCall, None] = OrderedDict()
         """Requests above `Limits.running`, which wait for another request to end."""
         self._queue_moves: anyio.Event | None = None
         self.dispatcher: Final = Dispatcher(peer, self._over)
@@ -68,7 +70,7 @@ class Inbound:
         self._held += request.size + _OVERHEAD
         handler = route.handler if route.direct and route.handler is not None else self._resolve
         node = Node(self._peer.tree, request.method)
-        call = request.call = Call(self._peer, request, handler, route.urgent, node, self)
+        call = request.call = LiveCall(self._peer, request, handler, route.urgent, node, self)
         if self._observers is not None:
             _observe(call, self._observers)
         if call.node.cause is not None:
@@ -94,7 +96,7 @@ class Inbound:
             if is_request_id(id) and (request := self._endpoint.incoming.get(id)) is not None and request.call:
                 request.call.node.cancel(Cause.PEER)
 
-    def _over(self, call: Call, value: Any, error: BaseException | None) -> None:
+    def _over(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
         """A request that counted as running has ended, or was answered before it began."""
         try:
             if not call.node.closed:
@@ -107,7 +109,7 @@ class Inbound:
                 self.dispatcher.get_on()
                 self._moved()
 
-    def _finish(self, call: Call, value: Any, error: BaseException | None) -> None:
+    def _finish(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
         """The handler has ended: respond, unless that has happened, and take the node out of the tree."""
         self._held -= call.request.size + _OVERHEAD
         if call.is_watched:
@@ -120,9 +122,9 @@ class Inbound:
             follower.left()
         call.node.close()
         if error is not None and (ending := program_end(error)) is not None:
-            self._peer.fail(ending)
+            self._end_program(ending)
 
-    def give_up(self, call: Call) -> None:
+    def give_up(self, call: LiveCall) -> None:
         """See `Call.give_up`."""
         if call.node.closed:
             return
@@ -136,7 +138,7 @@ class Inbound:
             logger.warning("%s does not end although it was cancelled; answered without it", call.method)
             self._answer(call, value, None)
 
-    def _answer(self, call: Call, value: Any, error: BaseException | None) -> None:
+    def _answer(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
         request = call.request
         # After the response the peer may use the id again, even while the handler cleans up.
         request.call = None
@@ -194,7 +196,7 @@ class Inbound:
         refusal = InternalError("Too many requests at once", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
-    def _resolve(self, call: Call) -> Awaitable[Any]:
+    def _resolve(self, call: LiveCall) -> Awaitable[Any]:
         if self._resolver is None:
             from acp_server.peer.resolve import Resolver
 
@@ -206,12 +208,12 @@ class Inbound:
             self._writer.put(frame)
 
 
-def _observe(call: Call, observers: Observers) -> None:
+def _observe(call: LiveCall, observers: Observers) -> None:
     """Report the begin of a request in the task and context of its handler."""
     call.span = span = Span("request", call.method, call.id, meta=call.meta)
     handler = call.handler
 
-    def observed(call: Call) -> Awaitable[Any]:
+    def observed(call: LiveCall) -> Awaitable[Any]:
         observers.begin(span)
         return handler(call)
 

@@ -134,7 +134,7 @@ class Peer(ABC):
             raise ConnectionClosed
         self._closers.append(closer)
 
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Close the connection and raise `error`, a SystemExit or KeyboardInterrupt of a handler, from `run`."""
         self._fatal = self._fatal or error
         self.close()
@@ -148,7 +148,7 @@ class Peer(ABC):
 
     def _failed(self, what: str, error: BaseException) -> None:
         if (ending := program_end(error)) is not None:
-            self.fail(ending)
+            self._fail(ending)
         else:
             report(what, error)
 

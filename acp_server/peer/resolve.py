@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 from acp_server.errors import RpcError
-from acp_server.peer.call import Call, Handler, Route
+from acp_server.peer.call import Handler, LiveCall, Route
 from acp_server.signatures import signature_of
 from acp_server.tasks.tree import NOTHING
 
@@ -48,7 +48,7 @@ class Resolver:
             if route.foreign is not None:
                 self._methods[name] = _foreign_entry(route.foreign)
 
-    async def resolve(self, call: Call) -> Any:
+    async def resolve(self, call: LiveCall) -> Any:
         """Call the method and return its result. Raises what it raises, and RpcError for parameters that do not fit."""
         request = call.request
         params = request.params
@@ -78,7 +78,7 @@ class _Method:
 
     __slots__ = ("call", "failure", "value")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: LiveCall) -> None:
         self.call = call
         self.value: Any = NOTHING
         self.failure: Exception | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from acp_server.peer.call import Call
+from acp_server.peer.call import LiveCall
 from acp_server.schema.reading import absolute, problem, read
 from acp_server.session.place import place_of
 from acp_server.session.state import not_found
@@ -54,7 +54,7 @@ class Catalogue:
         self._login = login
         self._lock = lock
 
-    async def list(self, call: Call) -> Model:
+    async def list(self, call: LiveCall) -> Model:
         """`session/list`."""
         from acp_server.schema.session import ListSessionsRequest, ListSessionsResponse
 
@@ -100,7 +100,7 @@ class Catalogue:
                 return kept, page.infos, cursor
         return [], (), cursor
 
-    async def set_title(self, call: Call) -> Model:
+    async def set_title(self, call: LiveCall) -> Model:
         """`session/set_title`. The response has the title as stored."""
         from acp_server.schema.session import SetSessionTitleRequest, SetSessionTitleResponse
 
@@ -116,7 +116,7 @@ class Catalogue:
         await self.change(request.session_id, change)
         return SetSessionTitleResponse(title=title)
 
-    async def unarchive(self, call: Call) -> Model:
+    async def unarchive(self, call: LiveCall) -> Model:
         """`session/unarchive`. It opens no session."""
         from acp_server.schema.session import UnarchiveSessionRequest, UnarchiveSessionResponse
 
@@ -148,7 +148,7 @@ class Catalogue:
             raise not_found(session_id)
         return record
 
-    async def status(self, call: Call) -> Model:
+    async def status(self, call: LiveCall) -> Model:
         """`session/status`. It changes nothing."""
         from acp_server.schema.session import SessionStatusRequest, SessionStatusResponse
 

@@ -21,7 +21,7 @@ from acp_server.session.state import not_found
 from acp_server.tasks.grace import grace
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call
+    from acp_server.peer.call import LiveCall
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.session.definition import AgentDefinition
@@ -44,7 +44,7 @@ class Choosing:
         self._chooser = Chooser(definition)
         self._find = find
 
-    async def set_mode(self, call: Call) -> Model:
+    async def set_mode(self, call: LiveCall) -> Model:
         """`session/set_mode`."""
         from acp_server.schema.config_options import SetSessionModeRequest, SetSessionModeResponse
 
@@ -62,7 +62,7 @@ class Choosing:
         await _tell(session, None, before)
         return SetSessionModeResponse()
 
-    async def set_config_option(self, call: Call) -> Model:
+    async def set_config_option(self, call: LiveCall) -> Model:
         """`session/set_config_option`. The response has all options, because one option may change another."""
         from acp_server.schema.config_options import SetSessionConfigOptionRequest, SetSessionConfigOptionResponse
 
@@ -74,7 +74,7 @@ class Choosing:
         await _tell(session, request.config_id, before)
         return SetSessionConfigOptionResponse(config_options=settings.shown())
 
-    async def set_model(self, call: Call) -> dict[str, Any]:
+    async def set_model(self, call: LiveCall) -> dict[str, Any]:
         """`session/set_model`, a method of the protocol until June 2026. It sets the option of the category `model`."""
         params = call.params
         session_id, model_id = params.get("sessionId"), params.get("modelId")
@@ -100,7 +100,9 @@ class Chooser:
     def __init__(self, definition: AgentDefinition) -> None:
         self._definition = definition
 
-    async def begin_with(self, session: LiveSession, values: Sequence[InitialSessionConfigOption], call: Call) -> None:
+    async def begin_with(
+        self, session: LiveSession, values: Sequence[InitialSessionConfigOption], call: LiveCall
+    ) -> None:
         """Choose the values that a session begins with. Values that cannot be chosen are ignored, and of several values
         for one option only the last counts."""
         wanted = {each.config_id: each.value for each in values}
@@ -113,7 +115,7 @@ class Chooser:
                 await self.choose(session, config_id, value, call)
             await checkpoint()
 
-    async def choose(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
+    async def choose(self, session: LiveSession, config_id: str, value: str | bool, call: LiveCall) -> None:
         """Change an option, perhaps the option for the mode. Raises as `choose_mode` and `choose_option`."""
         if not session.is_mode_option(config_id):
             await self.choose_option(session, config_id, value, call)
@@ -122,12 +124,12 @@ class Chooser:
             raise problem("value", "is not one of this option's values")
         await self.choose_mode(session, value, call)
 
-    async def choose_mode(self, session: LiveSession, mode_id: str, call: Call) -> None:
+    async def choose_mode(self, session: LiveSession, mode_id: str, call: LiveCall) -> None:
         """Change to a mode on offer. Raises as `_choose`."""
         tell = self._definition.set_mode and partial(self._definition.set_mode, session)
         await self._choose(session, call, mode_id, lambda: session.mode, session.settings.set_mode, tell)
 
-    async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: Call) -> None:
+    async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: LiveCall) -> None:
         """Change an option. Raises InvalidParams for an option or a value that the client was not shown, unless the
         agent accepts unlisted ones (`AgentDefinition.takes_unlisted`); and as `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
@@ -147,7 +149,7 @@ class Chooser:
         session: LiveSession,
         config_id: str,
         value: str | bool,
-        call: Call,
+        call: LiveCall,
         choose: Callable[[str, str | bool], Callable[[], None]],
     ) -> None:
         """Change an option by `choose`, without a check against the options on offer. Raises as `_choose`."""
@@ -158,7 +160,7 @@ class Chooser:
     async def _choose(
         self,
         session: LiveSession,
-        call: Call,
+        call: LiveCall,
         value: T,
         now: Callable[[], T | None],
         choose: Callable[[T], Callable[[], None]],

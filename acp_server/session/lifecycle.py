@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from acp_server.errors import RequestCancelled, ResourceNotFound, UsageError
-from acp_server.peer.call import Call, Follower
+from acp_server.peer.call import Follower, LiveCall
 from acp_server.peer.peer import Peer
 from acp_server.schema.reading import problem, read
 from acp_server.session import setup
@@ -87,18 +87,18 @@ class Lifecycle:
 
     # -- session/new, load, resume
 
-    async def new(self, call: Call) -> dict[str, Any]:
+    async def new(self, call: LiveCall) -> dict[str, Any]:
         """`session/new`."""
         setup.check_size(call.params, call.connection.limits)
         session = await self._made(call, plain_setup(call.params) or _read_new(call))
         return session.opening()
 
-    async def _made(self, call: Call, request: Setup) -> LiveSession:
+    async def _made(self, call: LiveCall, request: Setup) -> LiveSession:
         """Open a new session. Raises AuthRequired if the client has to log in first."""
         self.login.check()
         return await self.open(call, request)
 
-    async def fork(self, call: Call) -> dict[str, Any]:
+    async def fork(self, call: LiveCall) -> dict[str, Any]:
         """`session/fork`: a new session with the turns of another one, which are not replayed."""
         setup.check_size(call.params, call.connection.limits)
         request = self._read_fork(call)
@@ -118,7 +118,7 @@ class Lifecycle:
         session = await self.open(call, request, before)
         return session.opening()
 
-    async def options(self, call: Call) -> dict[str, Any]:
+    async def options(self, call: LiveCall) -> dict[str, Any]:
         """`session/options`: the settings that a session would begin with, except additions of its handlers. It opens
         and changes nothing."""
         from acp_server.schema.session import SessionOptionsRequest
@@ -143,17 +143,17 @@ class Lifecycle:
 
         return SessionOptionsResponse(**settings.state()).to_wire()
 
-    def _read_fork(self, call: Call) -> ForkSessionRequest:
+    def _read_fork(self, call: LiveCall) -> ForkSessionRequest:
         from acp_server.schema.session import ForkSessionRequest
 
         return read(ForkSessionRequest, call.params)
 
-    async def open(self, by: Call | Peer, request: Setup, source: SessionRecord | None = None) -> LiveSession:
+    async def open(self, by: LiveCall | Peer, request: Setup, source: SessionRecord | None = None) -> LiveSession:
         """A new session, with the turns of `source` if given. `by`: the request whose response announces the session,
         or the connection of a client that gets its updates at once. Raises as `Agent.open_session`."""
         directories = self._checked(by, request)
         give = self._definition.session_id
-        id = None if give is None or not isinstance(by, Call) else await give(by)
+        id = None if give is None or not isinstance(by, LiveCall) else await give(by)
         cwd, additional = directories
         place = await place_of(cwd, anew=True)
         if id is None:
@@ -173,7 +173,7 @@ class Lifecycle:
         return self._definition.history and await loaded(self._definition.store, session_id, place) is not None
 
     async def _made_as(
-        self, by: Call | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
+        self, by: LiveCall | Peer, record: SessionRecord, request: Setup, source: SessionRecord | None
     ) -> LiveSession:
         if source is not None:
             record.begin_with(source)
@@ -182,7 +182,7 @@ class Lifecycle:
             pass
         return session
 
-    def register(self, name: str, call: Call) -> None:
+    def register(self, name: str, call: LiveCall) -> None:
         """Register a request that ends a session or opens it again, in order of arrival; `name` is the last part of its
         method. Turns of the session are cancelled as by `session/cancel`. Raises InvalidParams and AuthRequired."""
         from acp_server.schema.session import ArchiveSessionRequest, CloseSessionRequest, DeleteSessionRequest
@@ -221,30 +221,30 @@ class Lifecycle:
         if session is not None:
             session.move(SessionEvent.END_REQUESTED if others else SessionEvent.END_FAILED)
 
-    def _checked(self, by: Call | Peer, request: Setup) -> tuple[str, list[str]]:
+    def _checked(self, by: LiveCall | Peer, request: Setup) -> tuple[str, list[str]]:
         """The directories of a session. Raises InvalidParams for malformed directories, and for client instructions
         that the agent cannot apply."""
         setup.check_system_prompt(request.system_prompt, self._definition.system_prompt)
         limits = _connection_of(by).limits
-        is_clients = isinstance(by, Call) and by.method in _OPENING
+        is_clients = isinstance(by, LiveCall) and by.method in _OPENING
         if is_clients and request.additional_directories and "additional_directories" not in self._definition.sessions:
             raise problem("additionalDirectories", "this agent has one directory for a session")
         return setup.check_directories(request.cwd, request.additional_directories, limits)
 
-    def _read_known(self, name: str, call: Call) -> Known:
+    def _read_known(self, name: str, call: LiveCall) -> Known:
         """The parameters of a request that opens a stored session."""
         from acp_server.schema.session import LoadSessionRequest, ResumeSessionRequest
 
         return read(LoadSessionRequest if name == "load" else ResumeSessionRequest, call.params)
 
-    async def load(self, call: Call) -> dict[str, Any]:
+    async def load(self, call: LiveCall) -> dict[str, Any]:
         """`session/load`: replays the session before the response."""
         request: LoadSessionRequest = call.follower.request
         async with self._reopened(call, request, "load") as session:
             await self.replay(session, session.updates.replay())
         return session.offered()
 
-    async def resume(self, call: Call) -> dict[str, Any]:
+    async def resume(self, call: LiveCall) -> dict[str, Any]:
         """`session/resume`: like `load`, without a replay."""
         request: ResumeSessionRequest = call.follower.request
         async with self._reopened(call, request, "resume") as session:
@@ -252,7 +252,7 @@ class Lifecycle:
         return session.offered()
 
     @asynccontextmanager
-    async def _reopened(self, call: Call, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
+    async def _reopened(self, call: LiveCall, request: Known, origin: Origin) -> AsyncGenerator[LiveSession]:
         cwd, directories = self._checked(call, request)
         async with self._lock(request.session_id):
             place = await place_of(cwd, anew=True)
@@ -268,10 +268,10 @@ class Lifecycle:
 
     @asynccontextmanager
     async def _opened(
-        self, by: Call | Peer, record: SessionRecord, request: Setup, origin: Origin
+        self, by: LiveCall | Peer, record: SessionRecord, request: Setup, origin: Origin
     ) -> AsyncGenerator[LiveSession]:
         """A session that the client may use after the block. If anything before fails, there is no session."""
-        call = by if isinstance(by, Call) else None
+        call = by if isinstance(by, LiveCall) else None
         connection = _connection_of(by)
         give_back = self._room.take(_named(by, request), connection.limits)
         session = self.SESSION(record, connection, self._profile, self._definition, self._servers(request.mcp_servers))
@@ -340,7 +340,7 @@ class Lifecycle:
 
     # -- session/close, delete, archive
 
-    async def close(self, call: Call) -> Model:
+    async def close(self, call: LiveCall) -> Model:
         """`session/close`: cancels as `session/cancel` does, then releases everything. No effect for an unknown
         session."""
         from acp_server.schema.session import CloseSessionResponse
@@ -350,7 +350,7 @@ class Lifecycle:
             pass
         return CloseSessionResponse()
 
-    async def archive(self, call: Call) -> Model:
+    async def archive(self, call: LiveCall) -> Model:
         """`session/archive`: closes the session if it is open, and removes it from the list."""
         from acp_server.schema.session import ArchiveSessionResponse
 
@@ -361,7 +361,7 @@ class Lifecycle:
             await self.catalogue.change_locked(request.session_id, lambda record: setattr(record, "archived", True))
         return ArchiveSessionResponse()
 
-    async def delete(self, call: Call) -> Model:
+    async def delete(self, call: LiveCall) -> Model:
         """`session/delete`: closes the session and deletes it from the store. No effect for an unknown session."""
         from acp_server.schema.session import DeleteSessionResponse
 
@@ -383,7 +383,7 @@ class Lifecycle:
             self._is_over(session_id)
 
     @asynccontextmanager
-    async def _taken_down(self, call: Call | None, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
+    async def _taken_down(self, call: LiveCall | None, session_id: str, *, keep: bool = True) -> AsyncGenerator[None]:
         """Before the block: end the turns of the session with this id, if it is open, and save it if `keep`. After the
         block: close it. If anything before fails, it stays open."""
         session = self.sessions.get(session_id)
@@ -422,7 +422,7 @@ class _Change(Follower):
 
     __slots__ = ("_call", "_over", "opened", "request")
 
-    def __init__(self, call: Call, request: Any, over: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, call: LiveCall, request: Any, over: Callable[[], None] = lambda: None) -> None:
         self._call = call
         self._over = over
         self.request = request
@@ -448,9 +448,9 @@ def _let_out(session: LiveSession) -> None:
             session.client.connection.background(load_for_prompts)
 
 
-def _named(by: Call | Peer, request: Setup) -> dict[str, Any]:
+def _named(by: LiveCall | Peer, request: Setup) -> dict[str, Any]:
     """The setup of a session in its wire form, from the client's request or from the author's code."""
-    if isinstance(by, Call) and by.method in _OPENING:
+    if isinstance(by, LiveCall) and by.method in _OPENING:
         return by.params
     assert isinstance(request, PlainSetup)
     return request.named()
@@ -466,8 +466,8 @@ def _new_id() -> str:
     return f"sess_{os.urandom(12).hex()}"
 
 
-def _connection_of(by: Call | Peer) -> Peer:
-    return by.connection if isinstance(by, Call) else by
+def _connection_of(by: LiveCall | Peer) -> Peer:
+    return by.connection if isinstance(by, LiveCall) else by
 
 
 async def close_all(sessions: dict[str, LiveSession]) -> None:
@@ -494,7 +494,7 @@ async def _save(session: LiveSession) -> None:
         pass  # deleted, so there is nothing to save
 
 
-def _read_new(call: Call) -> NewSessionRequest:
+def _read_new(call: LiveCall) -> NewSessionRequest:
     from acp_server.schema.session import NewSessionRequest
 
     return read(NewSessionRequest, call.params)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from acp_server.schema.session import McpServer
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
+    from acp_server.session.turn import Turn
     from acp_server.session.updates import LiveTurn
     from acp_server.store.records import SessionRecord, TurnRecord
 
@@ -41,7 +42,7 @@ _REMEMBERED: Final = 4
 class LiveSession(Session):
     """A session with the methods of the runtime."""
 
-    __slots__ = ("cancelled", "parent", "siblings")
+    __slots__ = ("admit", "cancelled", "choosing", "keeps_history", "parent", "siblings", "tells_usage")
 
     parent: LiveTurn | None
     """The parent turn of a child session; None for others. A child is never stored, so it stays in its first state."""
@@ -61,6 +62,16 @@ class LiveSession(Session):
         super().__init__(record, connection, profile, definition, mcp_servers)
         self.cancelled = ()
         self.parent = None
+        self.keeps_history: bool = definition.history
+        """Whether the session's turns are stored, see `Agent`."""
+        self.admit: Callable[[Turn], Awaitable[None]] | None = definition.admit
+        """A function that is called with each turn before its prompt becomes part of the session. None accepts every
+        prompt."""
+        self.tells_usage: bool = definition.has("end_turn_usage")
+        """Whether the result of a prompt has the member `usage`, which is unstable."""
+        self.choosing: Final = anyio.Lock()
+        """A lock that is held while one choice of the client and its handler run, so that choices are handled one after
+        the other."""
 
     # -- its turns
 

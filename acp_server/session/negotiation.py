@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from acp_server.errors import AuthRequired
-from acp_server.peer.call import Call, Follower
+from acp_server.peer.call import Follower, LiveCall
 from acp_server.session.definition import AgentDefinition
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Initialization:
 
     __slots__ = ("_profile", "answer", "call")
 
-    def __init__(self, call: Call, profile: ClientProfile, answer: dict[str, Any]) -> None:
+    def __init__(self, call: LiveCall, profile: ClientProfile, answer: dict[str, Any]) -> None:
         self.call: Final = call
         """The request. `call.params` has all members as received."""
         self.answer: Final = answer
@@ -104,7 +104,7 @@ class Negotiation:
     """Answers `initialize` for version 1, and stores the client's announcements."""
 
     def __init__(
-        self, definition: AgentDefinition, profile: ClientProfile, speak_other: Callable[[Call], None]
+        self, definition: AgentDefinition, profile: ClientProfile, speak_other: Callable[[LiveCall], None]
     ) -> None:
         """`speak_other` handles an `initialize` that requests another version."""
         self._definition = definition
@@ -113,7 +113,7 @@ class Negotiation:
         self._others = definition.versions != (PROTOCOL_VERSION,)
         """Whether another version can still be negotiated."""
 
-    def register(self, call: Call) -> None:
+    def register(self, call: LiveCall) -> None:
         """Store the client's announcements, before later messages are processed. Raises InvalidParams and the
         exceptions of `speak_other`."""
         version = call.params.get("protocolVersion")
@@ -131,7 +131,7 @@ class Negotiation:
             return
         self._learn(call, call.params)
 
-    def _learn(self, call: Call, params: dict[str, Any]) -> None:
+    def _learn(self, call: LiveCall, params: dict[str, Any]) -> None:
         self._profile.learn(params)
         self._others = False
         call.follower = Greeting(self._answer, self._definition, self._profile)
@@ -189,7 +189,7 @@ class Greeting(Follower):
         self._change: Callable[[Initialization], Awaitable[None]] | None = definition.initialize
         self._profile = profile
 
-    async def serve(self, call: Call) -> dict[str, Any]:
+    async def serve(self, call: LiveCall) -> dict[str, Any]:
         """Return the response, with the changes of the author's function."""
         answer = self.answer()
         if self._change is not None:
@@ -199,7 +199,7 @@ class Greeting(Follower):
         return answer
 
 
-async def initialize(call: Call) -> dict[str, Any]:
+async def initialize(call: LiveCall) -> dict[str, Any]:
     """Answer `initialize`."""
     return await call.follower.serve(call)
 
@@ -243,7 +243,7 @@ class Login:
         if not self._passed:
             raise AuthRequired
 
-    async def authenticate(self, call: Call) -> dict[str, Any]:
+    async def authenticate(self, call: LiveCall) -> dict[str, Any]:
         """Answer `authenticate`, which is `auth/login` in version 2. Raises InvalidParams."""
         from acp_server.schema.initialization import AuthenticateRequest
         from acp_server.schema.reading import problem, read
@@ -256,7 +256,7 @@ class Login:
         self._passed = True
         return {}
 
-    async def logout(self, call: Call) -> dict[str, Any]:
+    async def logout(self, call: LiveCall) -> dict[str, Any]:
         """Answer `logout`, which is `auth/logout` in version 2."""
         if self._definition.logout is not None:
             await self._definition.logout(call)

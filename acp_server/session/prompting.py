@@ -24,7 +24,7 @@ from acp_server.errors import (
     ToolCancelled,
     ToolRejected,
 )
-from acp_server.peer.call import Call, Follower
+from acp_server.peer.call import Follower, LiveCall
 from acp_server.peer.outcome import report_cancelled
 from acp_server.schema.reading import problem, read
 from acp_server.session.definition import AgentDefinition, PromptHandler
@@ -160,7 +160,7 @@ class Unopened(Follower):
 
     __slots__ = ("_call", "_definition", "_session_id", "steer")
 
-    def __init__(self, definition: AgentDefinition, session_id: str, call: Call) -> None:
+    def __init__(self, definition: AgentDefinition, session_id: str, call: LiveCall) -> None:
         self._definition = definition
         self._session_id = session_id
         self._call = call
@@ -201,7 +201,7 @@ class Prompting:
             *("resource" if a == "embedded_context" else a for a in definition.accepts),
         }
 
-    def register(self, call: Call) -> None:
+    def register(self, call: LiveCall) -> None:
         """Register the turn of a prompt, which `Prompt.serve` runs. Raises InvalidParams, ResourceNotFound, and
         InvalidRequest while another turn runs."""
         params = call.params
@@ -218,7 +218,7 @@ class Prompting:
         assert self._definition.prompt is not None
         call.follower = self.PROMPT(self._definition.prompt, call, session, request)
 
-    async def steer(self, call: Call) -> dict[str, Any]:
+    async def steer(self, call: LiveCall) -> dict[str, Any]:
         """`_session/steering`. Raises InvalidParams, ResourceNotFound and InvalidRequest."""
         request = self.read(call)
         session = self._sessions.get(request.session_id)
@@ -233,7 +233,7 @@ class Prompting:
         """Whether a prompt is accepted while its session has these turns."""
         return self._definition.second_prompts in self.HOLDS or all(turn.is_cancelled for turn in turns)
 
-    def read(self, call: Call) -> PromptRequest:
+    def read(self, call: LiveCall) -> PromptRequest:
         """The parameters of a prompt. Raises InvalidParams, also for kinds of content that the agent does not
         accept."""
         from acp_server.schema.content import PromptRequest
@@ -255,7 +255,7 @@ async def inject(handler: SteeringHandler, session: LiveSession, content: list[d
     return turn.insert(content, id)
 
 
-async def steer(call: Call, handler: SteeringHandler, session: LiveSession) -> dict[str, Any]:
+async def steer(call: LiveCall, handler: SteeringHandler, session: LiveSession) -> dict[str, Any]:
     """`_session/steering`: answers `injected` if a turn runs. Otherwise it asks the client for a prompt, if the client
     supports that, and raises InvalidRequest if not. It does not begin a turn, because a client cannot wait for a turn
     without a request, or cancel it."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from acp_server.errors import InvalidRequest
-from acp_server.peer.call import Call, Notice, Route, Routes, serve_follower
+from acp_server.peer.call import LiveCall, Notice, Route, Routes, serve_follower
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.peer import Peer
@@ -128,7 +128,7 @@ class AgentSide:
         has found no session for the prompt."""
 
         def refusing(route: Route) -> Route:
-            def register(call: Call) -> None:
+            def register(call: LiveCall) -> None:
                 check_not_child(call.params.get("sessionId"), self._sessions)
                 if route.register is not None:
                     route.register(call)
@@ -140,17 +140,17 @@ class AgentSide:
                 routes.requests[name] = refusing(route)
 
     def _session_route(self, name: str) -> Route:
-        def register(call: Call) -> None:
+        def register(call: LiveCall) -> None:
             self.lifecycle.register(name, call)
 
-        def handler(call: Call) -> Awaitable[Any]:
+        def handler(call: LiveCall) -> Awaitable[Any]:
             owner = self.lifecycle.catalogue if name in CATALOGUE else self.lifecycle
-            method: Callable[[Call], Awaitable[Any]] = getattr(owner, name)
+            method: Callable[[LiveCall], Awaitable[Any]] = getattr(owner, name)
             return method(call)
 
         return Route(handler, register if name in ENDING else None, urgent=name in URGENT, direct=True)
 
-    def _first_prompt(self, call: Call) -> None:
+    def _first_prompt(self, call: LiveCall) -> None:
         """Register the first prompt, which imports its modules. The route of later prompts leads straight there."""
         register = self._prompting.register
         self._routes.requests[call.method] = Route(serve_follower, register=register, direct=True)
@@ -163,7 +163,7 @@ class AgentSide:
         if session is not None:
             session.cancel(Cause.SESSION)
 
-    def _speak_newest(self, call: Call) -> None:
+    def _speak_newest(self, call: LiveCall) -> None:
         """Negotiate a version other than 1, which may not exist. Raises InvalidRequest while sessions are open."""
         if self._sessions:
             raise InvalidRequest("The version of a connection does not change")

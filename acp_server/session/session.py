@@ -59,8 +59,8 @@ class Session:
     __slots__ = (
         *("__weakref__", "_are_servers_unused", "_awaited", "_changing", "_closers", "_definition", "_journal"),
         *("_mcp", "_mcp_host", "_mcp_servers", "_patience", "_saved", "_saves", "_store", "_threads", "approvals"),
-        *("admit", "call", "choosing", "client", "data", "keeps_history", "origin", "record", "settings", "state"),
-        *("system_prompt", "tells_usage", "tools", "turns", "updates"),
+        *("call", "client", "data", "origin", "record", "settings", "state", "system_prompt", "tools", "turns"),
+        "updates",
     )
 
     record: SessionRecord
@@ -117,13 +117,6 @@ class Session:
         """The user's decision for all calls of a tool in this session, by the tool's `approval_key`."""
         self.tools = definition.tools(self)
         self._mcp_host = definition.mcp_host
-        self.keeps_history: bool = definition.history
-        """Whether the session's turns are stored, see `Agent`."""
-        self.admit: Callable[[Turn], Awaitable[None]] | None = definition.admit
-        """A function that is called with each turn before its prompt becomes part of the session. None accepts every
-        prompt."""
-        self.tells_usage: bool = definition.has("end_turn_usage")
-        """Whether the result of a prompt has the member `usage`, which is unstable."""
         self.data = None
         self.state = SessionState.OPENING
         """The state of the session on this connection."""
@@ -139,9 +132,6 @@ class Session:
         # turn wakes once, however many turns before it end.
         self._awaited: dict[LiveTurn | None, anyio.Event] = {}
         self._changing = anyio.Lock()
-        self.choosing: Final = anyio.Lock()
-        """A lock that is held while one choice of the client and its handler run, so that choices are handled one after
-        the other."""
 
     @property
     def answer(self) -> Answer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from acp_server.errors import InvalidRequest, RpcError
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call, Notice, Routes
+    from acp_server.peer.call import LiveCall, Notice, Routes
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.lifecycle import Lifecycle
     from acp_server.session.live_session import LiveSession
@@ -41,7 +41,7 @@ class Dialect(NamedTuple):
 
     number: int
     """The number of the version in `initialize`."""
-    speak: Callable[[Call, Side], Lifecycle]
+    speak: Callable[[LiveCall, Side], Lifecycle]
     """Register the client's `initialize`. Returns the lifecycle of the connection's sessions. Raises InvalidParams,
     InvalidRequest and UnsupportedProtocolVersion; the connection is unchanged then."""
 

@@ -35,6 +35,7 @@ from acp_server import (
 )
 from acp_server.client import RemoteAgent, RemoteSession, RemoteTurn
 from acp_server.schema import PlanEntry, SessionConfigSelect, ToolCall
+from acp_server.testing import scripted
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,6 @@ OFFERED: dict[type, set[str]] = {
 
 INSIDE: dict[type, set[str]] = {
     Answer: {"added_to"},
-    Call: {"ended", "give_up", "offered", "overdue", "was_cancelled"},
-    Connection: {"fail"},
-    Peer: {"fail"},
     Settings: {
         *(
             "as_update",
@@ -196,12 +194,49 @@ INSIDE: dict[type, set[str]] = {
 """What the runtime alone uses of these classes. The list does not grow."""
 
 
+ATTRIBUTES: dict[type, set[str]] = {
+    Turn: {"record", "session"},
+    Session: {"call", "client", "data", "origin", "record", "settings", "system_prompt", "tools"},
+    Initialization: {"answer", "call"},
+    ToolContext: {"data", "id", "name", "partial", "raw_output", "turn"},
+    Approval: {"explains", "message", "preview", "primary", "remember", "secondary", "title"},
+    UserAction: {"primary_confirmed", "secondary_confirmed"},
+    ToolResult: {"error", "id", "message", "name", "status", "value"},
+    PermissionAnswer: {"cancelled", "kind", "meta", "option_id"},
+    TurnRecord: {"created_at", "ended_at", "last_error", "meta_data", "status", "stop_reason", "usage"},
+}
+"""The slots for authors. The attributes of other classes are set in `__init__`, or declared and not in `dir`."""
+
+ATTRIBUTES_INSIDE: dict[type, set[str]] = {
+    Session: {"approvals", "state", "turns", "updates"},
+    TurnRecord: {"transcript"},
+}
+"""The slots that the runtime alone uses. The list does not grow."""
+
+
 @pytest.mark.parametrize("kind", OFFERED, ids=lambda kind: kind.__name__)
 def test_a_class_for_authors_offers_nothing_else(kind: type) -> None:
-    offered = {name for name in dir(kind) if not inspect.ismemberdescriptor(getattr(kind, name))}
+    names = {name for name in dir(kind) if not name.startswith("_")}
     if issubclass(kind, tuple):
-        offered -= {"count", "index"}
-    assert {name for name in offered if not name.startswith("_")} == OFFERED[kind] | INSIDE.get(kind, set())
+        names -= {"count", "index"}
+    slots = {name for name in names if inspect.ismemberdescriptor(getattr(kind, name))}
+    assert names - slots == OFFERED[kind] | INSIDE.get(kind, set())
+    assert slots == ATTRIBUTES.get(kind, set()) | ATTRIBUTES_INSIDE.get(kind, set())
+
+
+@pytest.mark.anyio
+async def test_a_call_shows_its_author_nothing_of_the_runtime() -> None:
+    agent = Agent("shown")
+    shown: list[set[str]] = []
+
+    @agent.method("_show")
+    async def show(call: Call) -> None:
+        shown.append({name for name in dir(call) if not name.startswith("_")})
+
+    async with scripted(lambda stream: agent.connect(stream).run()) as client:
+        await client.result("_show", {})
+    assert shown == [OFFERED[Call] | {"connection", "data", "node", "params", "request"}]
+    assert {*Call.__annotations__} == {"connection", "data", "node", "params", "request"}
 
 
 @pytest.mark.parametrize("kind", [PlanEntry, ToolCall, SessionConfigSelect], ids=lambda kind: kind.__name__)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from acp_server.errors import ConnectionClosed, RequestTimeout
-from acp_server.peer.call import Call, Follower, Notice, Route, Routes
+from acp_server.peer.call import Follower, LiveCall, Notice, Route, Routes
 from acp_server.peer.limits import Limits
 from acp_server.tasks.cause import Cause
 from acp_server.tasks.tree import NOTHING
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_a_call_shows_its_request(params: Any, shown: Any, meta: Any) -> None:
-    async def handle(call: Call) -> Any:
+    async def handle(call: LiveCall) -> Any:
         assert (call.method, call.is_cancelled, call.cause, call.offered) == ("handle", False, None, NOTHING)
         return {"id": call.id, "params": call.params, "meta": call.meta}
 
@@ -55,7 +55,7 @@ async def test_positional_parameters_show_as_none_where_they_are_admitted() -> N
 async def test_a_call_asks_and_tells_the_peer() -> None:
     late: list[Any] = []
 
-    async def handle(call: Call) -> Any:
+    async def handle(call: LiveCall) -> Any:
         call.notify_peer("told", {"n": 1})
         with pytest.raises(RequestTimeout):
             await call.request_peer("slow", timeout=0, on_late=late.append)
@@ -76,10 +76,10 @@ async def test_what_admission_prepared_reaches_the_handler() -> None:
     class Prepared(Follower):
         words = "prepared"
 
-    def register(call: Call) -> None:
+    def register(call: LiveCall) -> None:
         call.follower = Prepared()
 
-    async def handle(call: Call) -> Any:
+    async def handle(call: LiveCall) -> Any:
         return call.follower.words
 
     async with served(Routes({"handle": Route(handle, register=register)})) as peer:
@@ -90,7 +90,7 @@ async def test_what_admission_prepared_reaches_the_handler() -> None:
 async def test_the_cause_of_a_lost_connection_can_be_read() -> None:
     seen: list[Cause | None] = []
 
-    async def handle(call: Call) -> None:
+    async def handle(call: LiveCall) -> None:
         try:
             await anyio.sleep_forever()
         finally:
@@ -109,13 +109,13 @@ async def test_the_cause_of_a_lost_connection_can_be_read() -> None:
 
 async def test_a_cancel_from_outside_of_the_handler_says_whether_it_is_the_one_that_counts() -> None:
     said: list[bool] = []
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
 
-    async def cut(call: Call) -> None:
+    async def cut(call: LiveCall) -> None:
         calls.append(call)
         said.extend(call.cancel() for _ in range(2))
 
-    async def through(call: Call) -> None:
+    async def through(call: LiveCall) -> None:
         calls.append(call)
 
     async with served(Routes({"cut": Route(cut), "through": Route(through)})) as peer:
@@ -147,10 +147,10 @@ async def test_a_follower_hears_how_its_request_fares_and_its_partial_result_cou
     log: list[str] = []
     go_on = anyio.Event()
 
-    def register(call: Call) -> None:
+    def register(call: LiveCall) -> None:
         call.follower = Noting(log)
 
-    async def handle(call: Call) -> Any:
+    async def handle(call: LiveCall) -> Any:
         call.partial("not this")
         if how == "returns":
             return "all"
@@ -185,10 +185,10 @@ async def test_a_follower_hears_how_its_request_fares_and_its_partial_result_cou
 async def test_a_request_that_outlasts_a_cancel_of_our_own_is_answered_as_its_follower_knows_or_not_in_part(
     follows: bool,
 ) -> None:
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
     go_on = anyio.Event()
 
-    async def outlasts(call: Call) -> None:
+    async def outlasts(call: LiveCall) -> None:
         if follows:
             call.follower = Noting([])
         call.partial("not this")

@@ -16,7 +16,7 @@ import sniffio
 
 from acp_server.errors import InvalidParams
 from acp_server.peer import dispatch
-from acp_server.peer.call import Call, Route, Routes
+from acp_server.peer.call import LiveCall, Route, Routes
 from acp_server.peer.inbound import Inbound
 from acp_server.peer.limits import Limits
 from tests.peer.ends import CANCELLED, PATIENCE, End, cancel, notification, request, result, serving, until
@@ -41,19 +41,19 @@ class Tasks:
         self.of: dict[Any, Any] = {}
         self.begin = anyio.Event()
 
-    def _note(self, call: Call) -> None:
+    def _note(self, call: LiveCall) -> None:
         self.of[call.id] = asyncio.current_task() if sniffio.current_async_library() == "asyncio" else None
 
-    async def quick(self, call: Call) -> str:
+    async def quick(self, call: LiveCall) -> str:
         self._note(call)
         return "quick"
 
-    async def slow(self, call: Call) -> str:
+    async def slow(self, call: LiveCall) -> str:
         self._note(call)
         await self.begin.wait()
         return "slow"
 
-    def routes(self, **more: Callable[[Call], Awaitable[Any]]) -> Routes:
+    def routes(self, **more: Callable[[LiveCall], Awaitable[Any]]) -> Routes:
         handlers = {"quick": self.quick, "slow": self.slow, **more}
         return Routes({name: Route(handler) for name, handler in handlers.items()})
 
@@ -85,7 +85,7 @@ async def test_a_request_that_waits_keeps_its_task_and_those_behind_it_get_other
 async def test_handlers_begin_in_the_order_of_arrival_whoever_waits() -> None:
     began: list[Any] = []
 
-    async def some_wait(call: Call) -> None:
+    async def some_wait(call: LiveCall) -> None:
         began.append(call.id)
         if call.id in range(0, 20, 3):
             await anyio.lowlevel.checkpoint()
@@ -100,7 +100,7 @@ async def test_handlers_begin_in_the_order_of_arrival_whoever_waits() -> None:
 async def test_what_a_handler_sets_in_its_context_is_not_seen_by_the_next() -> None:
     name: ContextVar[str] = ContextVar("name", default="nobody")
 
-    async def swap(call: Call) -> str:
+    async def swap(call: LiveCall) -> str:
         before = name.get()
         name.set(str(call.id))
         return before
@@ -123,7 +123,7 @@ async def test_what_a_handler_sets_in_its_context_need_not_be_comparable() -> No
     name: ContextVar[object] = ContextVar("name", default=None)
     name.set(Unlike())
 
-    async def swap(_call: Call) -> bool:
+    async def swap(_call: LiveCall) -> bool:
         name.set(Unlike())
         return True
 
@@ -135,11 +135,11 @@ async def test_what_a_handler_sets_in_its_context_need_not_be_comparable() -> No
 async def test_a_scope_that_a_handler_leaves_open_fails_its_request_and_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def leave_open(_call: Call) -> str:
+    async def leave_open(_call: LiveCall) -> str:
         anyio.CancelScope(deadline=anyio.current_time() - 1).__enter__()
         return "left"
 
-    async def wait(_call: Call) -> str:
+    async def wait(_call: LiveCall) -> str:
         await anyio.lowlevel.checkpoint()
         return "waited"
 
@@ -153,7 +153,7 @@ async def test_a_scope_that_a_handler_leaves_open_fails_its_request_and_no_other
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # on trio a scope left open is an error in itself
 async def test_an_error_of_a_handler_counts_more_than_a_scope_that_it_left_open() -> None:
-    async def refuse(_call: Call) -> str:
+    async def refuse(_call: LiveCall) -> str:
         anyio.CancelScope().__enter__()
         raise InvalidParams("no such book")
 
@@ -163,11 +163,11 @@ async def test_an_error_of_a_handler_counts_more_than_a_scope_that_it_left_open(
 
 
 async def test_a_request_that_is_cancelled_while_it_runs_leaves_the_next_one_alone() -> None:
-    async def cut_itself(call: Call) -> str:
+    async def cut_itself(call: LiveCall) -> str:
         assert call.cancel()
         return "all the same"
 
-    async def wait(_call: Call) -> str:
+    async def wait(_call: LiveCall) -> str:
         await anyio.lowlevel.checkpoint()
         return "waited"
 
@@ -178,13 +178,13 @@ async def test_a_request_that_is_cancelled_while_it_runs_leaves_the_next_one_alo
 
 @ON_ASYNCIO
 async def test_a_handler_that_cancels_its_own_task_natively_leaves_the_next_one_alone() -> None:
-    async def cancel_task(_call: Call) -> str:
+    async def cancel_task(_call: LiveCall) -> str:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
         return "cancelled"
 
-    async def wait(_call: Call) -> str:
+    async def wait(_call: LiveCall) -> str:
         await anyio.lowlevel.checkpoint()
         return "waited"
 
@@ -195,14 +195,14 @@ async def test_a_handler_that_cancels_its_own_task_natively_leaves_the_next_one_
 
 @ON_ASYNCIO
 async def test_a_native_cancel_that_a_handler_takes_back_leaves_the_next_one_alone() -> None:
-    async def cancel_task(_call: Call) -> str:
+    async def cancel_task(_call: LiveCall) -> str:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
         task.uncancel()
         return "not cancelled"
 
-    async def wait(_call: Call) -> str:
+    async def wait(_call: LiveCall) -> str:
         await anyio.lowlevel.checkpoint()
         return "waited"
 
@@ -214,12 +214,12 @@ async def test_a_native_cancel_that_a_handler_takes_back_leaves_the_next_one_alo
 async def test_an_answer_that_fails_ends_the_connection_and_holds_up_no_other_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def quick(_call: Call) -> str:
+    async def quick(_call: LiveCall) -> str:
         return "quick"
 
     finish = Inbound._finish
 
-    def failing(inbound: Inbound, call: Call, value: Any, error: BaseException | None) -> None:
+    def failing(inbound: Inbound, call: LiveCall, value: Any, error: BaseException | None) -> None:
         if call.id == 1:
             raise RuntimeError("a filter of the program's log")
         finish(inbound, call, value, error)
@@ -236,7 +236,7 @@ async def test_an_answer_that_fails_ends_the_connection_and_holds_up_no_other_re
 
 @ON_ASYNCIO
 async def test_requests_behind_a_task_that_has_cancelled_itself_natively_find_tasks() -> None:
-    async def cancel_task(_call: Call) -> str:
+    async def cancel_task(_call: LiveCall) -> str:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
@@ -244,7 +244,7 @@ async def test_requests_behind_a_task_that_has_cancelled_itself_natively_find_ta
 
     left: ContextVar[Any] = ContextVar("left")
 
-    async def leave(call: Call) -> str:
+    async def leave(call: LiveCall) -> str:
         # The next request needs another task.
         left.set(call.id)
         return "left"
@@ -294,7 +294,7 @@ async def test_requests_that_never_wait_let_others_run_in_between(monkeypatch: p
     others: list[int] = []
     served = 0
 
-    async def count(_call: Call) -> None:
+    async def count(_call: LiveCall) -> None:
         nonlocal served
         served += 1
 
@@ -318,7 +318,7 @@ async def test_requests_that_begin_in_the_same_round_share_its_time(monkeypatch:
     served = 0
     together: list[int] = []
 
-    async def large(_call: Call) -> None:
+    async def large(_call: LiveCall) -> None:
         nonlocal now, served
         now += dispatch._SLICE * 0.6
         served += 1
@@ -360,7 +360,7 @@ async def test_a_request_that_arrives_as_the_connection_closes_is_answered() -> 
     assert [answer["error"] for answer in answers] == [CANCELLED]
 
 
-async def _hang(_call: Call) -> None:
+async def _hang(_call: LiveCall) -> None:
     await anyio.sleep_forever()
 
 
@@ -374,7 +374,7 @@ async def test_a_cancelled_request_is_gone_when_it_is_answered_without_the_garba
 
     kept: list[weakref.ref[Any]] = []
 
-    async def wait(_call: Call) -> None:
+    async def wait(_call: LiveCall) -> None:
         witness = Witness()
         kept.append(weakref.ref(witness))
         await anyio.sleep_forever()

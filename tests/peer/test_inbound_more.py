@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from acp_server.errors import InvalidParams
-from acp_server.peer.call import Call, Follower, Notice, Route, Routes
+from acp_server.peer.call import Follower, LiveCall, Notice, Route, Routes
 from acp_server.peer.connection import Limits
 from acp_server.peer.peer import Peer
 from acp_server.tasks.cause import Cause
@@ -63,7 +63,7 @@ async def test_a_cancel_of_an_unknown_or_answered_id_means_nothing_and_is_not_re
 async def test_the_ids_of_both_directions_do_not_mix() -> None:
     handlers = Handlers()
 
-    async def ask(call: Call) -> Any:
+    async def ask(call: LiveCall) -> Any:
         return await call.request_peer("question")
 
     async with served(handlers.routes(ask=Route(ask))) as peer:
@@ -117,7 +117,7 @@ async def test_only_the_notification_of_the_right_name_cancels() -> None:
 async def test_all_that_is_said_of_a_cancel_agrees_also_to_those_who_ask_late() -> None:
     seen: list[tuple[bool, Cause | None]] = []
 
-    async def handle(call: Call) -> None:
+    async def handle(call: LiveCall) -> None:
         seen.append((call.is_cancelled, call.cause))
         try:
             await anyio.sleep_forever()
@@ -140,7 +140,7 @@ async def test_a_listener_to_cancels_comes_after_their_effect_and_cannot_prevent
 ) -> None:
     handlers = Handlers()
     routes = handlers.routes()
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
     seen: list[tuple[Any, bool]] = []
     routes.requests["note"] = Route(handlers.wait, register=calls.append)
 
@@ -181,7 +181,7 @@ async def test_what_admission_raises_is_the_answer_and_the_handler_does_not_run(
 ) -> None:
     handlers = Handlers()
 
-    def refuse(call: Call) -> None:
+    def refuse(call: LiveCall) -> None:
         raise InvalidParams("not like this") if call.params else ValueError("secret")
 
     async with served(handlers.routes(registered=Route(handlers.never, register=refuse))) as peer:
@@ -191,7 +191,7 @@ async def test_what_admission_raises_is_the_answer_and_the_handler_does_not_run(
     assert "secret" in caplog.text
 
 
-def _answer_at_once(call: Call) -> None:
+def _answer_at_once(call: LiveCall) -> None:
     call.partial("no need")
     call.node.cancel(Cause.USER)
 
@@ -224,7 +224,7 @@ async def test_a_connection_that_is_closed_on_admission_answers_that_request_too
 # giving up
 
 
-def _give_up(call: Call, answer: str) -> None:
+def _give_up(call: LiveCall, answer: str) -> None:
     call.partial(answer)
     call.node.cancel(Cause.USER)
     call.give_up()
@@ -233,10 +233,10 @@ def _give_up(call: Call, answer: str) -> None:
 @pytest.mark.behaviour("E4")
 async def test_an_id_is_free_again_as_soon_as_its_answer_is_out() -> None:
     handlers = Handlers()
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
     stubborn = anyio.Event()
 
-    async def handle(call: Call) -> str:
+    async def handle(call: LiveCall) -> str:
         calls.append(call)
         with anyio.CancelScope(shield=True):
             await stubborn.wait()
@@ -275,9 +275,9 @@ async def test_a_second_request_with_an_id_in_flight_is_refused_and_the_first_go
 
 
 async def test_giving_up_twice_or_too_late_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
 
-    async def handle(call: Call) -> str:
+    async def handle(call: LiveCall) -> str:
         calls.append(call)
         _give_up(call, "first")
         _give_up(call, "second")
@@ -301,7 +301,7 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
     heard: list[str] = []
 
     class Listener(Follower):
-        def __init__(self, call: Call) -> None:
+        def __init__(self, call: LiveCall) -> None:
             self._call = call
 
         def partial(self) -> str:
@@ -314,10 +314,10 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
         def left(self) -> None:
             heard.append("left")
 
-    def register(call: Call) -> None:
+    def register(call: LiveCall) -> None:
         call.follower = Listener(call)
 
-    async def handle(call: Call) -> str:
+    async def handle(call: LiveCall) -> str:
         call.node.cancel(Cause.SHUTDOWN)
         call.give_up()
         heard.append("goes on")
@@ -334,9 +334,9 @@ async def test_what_goes_along_with_a_request_hears_once_that_it_is_answered_and
 @pytest.mark.behaviour("D1")
 @pytest.mark.parametrize("cause", list(Cause))
 async def test_a_request_that_we_cancelled_ourselves_is_answered_like_any_cancelled_one(cause: Cause) -> None:
-    calls: list[Call] = []
+    calls: list[LiveCall] = []
 
-    async def handle(call: Call) -> None:
+    async def handle(call: LiveCall) -> None:
         call.partial("part")
         await anyio.sleep_forever()
 
@@ -349,7 +349,7 @@ async def test_a_request_that_we_cancelled_ourselves_is_answered_like_any_cancel
 
 
 async def test_a_handler_can_cancel_its_own_request_through_the_peer() -> None:
-    async def handle(call: Call) -> str:
+    async def handle(call: LiveCall) -> str:
         call.notify_peer("cancel me", {"requestId": call.id})
         await anyio.sleep_forever()
         return "never"

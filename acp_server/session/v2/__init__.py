@@ -13,11 +13,11 @@ from acp_server.schema import v2
 from acp_server.session.versions import Dialect, Side
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call
+    from acp_server.peer.call import LiveCall
     from acp_server.session.lifecycle import Lifecycle
 
 
-def _speak(call: Call, side: Side) -> Lifecycle:
+def _speak(call: LiveCall, side: Side) -> Lifecycle:
     from acp_server.session.v2.routes import speak
 
     return speak(call, side)

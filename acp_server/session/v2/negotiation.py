@@ -16,7 +16,7 @@ from acp_server.session.negotiation import Greeting, as_v1, initialize
 from acp_server.session.versions import uninitialized
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call
+    from acp_server.peer.call import LiveCall
     from acp_server.session.definition import AgentDefinition
     from acp_server.session.negotiation import ClientProfile
 
@@ -57,7 +57,7 @@ class Negotiation:
         fresh = {name: replace(route, register=self._first(route.register)) for name, route in routes.requests.items()}
         self._fresh = Routes(self._waiting.requests | fresh, routes.notices)
 
-    def register(self, call: Call) -> None:
+    def register(self, call: LiveCall) -> None:
         """Store the client's announcements. Raises InvalidParams, InvalidRequest and UnsupportedProtocolVersion."""
         from acp_server.schema.v2.initialization import InitializeRequest
 
@@ -86,7 +86,7 @@ class Negotiation:
         }
 
     def _first(self, register: Register | None) -> Register:
-        def first(call: Call) -> None:
+        def first(call: LiveCall) -> None:
             self._live.become(self._used)
             if register is not None:
                 register(call)
@@ -116,7 +116,7 @@ class _Greeting(Greeting):
         self._ready = ready
         self._is_good = False
 
-    async def serve(self, call: Call) -> dict[str, Any]:
+    async def serve(self, call: LiveCall) -> dict[str, Any]:
         """See `acp_server.session.negotiation.Greeting`."""
         answer = await super().serve(call)
         self._is_good = True
@@ -128,7 +128,7 @@ class _Greeting(Greeting):
             self._ready()
 
 
-def _refuse(_call: Call) -> None:
+def _refuse(_call: LiveCall) -> None:
     raise InvalidRequest("The connection is initialized")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from acp_server.errors import EncodeError, InvalidRequest, RequestCancelled, SessionClosed
 from acp_server.peer.answer import Answer
-from acp_server.peer.call import Call, Follower
+from acp_server.peer.call import Follower, LiveCall
 from acp_server.peer.outcome import outcome
 from acp_server.schema.reading import problem, read
 from acp_server.session import prompting as v1
@@ -43,7 +43,7 @@ class Insertion(Follower):
 
     __slots__ = ("_call", "_id", "_session", "_work", "steer")
 
-    def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
+    def __init__(self, handler: PromptHandler, call: LiveCall, session: Session, request: PromptRequest | None) -> None:
         self._call = call
         self._session = session
         self.steer: SteeringHandler | None = None
@@ -119,7 +119,7 @@ class Prompting(v1.Prompting):
     UNOPENED: ClassVar[type[v1.Unopened]] = Unopened
     HOLDS: ClassVar[frozenset[str | None]] = frozenset({None, "hold", "steer"})
 
-    def register(self, call: Call) -> None:
+    def register(self, call: LiveCall) -> None:
         """Hold a prompt until `Insertion.serve` inserts it. Raises InvalidParams, ResourceNotFound and
         InvalidRequest."""
         if call.params.get("prompt") == []:
@@ -133,7 +133,7 @@ class Prompting(v1.Prompting):
         if self._definition.second_prompts == "steer":
             call.follower.steer = self._definition.steer
 
-    def read(self, call: Call) -> PromptRequest:
+    def read(self, call: LiveCall) -> PromptRequest:
         """See `acp_server.session.prompting.Prompting`."""
         from acp_server.schema.content import PromptRequest
         from acp_server.schema.v2.content import PromptRequest as PromptRequestV2
@@ -220,7 +220,7 @@ class Foreground(Job):
 
     __slots__ = ("_call", "_has_begun", "_is_told", "_session", "answer", "connection", "prompt")
 
-    def __init__(self, handler: PromptHandler, call: Call, session: Session, request: PromptRequest | None) -> None:
+    def __init__(self, handler: PromptHandler, call: LiveCall, session: Session, request: PromptRequest | None) -> None:
         self.connection: Final = call.connection
         self.answer: Final = Answer(call.method)
         node = session.node.child("foreground work")
@@ -270,7 +270,8 @@ class Foreground(Job):
         self._tell(value, error)
         self.prompt.left()
         if error is not None and (ending := program_end(error)) is not None:
-            self.connection.fail(ending)
+            # The connection ends with it, as with the crash of any task.
+            raise ending
 
     def give_up(self) -> None:
         """See `SupervisedWork`. The end is sent, and the session stays occupied while the cancelled work still runs."""

@@ -16,14 +16,14 @@ from acp_server.session.v2.prompting import Prompting
 from acp_server.session.v2.session import Lifecycle
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call
+    from acp_server.peer.call import LiveCall
     from acp_server.session.live_session import LiveSession
     from acp_server.session.negotiation import ClientProfile
     from acp_server.session.v2.session import Session
     from acp_server.session.versions import Side
 
 
-def speak(call: Call, side: Side) -> Lifecycle:
+def speak(call: LiveCall, side: Side) -> Lifecycle:
     """See `Dialect.speak` of `acp_server.session.versions`."""
     methods = Methods(side.definition, side.profile, side.sessions, side.find)
     routes = methods.routes(side.cancel)
@@ -79,7 +79,7 @@ class Methods:
             routes.on_notice(method, notice)
         return routes
 
-    async def _set_config_option(self, call: Call) -> dict[str, Any]:
+    async def _set_config_option(self, call: LiveCall) -> dict[str, Any]:
         """`session/set_config_option`, also for the mode. The response has all options, because one option may change
         another."""
         from acp_server.schema.v2.session import SetSessionConfigOptionRequest, UnknownSessionConfigValue
@@ -91,7 +91,7 @@ class Methods:
         await self._chooser.choose(session, request.config_id, request.value, call)
         return {"configOptions": forms.offered(session.settings)}
 
-    def _cancel_tool_call(self, call: Call) -> None:
+    def _cancel_tool_call(self, call: LiveCall) -> None:
         """`tool_call/cancel`. It runs in the reader, so that it is never queued behind the call that it cancels."""
         from acp_server.schema.v2.tool_call import CancelToolCallRequest
 
@@ -100,7 +100,7 @@ class Methods:
         if not session.cancel_tool_call(request.tool_call_id):
             raise problem("toolCallId", "is not a tool call that can be cancelled now")
 
-    def _cancel_terminal(self, call: Call) -> None:
+    def _cancel_terminal(self, call: LiveCall) -> None:
         """`terminal/cancel`: ends the command. Its terminal stays."""
         from acp_server.schema.v2.tool_call import CancelTerminalRequest
 
@@ -110,5 +110,5 @@ class Methods:
             raise problem("terminalId", "is not a terminal whose command can be cancelled now")
 
 
-async def _nothing(_call: Call) -> dict[str, Any]:
+async def _nothing(_call: LiveCall) -> dict[str, Any]:
     return {}

@@ -27,7 +27,7 @@ from acp_server.session.v2.attempts import Attempts
 from acp_server.session.v2.updates import Updates
 
 if TYPE_CHECKING:
-    from acp_server.peer.call import Call
+    from acp_server.peer.call import LiveCall
     from acp_server.peer.peer import Peer
     from acp_server.schema.base import Model
     from acp_server.schema.config_options import InitialSessionConfigOption
@@ -174,7 +174,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 
     SESSION: ClassVar[type[LiveSession]] = Session
 
-    async def new(self, call: Call) -> dict[str, Any]:
+    async def new(self, call: LiveCall) -> dict[str, Any]:
         """`session/new`."""
         from acp_server.schema.v2.session import NewSessionRequest
 
@@ -184,7 +184,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         session = await self._made(call, request)
         return session.opening()
 
-    def _read_known(self, name: str, call: Call) -> ResumeSessionRequest:
+    def _read_known(self, name: str, call: LiveCall) -> ResumeSessionRequest:
         from acp_server.schema.session import ResumeSessionRequest
         from acp_server.schema.v2.session import ReplayFromStart
         from acp_server.schema.v2.session import ResumeSessionRequest as ResumeSessionRequestV2
@@ -201,7 +201,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
             config_options=_initial(asked.config_options),
         )
 
-    def _read_fork(self, call: Call) -> ForkSessionRequest:
+    def _read_fork(self, call: LiveCall) -> ForkSessionRequest:
         from acp_server.schema.session import ForkSessionRequest
         from acp_server.schema.v2.session import ForkSessionRequest as ForkSessionRequestV2
 
@@ -213,7 +213,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         shown = forms.commands({"availableCommands": [command.to_wire() for command in commands]})
         return {"configOptions": forms.offered(settings), **shown}
 
-    async def resume(self, call: Call) -> dict[str, Any]:
+    async def resume(self, call: LiveCall) -> dict[str, Any]:
         """`session/resume`: replays the session before the response if the client asked for it. Then sends the state,
         which is idle."""
         async with self._reopened(call, call.follower.request, "resume") as session:
