@@ -27,7 +27,7 @@ from anyio.lowlevel import RunVar
 from acp_server.errors import RequestCancelled, TooManyThreads
 
 try:
-    # Not public: anyio 4.15 to 4.x have it (`tests/tasks/test_from_thread.py`). Without it, `anyio.from_thread` needs
+    # Not public: anyio 4.15 to 4.x have it (`tests/tasks/test_private_names.py`). Without it, `anyio.from_thread` needs
     # its `token` in these threads.
     from anyio._core._eventloop import claim_worker_thread
 except ImportError:
