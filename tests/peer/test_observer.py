@@ -285,6 +285,23 @@ async def test_an_observer_that_raises_breaks_no_answer_and_is_logged_once(caplo
     ]
 
 
+async def test_several_observers_end_in_the_reverse_order() -> None:
+    order: list[str] = []
+
+    class Named(Observer):
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def begin(self, span: Span) -> None:
+            order.append(f"{self._name} begins")
+
+        def end(self, span: Span) -> None:
+            order.append(f"{self._name} ends")
+
+    async with editing(working(Named("first"), Named("second"))):
+        assert order == ["first begins", "second begins", "second ends", "first ends"]
+
+
 async def test_an_observer_that_is_slow_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
