@@ -1,5 +1,5 @@
-"""`python -m tests.mutation PATH...`: change the conditions of these modules, one at a time, and list the changes
-that no test notices. Linux only.
+"""`python -m tests.mutation PATH...`: change the conditions, statements and values of these modules, one at a time, and
+list the changes that no test notices. Linux only.
 
 All of it happens in a copy. A change that makes no difference stands in `equivalent.toml` with its reason, and is left
 out.
@@ -16,6 +16,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from random import Random
 
 from tests.mutation.places import Mutant, Switches
 
@@ -31,6 +32,8 @@ def main() -> int:
         "--tests", nargs="+", default=[], help="test files or folders (default: the folders of the same names)"
     )
     parser.add_argument("--seconds", type=float, default=20, help="of tests for each mutant (default: 20)")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of the changes, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="acp-mutation-") as folder:
         copy = Path(folder)
@@ -39,6 +42,9 @@ def main() -> int:
         for file, line in _files_and_lines(options.paths):
             wanted.setdefault(file, set()).add(line)
         mutants = [each for each in _put_switches(copy, wanted) if wanted[each.file] & {None, each.line}]
+        if options.sample is not None and options.sample < len(mutants):
+            drawn = Random(options.seed).sample(mutants, options.sample)
+            mutants = [each for each in mutants if each in drawn]
         return _run(copy, mutants, options.tests or _tests_of(wanted), options.seconds)
 
 

@@ -1,4 +1,5 @@
-"""The conditions of a module, and the module with a switch at each of them. It runs nothing."""
+"""The conditions, statements and values of a module that can be changed, and the module with a switch at each of them.
+It runs nothing."""
 
 import ast
 from dataclasses import dataclass
@@ -12,21 +13,23 @@ _SIGNS: Final = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one condition: it is forced `True` or `False`, or `slips` to the comparison beside it."""
+    """One change. A condition is forced `True` or `False`, or `slips` to the comparison beside it. A statement is
+    `gone`, a number is `plus one`, a constant True or False is `flipped`, a returned value or an argument is `None`."""
 
     place: int
     change: str
     file: str
     line: int
     text: str
-    """The condition as it is written, in one line."""
+    """The code that is changed, in one line."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}  {self.text}  ->  {self.change}"
 
 
 class Switches(ast.NodeTransformer):
-    """Puts a switch at each condition of one module; `mutants` are those that it has made possible.
+    """Puts a switch at each condition of one module, and at the statements and values of its functions. `mutants`: the
+    changes that the switches make possible.
 
     `first`: the number of its first place.
     """
@@ -36,6 +39,7 @@ class Switches(ast.NodeTransformer):
         self.next = first
         self._file = file
         self._source = source
+        self._is_in_function = False
 
     def module(self) -> str:
         """The source with its switches."""
@@ -82,7 +86,74 @@ class Switches(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         return self._forced(node, "True", "False") if isinstance(node.op, ast.Not) else self.generic_visit(node)
 
+    # -- statements and values in functions
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        return node if isinstance(node.value, ast.Constant) else self._deletable(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        # A local variable without its value is a NameError, which every test notices.
+        is_kept = all(isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets)
+        return self._deletable(node) if is_kept else self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return self._deletable(node)
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST:
+        return self._deletable(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return self._deletable(node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if node.value is not None:
+            node.value = self._optional(node.value)
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        node.value = self.visit(node.value) if node.arg is None else self._optional(node.value)
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not self._is_in_function or type(node.value) not in (bool, int):
+            return node
+        name, change = ("flipped", "flipped") if isinstance(node.value, bool) else ("number", "plus one")
+        return self._call(name, ast.Constant(self._place(node, change)), ast.Constant(node.value))
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        # Decorators and defaults are evaluated at import, before a mutant is chosen.
+        outside, self._is_in_function = self._is_in_function, True
+        node.body = [self.visit(statement) for statement in node.body]
+        self._is_in_function = outside
+        return node
+
+    def _deletable(self, node: ast.stmt) -> ast.AST:
+        if not self._is_in_function:
+            return self.generic_visit(node)
+        place = self._place(node, "gone")
+        kept = self._call("kept", ast.Constant(place))
+        self.generic_visit(node)
+        return ast.If(kept, [node], [])
+
+    def _optional(self, value: ast.expr) -> ast.expr:
+        if not self._is_in_function or isinstance(value, ast.Constant):
+            return self.visit(value)
+        place = self._place(value, "None")
+        return self._call("optional", ast.Constant(place), self.visit(value))
+
     # -- what is no condition of the program
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is not None:
@@ -134,7 +205,7 @@ class Switches(ast.NodeTransformer):
         place = self._place(text, "slips")
         return self._call("compare", ast.Constant(place), ast.Constant(sign), left, right[0])
 
-    def _place(self, node: ast.expr, *changes: str) -> int:
+    def _place(self, node: ast.expr | ast.stmt, *changes: str) -> int:
         place, self.next = self.next, self.next + 1
         text = " ".join((ast.get_source_segment(self._source, node) or "?").split())
         self.mutants += [Mutant(place, change, self._file, node.lineno, text) for change in changes]

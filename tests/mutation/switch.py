@@ -1,4 +1,4 @@
-"""What every condition of the mutated copy goes through; it is copied into the package there.
+"""The switches of the mutated copy, at each condition, statement and value; copied into the package there.
 
 All changes are in the copy at once, and at most one of them is switched on, by `ACP_MUTANT` or by `choose`. Without
 one the copy behaves like the package.
@@ -40,6 +40,34 @@ def compare(place: int, sign: str, left: Any, right: Any) -> Any:
     if place == _place:
         return _SLIPS[sign](left, right)
     return _PLAIN[sign](left, right)
+
+
+def kept(place: int) -> bool:
+    """Whether a statement is carried out."""
+    if place not in HITS:
+        _reached(place)
+    return place != _place
+
+
+def number(place: int, value: int) -> int:
+    """A number, or the next one."""
+    if place not in HITS:
+        _reached(place)
+    return value + 1 if place == _place else value
+
+
+def flipped(place: int, value: bool) -> bool:
+    """A constant True or False, or the other one."""
+    if place not in HITS:
+        _reached(place)
+    return not value if place == _place else value
+
+
+def optional(place: int, value: Any) -> Any:
+    """A returned value or a keyword argument, or None."""
+    if place not in HITS:
+        _reached(place)
+    return None if place == _place else value
 
 
 _PLAIN: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

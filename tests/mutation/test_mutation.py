@@ -1,4 +1,4 @@
-"""Each condition is forced to either side, and a change that no test notices is told."""
+"""Each condition, statement and value is changed, and a change that no test notices is told."""
 
 import os
 import subprocess
@@ -29,13 +29,17 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def results(source: str, *arguments: Any) -> dict[str, Any]:
-    """What `f` returns unchanged, and with each change of its conditions."""
+CONDITIONS = ("True", "False", "slips")
+STATEMENTS = ("gone", "plus one", "flipped", "None")
+
+
+def results(source: str, changes: tuple[str, ...], *arguments: Any) -> dict[str, Any]:
+    """What `f` returns unchanged, and with each of these changes."""
     switches = Switches("m.py", source, 0)
     module: dict[str, Any] = {}
     exec(switches.module(), module)
     found = {"": module["f"](*arguments)}
-    for mutant in switches.mutants:
+    for mutant in (each for each in switches.mutants if each.change in changes):
         switch.choose(f"{mutant.place}:{mutant.change}")
         found[f"{mutant.text} {mutant.change}"] = module["f"](*arguments)
     return found
@@ -56,10 +60,48 @@ def results(source: str, *arguments: Any) -> dict[str, Any]:
     ],
 )
 def test_a_condition_is_forced_to_either_side(body: str, expected: dict[str, Any], chosen: pytest.MonkeyPatch) -> None:
-    assert results(f"def f(x):\n {body}\n", 1) == expected
+    assert results(f"def f(x):\n {body}\n", CONDITIONS, 1) == expected
 
 
-@pytest.mark.parametrize("unreached", ["if TYPE_CHECKING:\n  import x", "assert x == 1", "y: 'a or b' = 1"])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x.clear()\n return x", {"": [], "x.clear() gone": [5], "x None": None}),
+        ("x[0] += 1\n return x", {"": [6], "x[0] += 1 gone": [5], "0 plus one": IndexError, "1 plus one": [7]}),
+        ("del x[:]\n return x", {"": [], "del x[:] gone": [5], "x None": None}),
+        ("return dict(a=x, b=True)", {"": {"a": [5], "b": True}, "dict(a=x, b=True) None": None,
+                                      "x None": {"a": None, "b": True}, "True flipped": {"a": [5], "b": False}}),
+        ("raise KeyError", {"": KeyError, "raise KeyError gone": None}),
+        ("match x:\n  case [5]:\n   pass", {"": None}),
+    ],
+)  # fmt: skip
+def test_a_statement_is_left_out_and_a_value_is_changed(
+    body: str, expected: dict[str, Any], chosen: pytest.MonkeyPatch
+) -> None:
+    source = (
+        f"def g(x):\n {body}\ndef f(x):\n try: return g(list(x))\n except LookupError as error: return type(error)\n"
+    )
+    found = results(source, STATEMENTS, (5,))
+    assert {name: value for name, value in found.items() if name in expected} == expected
+
+
+def test_only_what_runs_in_functions_is_left_out() -> None:
+    switches = Switches("m.py", "x = dict(a=1)\nx.clear()\ndef f(y=2):\n 'Doc.'\n", 0)
+    switches.module()
+    assert switches.mutants == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a mutation run needs Linux")
+def test_a_sample_is_part_of_the_changes(tmp_path: Path) -> None:
+    path, test = "acp_server/wire/batch.py", "tests/wire/test_batch.py::test_a_batch_without_places_has_no_answer"
+    command = [sys.executable, "-m", "tests.mutation", path, "--tests", test, "--sample", "3", "--seed", "1"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert "3 mutants" in done.stdout.splitlines()[-1], done
+
+
+@pytest.mark.parametrize("unreached", ["if TYPE_CHECKING:\n  import x", "assert x == 1", "y: 'a or b' = x"])
 def test_what_the_program_does_not_decide_is_left_alone(unreached: str) -> None:
     switches = Switches("m.py", f"def f(x):\n {unreached}\n", 0)
     switches.module()
