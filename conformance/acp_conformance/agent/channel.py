@@ -20,7 +20,7 @@ from acp_conformance.core.process import Process
 from acp_conformance.core.schema import encoded, parse
 from acp_conformance.core.violation import Violation
 
-from .exchange import Ended, NoAnswer, Received
+from .exchange import Ended, Flooded, NoAnswer, Received
 
 T = TypeVar("T")
 
@@ -114,13 +114,15 @@ class Channel:
         Raises:
             NoAnswer: It did not come in time.
             Ended: The subject's output ended first.
+            Flooded: The suite stopped reading it.
         """
         seconds = (self.patience if self.received else self.start_patience) if within is None else within
         outer, self.waiting = self.waiting, what
         with anyio.move_on_after(seconds):
             while (found := find()) is None:
                 if live and self.ended:
-                    raise Ended(what, self.ended)
+                    ended = Flooded if len(self.received) >= MAX_RECEIVED else Ended
+                    raise ended(what, self.ended)
                 await self._changed.wait()
             self.waiting = outer
             return found

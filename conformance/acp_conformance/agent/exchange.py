@@ -30,6 +30,10 @@ class Ended(Outcome):
         super().__init__(Verdict.FAIL, f"{why} before {what} came")
 
 
+class Flooded(Ended):
+    """The subject wrote more than the suite keeps while a message was expected."""
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """One line of the subject."""

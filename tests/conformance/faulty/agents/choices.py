@@ -308,3 +308,13 @@ class PendingAgain(Outgoing):
     def request_said(self, method: str, params: Json, message: Json) -> None:
         if method == "session/request_permission":
             params["toolCall"]["status"] = "pending"
+
+
+class EchoesInPieces(Clean):
+    """Says the prompt again, each character in a chunk of its own."""
+
+    async def turn(self, session: Session, text: str) -> str:
+        if len(text) > 10_000:
+            for character in text:
+                self.say(session, character)
+        return await super().turn(session, text)
