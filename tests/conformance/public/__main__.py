@@ -59,7 +59,16 @@ def model() -> Iterator[str]:
 def main(name: str, *options: str) -> int:
     agent = AGENTS[name]
     command = [str(installed(agent) / agent.command[0]), *agent.command[1:]]
-    judge = [sys.executable, "-m", "acp_conformance", "agent", "--profile", str(HERE / f"{name}.toml"), *options]
+    judge = [
+        sys.executable,
+        "-m",
+        "acp_conformance",
+        "agent",
+        "--keep-home",
+        "--profile",
+        str(HERE / f"{name}.toml"),
+        *options,
+    ]
     with model() as url, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         env = {**os.environ, **agent.settle(Path(home), url)}
         return subprocess.run([*judge, "--", *command], env=env, check=False).returncode
