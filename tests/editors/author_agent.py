@@ -3,7 +3,14 @@
 import anyio
 
 from acp_server import Agent, Approval, ToolContext, ToolFailed, Turn
-from acp_server.schema import Diff, SessionConfigBoolean, SessionConfigSelect, SessionConfigSelectOption, SessionMode
+from acp_server.schema import (
+    Diff,
+    PlanEntry,
+    SessionConfigBoolean,
+    SessionConfigSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+)
 from acp_server.tools.editor import Editor
 
 agent = Agent("author", version="1.0")
@@ -65,6 +72,17 @@ async def answer(turn: Turn):
         case ["wait"]:
             yield "I wait. "
             await turn.run_tool(wait, {})
+        case ["plan"]:
+            steps = [PlanEntry(content="Sharpen the axe", priority="high", status="completed"), "Cut the tree"]
+            await turn.plan(steps)
+            yield "There is a plan. "
+        case ["usage"]:
+            turn.add_usage(input_tokens=40_000, output_tokens=2_000, context_size=100_000, cost=0.25)
+            yield "It has cost something. "
+        case ["delegate"]:
+            async with turn.subagent("Scout the woods", task="Look for trees.") as child:
+                await child.say("There are seven trees.")
+            yield "The scout is back. "
         case ["fail"]:
             raise RuntimeError("out of luck")
         case ["settings"]:

@@ -9,6 +9,8 @@ from .editor import NOTES, Editor, eventually
 CHANGED: Final = NOTES.replace("TWO", "zwei")
 SOON: Final = 1.0
 """Seconds within which a Stop is answered, on a machine with other work."""
+NOTHING: Final = "nothing"
+"""Of a step whose updates an editor does not draw."""
 _A_LOOK: Final = 2.0
 """Seconds that an editor has to say what it says of its own accord, before the screen is kept."""
 
@@ -131,6 +133,36 @@ def settings(editor: Editor) -> None:
     assert "Now loud" in editor.wire.text() or "high" in editor.wire.text(), editor.wire.text()
 
 
+def plan(editor: Editor) -> None:
+    """A plan of two steps, the first of which is done."""
+    editor.prompt("plan")
+    assert editor.wire.prompt_ends() == "end_turn"
+    assert [len(update["entries"]) for update in editor.wire.updates("plan")] == [2]
+    if editor.shows["plan"] != NOTHING:
+        editor.screen.shows("Sharpen the axe", "Cut the tree")
+    time.sleep(_A_LOOK)
+
+
+def usage(editor: Editor) -> None:
+    """The context is 42 percent full, and the session has cost 25 cents."""
+    editor.prompt("usage")
+    assert editor.wire.prompt_ends() == "end_turn"
+    (update,) = editor.wire.updates("usage_update")
+    assert (update["used"], update["size"], update["cost"]["amount"]) == (42_000, 100_000, 0.25)
+    if editor.shows["usage"] != NOTHING:
+        editor.screen.shows("42")
+    time.sleep(_A_LOOK)
+
+
+def subagent(editor: Editor) -> None:
+    """A child session. Clients without child sessions get a tool call with its messages."""
+    editor.prompt("delegate")
+    assert editor.wire.prompt_ends() == "end_turn"
+    assert [update["title"] for update in editor.wire.updates("tool_call")] == ["Scout the woods"]
+    editor.screen.shows("Scout the woods", "The scout is back")
+    time.sleep(_A_LOOK)
+
+
 def find_again(editor: Editor) -> None:
     """Quit, start it again, and find the session of before."""
     editor.prompt("think")
@@ -201,6 +233,9 @@ AUTHOR: Final[Mapping[str, Callable[[Editor], None]]] = {
     "Stop in a tool, then a prompt": stop_in_a_tool,
     "Stop at a question, then a prompt": stop_at_a_question,
     "modes and options": settings,
+    "plan": plan,
+    "usage": usage,
+    "subagent": subagent,
     "quit, start, load or resume": find_again,
     "the agent fails": failure,
     "the agent is killed": agent_killed,
