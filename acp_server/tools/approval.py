@@ -1,6 +1,8 @@
-"""The question to the user before a tool runs (`Approval`), and the user's decision (`UserAction`). Plain data.
+"""The question to the user before a tool runs (`Approval`), and the user's decision (`UserAction`). Both are plain
+data.
 
-Clients render the question as Markdown. So arguments stand in code blocks that no argument can close, and are escaped.
+Clients render the question as Markdown. So arguments are escaped and put into code blocks that no argument can
+close.
 """
 
 from __future__ import annotations
@@ -25,26 +27,27 @@ REJECT: Final = "Reject"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The question whether a tool may run (ACP, Tool Calls: requesting permission)."""
+    """The question to the user whether a tool may run (ACP, Tool Calls: requesting permission)."""
 
     message: str
     """What the call will do and why it needs approval, for the user."""
     title: str | None = None
-    """The call's title; None for the tool's."""
+    """The call's title; None for the tool's title."""
     preview: Any = None
-    """What the call would change or produce: text, a `schema.Diff`, a content block, or a sequence of them."""
+    """The change that the call would make, or its result: text, a `schema.Diff`, a content block, or a sequence of
+    them."""
     primary: str = ALLOW
     """The label of the option that allows this call. A blank label becomes the default."""
     secondary: str = REJECT
     """The label of the option that rejects this call. A blank label becomes the default."""
     remember: bool = True
     """Whether the user may also decide for all further calls of the tool in the session. For a tool that asks each
-    time, only a rejection is offered."""
+    time, the user can only reject all further calls."""
     explains: bool = True
-    """Whether the message is also shown for a call that is already approved, so that the user is not asked."""
+    """Whether the message is also shown for a call that is already approved, although the user is then not asked."""
 
     def previews(self) -> Sequence[Any]:
-        """The preview as a sequence."""
+        """Return the preview as a sequence."""
         if self.preview is None:
             return ()
         preview: Any = self.preview
@@ -53,10 +56,10 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """The calls that a decision for all further calls covers.
+    """Says which calls are covered by a decision for all further calls.
 
-    `key`: the key under which the decision is stored; calls with the same key share it. `covers`: these calls in words
-    for the label of the option: "this file".
+    `key`: the key under which the decision is stored; calls with the same key share it. `covers`: a text that describes
+    these calls in the label of the option, such as "this file".
     """
 
     key: str
@@ -64,19 +67,19 @@ class Always:
 
 
 class Approvals(Protocol):
-    """Stores decisions for all further calls of a tool. By default the session keeps them until it is closed."""
+    """Stores decisions for all further calls of a tool. By default they are kept in the session until it is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
-        """True if the user allowed all further calls, False if the user rejected them, None if neither. `tool`: the key
-        of their `Always`, by default the tool's name."""
+        """Return True if the user allowed all further calls, False if the user rejected them, and None if the user did
+        neither. `tool`: the key of the calls' `Always`, by default the tool's name."""
 
     async def put(self, session: Session, tool: str, allowed: bool) -> None:
         """Store the decision of the user for all further calls."""
 
 
 def unexplained(title: str, arguments: Any) -> Approval:
-    """The question for a tool without a request function: its title and its arguments. `arguments`: as plain JSON
-    values."""
+    """Return the question for a tool without a request function: its title and its arguments. `arguments` are plain
+    JSON values."""
     question = f"May this run: {escape(title)}?"
     shown = _preview(arguments)
     return Approval(f"{question}\n\n{shown}" if shown else question, explains=False)
@@ -84,21 +87,21 @@ def unexplained(title: str, arguments: Any) -> Approval:
 
 @dataclass(frozen=True, slots=True)
 class UserAction:
-    """The user's decision. It is true if the tool may run. Both members are False if the question was dismissed,
-    cancelled, or not answered in time."""
+    """The user's decision. In a condition, it is true if the tool may run. Both members are False if the question was
+    dismissed, cancelled, or not answered in time."""
 
     primary_confirmed: bool
-    """The tool may run."""
+    """Whether the tool may run."""
     secondary_confirmed: bool
-    """The user declined."""
+    """Whether the user declined."""
 
     def __bool__(self) -> bool:
         return self.primary_confirmed
 
     @classmethod
     def read(cls, value: UserAction | Mapping[str, Any]) -> UserAction:
-        """Read a mapping with keys in either case: `primaryConfirmed` or `primary_confirmed`. A missing key is False.
-        Raises UsageError for any other value."""
+        """Read a decision from a mapping. Its keys may be camel case or snake case: `primaryConfirmed` or
+        `primary_confirmed`. A missing key counts as False. Raises UsageError for any other value."""
         if isinstance(value, UserAction):
             return value
         if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -136,19 +139,20 @@ _FOR_USERS: Final = {
 
 
 def for_users(words: str) -> str:
-    """The text for the user in place of this text for the model, which speaks about the user."""
+    """Return the text for the user that replaces `words`, a text for the model that speaks about the user."""
     return _FOR_USERS.get(words, words)
 
 
 def block(text: str) -> str:
-    """The text as a fenced code block, with a final line break. The fence is longer than any run of `~` in the text."""
+    """Return `text` as a fenced code block, with a final line break. The fence is longer than any run of `~` in the
+    text."""
     fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))
     end = "" if text.endswith("\n") else "\n"
     return f"{fence}\n{text}{end}{fence}\n"
 
 
 def code(text: str) -> str:
-    """The text, which has one line, as inline code."""
+    """Return `text`, which must be one line, as inline code."""
     if "`" not in text:
         return f"`{text}`"
     ticks = "`" * (1 + max(map(len, re.findall("`+", text))))
@@ -156,15 +160,15 @@ def code(text: str) -> str:
 
 
 _VALUE: Final = 4_000
-"""Characters that are shown of one argument."""
+"""The most characters that are shown of one argument."""
 
 _ARGUMENTS: Final = 50
-"""Arguments that are shown."""
+"""The most arguments that are shown."""
 
 
 def _preview(arguments: Any) -> str:
-    """The arguments as a code block, one below the other; empty without arguments. A long value is shortened to its
-    beginning and its end; the client has the whole value in `rawInput`."""
+    """Return the arguments as a code block, one below the other; empty without arguments. Of a long value, only the
+    beginning and the end are shown; the client has the whole value in `rawInput`."""
     if not arguments:
         return ""
     if not isinstance(arguments, dict):

@@ -1,4 +1,5 @@
-"""Validators for types of authors. They stop at the first wrong item, like the validators of the protocol's types."""
+"""Validators for the types of authors. A validator stops at the first wrong item, like the validators of the protocol's
+types."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _building: Final = Lock()
 
 
 def check_of(schema: CoreSchema) -> SchemaValidator:
-    """A validator for this pydantic schema that stops at the first wrong item of a collection."""
+    """Return a validator for this pydantic schema that stops at the first wrong item of a collection."""
     # pydantic reuses the validator of a complete class, which does not stop at the first wrong item. So the classes in
     # the schema are marked incomplete while the validator is built.
     with _building:
@@ -30,7 +31,7 @@ def check_of(schema: CoreSchema) -> SchemaValidator:
 
 
 def _classes(schema: Any) -> Iterable[Any]:
-    """The classes in a schema that may already have a validator, except the protocol's."""
+    """Return the classes in a schema that may already have a validator, except the protocol's classes."""
     if isinstance(schema, (list, tuple)):
         return chain.from_iterable(map(_classes, cast("Sequence[Any]", schema)))
     if not isinstance(schema, dict):

@@ -1,5 +1,5 @@
-"""A tool call while it runs: `CallState`, the state that its runner and its permission share, and `ToolContext`, the
-call for its function.
+"""A tool call while it runs. `CallState` is the state that the call's runner and its permission share. `ToolContext` is
+the call as its function sees it.
 
 `acp_server.tools.runner` starts and ends the call. Every member of `ToolContext` may be used from the worker thread of
 a plain function.
@@ -37,7 +37,8 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 OnCancel = Callable[[], "str | None"]
 
 _AT_ONCE: Final = 256 * 1024
-"""Characters of output that the event loop handles in one slice. A thread can write far more between two slices."""
+"""Characters of output that the event loop handles in one slice. A thread can write much more than this between two
+slices."""
 
 LEFT_OUT: Final = "\n[some output is left out]\n"
 
@@ -51,7 +52,7 @@ class CallState:
     id: str
     """The `toolCallId`."""
     given: str
-    """The id from its caller."""
+    """The id that the caller gave."""
     node: Node
     view: View
     threads: Threads
@@ -62,10 +63,11 @@ class CallState:
     executing: bool = False
     """Whether the function is running."""
     on_cancel: OnCancel | None = None
-    """The function that the call has set for its cancel. It counts while `executing`."""
+    """The function to call if the call is cancelled; see `ToolContext.on_cancel`. It is only called while
+    `executing`."""
 
     def take(self, most: float = math.inf) -> bool:
-        """Move about `most` characters of the buffered output to the view. Returns whether more is left."""
+        """Move about `most` characters of the buffered output to the view. Returns whether more output is left."""
         pieces, lost, more = self.backlog.take(most)
         if lost:
             self.view.say(LEFT_OUT)
@@ -78,7 +80,7 @@ class CallState:
 
 
 class ToolContext:
-    """One tool call. A parameter that is annotated with this class gets it."""
+    """One tool call. If a parameter of a tool's function is annotated with this class, it gets the running call."""
 
     # Without a `__dict__`, setting a misspelled attribute raises instead of having no effect.
     __slots__ = ("__weakref__", "_call", "_editor", "data", "id", "name", "partial", "raw_output", "turn")
@@ -92,13 +94,14 @@ class ToolContext:
         self.name: str = call.tool.name
         """The tool's name."""
         self.data: Any = None
-        """A value of the tool's choice, to pass data from its approval request to its function."""
+        """A value that the tool may set, for example to pass data from its approval request to its function."""
         self.raw_output: Any = None
         """The `rawOutput` so far: any value that JSON can express. The client gets it with the final status, however
-        the call ends, unless the result is such a value itself. `on_cancel` may set it."""
+        the call ends, unless the call's result is itself a JSON value. `on_cancel` may set it."""
         self.partial: str = ""
-        """The partial result for the model if the call is cancelled; the text of `on_cancel` follows it in brackets. It
-        is not sent to the client, which may have it by `progress`. `on_cancel` may set it."""
+        """The partial result that the model gets if the call is cancelled. The text of `on_cancel` is appended in
+        brackets. The partial result is not sent to the client, which may already have it through `progress`.
+        `on_cancel` may set it."""
         self._editor: Editor | None = None
 
     @property
@@ -118,15 +121,15 @@ class ToolContext:
 
     @property
     def client(self) -> Client:
-        """The client: its files, its terminals, questions to the user. A cancel of the call also cancels its in-flight
-        requests. In a thread: `call.run(call.client.read_text_file, path)`."""
+        """The client: its files, its terminals, and questions to the user. If the call is cancelled, its in-flight
+        requests are cancelled too. In a thread, use `call.run(call.client.read_text_file, path)`."""
         return self.turn.session.client
 
     @property
     def editor(self) -> Editor:
-        """The files as the client's editor has them. Raises CapabilityMissing if the client does not let agents read
-        and write files; the model gets that message. A tool with `needs_editor` does not run with such a client, and
-        `Editor.of(call.session)` is None."""
+        """The project's files as the client's editor has them. Raises CapabilityMissing if the client does not let
+        agents read and write files; the model gets that message. With `needs_editor`, the tool does not run with such a
+        client. `Editor.of(call.session)` returns None for such a client instead of raising."""
         if self._editor is None:
             from acp_server.tools.editor import Editor
 
@@ -148,7 +151,8 @@ class ToolContext:
     def subagent(
         self, title: str, *, task: str | None = None, description: str | None = None, cwd: str | None = None
     ) -> Subagent:
-        """`Turn.subagent` for work that is part of this call and is cancelled with it. Only for async tools."""
+        """Do the same as `Turn.subagent`. The child's work is part of this call and is cancelled with it. Only for
+        async tools."""
         from acp_server.session.subagents import Subagent
 
         return Subagent(self._call.turn, self._call.node, title, task, description, cwd)
@@ -157,7 +161,7 @@ class ToolContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the call was cancelled, alone or with its turn."""
+        """Whether the call was cancelled, either alone or with its turn."""
         return self._call.node.cause is not None
 
     @property
@@ -166,8 +170,9 @@ class ToolContext:
         return self._call.node.cause
 
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
-        """Cancel this call alone, from any thread and from outside its function, for example after a time-out. Returns
-        False if it has ended or was cancelled. Its result is `cancelled`, with the text of `on_cancel`."""
+        """Cancel only this call, for example after a time-out. It may be called from any thread and from outside the
+        call's function. Returns False if the call has ended or was cancelled already. The call's result is `cancelled`,
+        with the text of `on_cancel`."""
         return self.turn.client.connection.cancel(self._call.node, cause)
 
     @property
@@ -175,9 +180,9 @@ class ToolContext:
         """A function that is called when the call is cancelled while its function runs. It returns text for the model
         and the user, for example partial results, or None.
 
-        It is optional. It must be quick and change nothing. It runs in a separate thread, in which `run` raises. Its
-        exceptions are logged. The result of the tool's function is ignored after a cancel. Set it inside the tool's
-        function: before and after, it is None and setting it has no effect.
+        It is optional. It must be quick and change nothing. It is called in a separate thread, in which `run` raises.
+        Its exceptions are logged. After a cancel, the result of the tool's function is ignored. Set `on_cancel` inside
+        the tool's function. Before and after that function runs, `on_cancel` is None and setting it has no effect.
         """
         return self._call.on_cancel if self._call.executing else None
 
@@ -195,9 +200,9 @@ class ToolContext:
     # -- what it says
 
     def progress(self, piece: Any) -> None:
-        """Show more output: text, which is appended, a content block, a `schema.Diff`, a `schema.Terminal`. Never
-        waits: past `Limits.output` and `Limits.content`, the earliest output is dropped. Has no effect once the call is
-        cancelled or has ended."""
+        """Show more output: text, which is appended, or a content block, a `schema.Diff` or a `schema.Terminal`. Never
+        waits: if the output exceeds `Limits.output` or `Limits.content`, the earliest output is dropped. Has no effect
+        once the call is cancelled or has ended."""
         if not isinstance(piece, str):
             from acp_server.tools.view import as_content
 
@@ -208,8 +213,8 @@ class ToolContext:
 
     @property
     def locations(self) -> Sequence[ToolCallLocation]:
-        """The places in files that the call works at (`schema.ToolCallLocation`); editors follow them. Setting replaces
-        them; raises ValueError for any other value, and changes nothing then."""
+        """The locations in files that the call works at (`schema.ToolCallLocation`). Editors can follow them. Setting
+        replaces all of them. If a value is invalid, setting raises ValueError and changes nothing."""
         return self._call.view.locations
 
     @locations.setter
@@ -235,14 +240,16 @@ class ToolContext:
         self._tell(lambda: self._call.view.entitle(title))
 
     def verbatim(self) -> None:
-        """Show the text output as a code block. For the output of a program, for example, which is not Markdown."""
+        """Show the text output as a code block. Use it, for example, for the output of a program, which is not
+        Markdown."""
         self._call.view.verbatim = True
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function(*args)` in the event loop, from the thread of a plain function, and return its result. An
         async function is awaited in the loop.
 
-        Raises the exceptions of `function`, and RequestCancelled once the call is cancelled, also in `on_cancel`.
+        Raises the exceptions of `function`. Once the call is cancelled, raises RequestCancelled, also in
+        `on_cancel`.
         """
         return in_loop(function, *args)
 
@@ -258,8 +265,8 @@ class ToolContext:
 
 
 def _check_last_words(function: Callable[..., Any]) -> None:
-    """Raise TypeError for an `on_cancel` that needs arguments or is async. Without this check, the mistake would show
-    only when a user cancels."""
+    """Raise TypeError for an `on_cancel` that needs arguments or is async. Otherwise the mistake would only show when a
+    user cancels."""
     code = getattr(function, "__code__", None)
     if code is None:
         return  # the signature of some functions in C is not known

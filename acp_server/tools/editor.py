@@ -1,9 +1,10 @@
-"""`Editor`: the files of a session's project as the client has them, with unsaved changes.
+"""`Editor`: the files of a session's project as the client has them, including unsaved changes.
 
-It reads and writes through the client (ACP, File System), only inside the session's directories. ACP cannot list files
-or report diagnostics, so the editor cannot either.
+The editor reads and writes through the client (ACP, File System), only inside the session's directories. ACP cannot
+list files or report diagnostics, so the editor cannot either.
 
-`insert` and `replace` change a text without files. They make all changes or none, with the line breaks of the text.
+`insert` and `replace` change a text without files. They make all changes or none, and use the line breaks of the
+text.
 """
 
 from __future__ import annotations
@@ -40,42 +41,47 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 _MOST_COMPARED: Final = 10_000_000
-"""The most characters of all matches of a block together: a block that overlaps with itself may match everywhere."""
+"""The most characters of all matches of a block together. It is bounded because a block that overlaps with itself may
+match everywhere."""
 _MOST_SHOWN: Final = 10
 
 
 class EditRefused(AcpError):
-    """A change that does not fit the text. The message gives a model the reason, so that it can correct the change."""
+    """Raised for a change that does not fit the text. The message gives a model the reason, so that it can correct the
+    change."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """Lines to insert before a line."""
+    """Inserts lines before a line."""
 
     start_line: int
-    """The line of the text as it is now, counted from 1; one more than there are lines means at the end."""
+    """The number of the line in the current text, counted from 1. The number of lines plus one means the end of the
+    text."""
     content: str
     """One or more whole lines; the last line break is optional."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceInstruction:
-    """Replaces a block, which has to match in exactly one place."""
+    """Replaces a block, which must match in exactly one position."""
 
     existing_block: str
     """The exact text of the block."""
     new_block: str
-    """The text in its place."""
+    """The text that replaces the block."""
     context_before: str | None = None
-    """The text right before the block, to choose between several matches."""
+    """The text right before the block, to choose between several matches of the block."""
     context_after: str | None = None
     """The text right after the block."""
     start_line_hint: int | None = None
-    """The line near which the block begins, counted from 1: the nearest of several matches is replaced."""
+    """The number of a line near the beginning of the block, counted from 1. Of several matches, the nearest is
+    replaced."""
 
 
 def insert(text: str, operations: Sequence[FileOperation]) -> str:
-    """`text` with the lines inserted, in the given order if they have the same line. Raises EditRefused."""
+    """Return `text` with the lines inserted. Lines for the same position are inserted in the given order. Raises
+    EditRefused."""
     lines = _LINES.findall(text)
     newline = line_break(text)
     for operation in operations:
@@ -97,8 +103,8 @@ def insert(text: str, operations: Sequence[FileOperation]) -> str:
 
 
 def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
-    """`text` with the blocks replaced; every block is searched in the original text. Raises EditRefused for a block
-    without a match or with several, and for blocks that overlap."""
+    """Return `text` with the blocks replaced. Every block is searched in the original text. Raises EditRefused if a
+    block has no match or several matches, or if blocks overlap."""
     newline = line_break(text)
     changes: list[tuple[int, int, str]] = []
     for instruction in instructions:
@@ -144,7 +150,7 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
 
 
 def _found(text: str, block: str) -> list[int]:
-    """The positions of all matches of a block, including matches that overlap."""
+    """Return the positions of all matches of a block, including matches that overlap."""
     starts: list[int] = []
     start = text.find(block)
     while start >= 0:
@@ -166,20 +172,21 @@ def _line(text: str, position: int) -> int:
 
 
 def line_break(text: str) -> str:
-    """The line break of the first line of `text`, CR LF or LF; LF without one."""
+    """Return the line break of the first line of `text`, CR LF or LF; LF if there is no line break."""
     end = text.find("\n")
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
 
 
 def with_line_breaks(text: str, newline: str) -> str:
-    """`text` with `newline` as its line break."""
+    """Return `text` with `newline` as its line break."""
     return text if newline == "\n" else text.replace("\r\n", "\n").replace("\n", newline)
 
 
 @dataclass(frozen=True)
 class EditResult:
-    """The result of a change. It is true if the file was written. Otherwise the file is unchanged, and `reason` is the
-    reason, for a model. The log has a refused change whose result the caller never reads."""
+    """The result of a change. In a condition, it is true if the file was written. Otherwise the file is unchanged, and
+    `reason` is the reason, for a model. If the caller never reads the result of a refused change, the refusal is
+    logged."""
 
     reason: str | None = None
 
@@ -202,11 +209,11 @@ _WRITTEN: Final = EditResult()
 
 
 class Editor:
-    """The files of one session. `may_write`: without it, files can be read and diffs shown, but nothing is changed.
+    """The files of one session. `may_write`: if False, files can be read and diffs shown, but nothing can be changed.
 
     Paths are relative to the session's working directory, or absolute. All methods raise InvalidParams for a path
-    outside of the session's directories, RpcError for the client's error responses, and ConnectionClosed. Methods that
-    write raise UsageError without `may_write`. Two concurrent changes of one file can undo each other.
+    outside of the session's directories, RpcError for the client's error responses, and ConnectionClosed. With
+    `may_write=False`, methods that write raise UsageError. Two concurrent changes of one file can undo each other.
     """
 
     def __init__(self, session: Session, *, may_write: bool = True) -> None:
@@ -218,21 +225,21 @@ class Editor:
 
     @classmethod
     def of(cls, session: Session, *, may_write: bool = True) -> Editor | None:
-        """An editor, if the client announced that it reads and writes text files."""
+        """Return an editor; None if the client did not announce that it reads and writes text files."""
         fs = session.client.capabilities.fs
         return cls(session, may_write=may_write) if fs.read_text_file and fs.write_text_file else None
 
     @property
     def script_name(self) -> str:
-        """The name of the project: of the working directory."""
+        """The name of the project, which is the name of the working directory."""
         return os.path.basename(os.path.normpath(self._cwd))
 
     async def exists(self, path: str) -> bool:
-        """Whether the file exists, on the disk or only in the editor."""
+        """Whether the file exists, on disk or only in the editor."""
         return await self._exists(self.absolute(path))
 
     async def get_file_content(self, path: str) -> str | None:
-        """The text of a file; None if it does not exist."""
+        """Return the text of a file; None if the file does not exist."""
         return await self._read(self.absolute(path))
 
     async def update_file_content(self, path: str, content: str) -> EditResult:
@@ -244,34 +251,35 @@ class Editor:
         return _WRITTEN
 
     async def write_to_file(self, path: str, content: str) -> EditResult:
-        """Replace the whole content of a file, which is created if it does not exist."""
+        """Replace the whole content of a file. The file is created if it does not exist."""
         await self._write(path, content)
         return _WRITTEN
 
     async def insert_content(self, path: str, operations: Sequence[FileOperation]) -> EditResult:
-        """Insert lines, numbered as in the current text. All operations apply, or none."""
+        """Insert lines. Their positions are line numbers of the current text. Either all operations apply, or none."""
         return await self._edit(path, lambda text: insert(text, operations))
 
     async def replace_in_file(self, path: str, instructions: Sequence[ReplaceInstruction]) -> EditResult:
-        """Replace blocks by their text. All instructions apply, or none."""
+        """Replace blocks by new texts. Either all instructions apply, or none."""
         return await self._edit(path, lambda text: replace(text, instructions))
 
     def open_diff_editor(self, path: str, content: str) -> None:
-        """Show the user a proposed content of a file, as a diff. The file is unchanged.
+        """Show the user the proposed content of a file, as a diff. The file is unchanged.
 
-        In an approval request it becomes the preview of the question. The last call for a file counts.
+        In an approval request, the diff becomes the preview of the question. If it is called several times for one
+        file, the last call counts.
         """
         self._opened[self.absolute(path)] = content
 
     async def take_diffs(self) -> list[Diff]:
-        """The diffs of all `open_diff_editor` calls since the last `take_diffs`, against the current files."""
+        """Return the diffs of all `open_diff_editor` calls since the last `take_diffs`, against the current files."""
         from acp_server.schema.tool_call import Diff
 
         opened, self._opened = self._opened, {}
         return [Diff(path=path, old_text=await self._read(path), new_text=content) for path, content in opened.items()]
 
     def absolute(self, path: str) -> str:
-        """The absolute path that `path` means. Raises InvalidParams if it leads out of the session's directories."""
+        """Return the absolute path for `path`. Raises InvalidParams if it is outside of the session's directories."""
         if not path or "\0" in path:
             raise InvalidParams(f"Not a path: {path!r}")
         target = os.path.normpath(os.path.join(self._cwd, path))
@@ -328,8 +336,8 @@ class Editor:
 
 
 def as_on_disk(path: str, text: str) -> str:
-    """`text` with the final newline of the file on the disk, if they differ only by it. Some clients omit it while the
-    file is open."""
+    """Return `text` with the final newline of the file on disk, if the two differ only by it. Some clients omit that
+    newline while the file is open."""
     newline = line_break(text)
     whole = (text + newline).encode(errors="surrogatepass")
     try:
@@ -347,10 +355,8 @@ def as_on_disk(path: str, text: str) -> str:
 
 
 class BlockingEditor:
-    """The editor for plain functions, in their worker thread: each method waits for the same method of `Editor`.
-
-    The methods also raise RequestCancelled once the call is cancelled.
-    """
+    """The editor for plain functions, for use in their worker thread. Each method calls the same method of `Editor` and
+    waits for it. The methods also raise RequestCancelled once the call is cancelled."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor

@@ -1,7 +1,7 @@
-"""One parameter of a function as a pydantic field: the constraints and descriptions beside its type.
+"""One parameter of a function as a pydantic field, with the constraints and descriptions of its annotation.
 
-pydantic, FastAPI and FastMCP read the same forms: a `Field` as the default or in `Annotated`, a text or a `Doc` in
-`Annotated`. A note that none of them reads is refused, because a constraint in it would be lost.
+pydantic, FastAPI and FastMCP read the same forms: a `Field` as the default or in `Annotated`, and a text or a `Doc` in
+`Annotated`. Metadata that none of them reads is refused, because a constraint in it would be lost.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 EMPTY: Final = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default of a parameter without a default."""
 
 _HOOKS: Final = ("__get_pydantic_core_schema__", "__get_pydantic_json_schema__")
-"""A note in `Annotated` with one of these methods affects the check or the schema."""
+"""If metadata in `Annotated` has one of these methods, it affects the check or the schema."""
 
 
 def is_field(value: Any) -> bool:
@@ -31,12 +31,12 @@ def is_field(value: Any) -> bool:
 
 
 def has_notes(annotation: Any) -> bool:
-    """Whether there is an `Annotated` in a type."""
+    """Whether a type contains an `Annotated`."""
     return get_origin(annotation) is Annotated or any(map(has_notes, _inner(annotation)))
 
 
 def field_of(annotation: Any, default: Any) -> FieldInfo:
-    """The field that pydantic makes of an annotation and a default, as in a model."""
+    """Return the field that pydantic makes of an annotation and a default in a model."""
     from pydantic.fields import FieldInfo
 
     described = with_words(annotation)
@@ -46,7 +46,7 @@ def field_of(annotation: Any, default: Any) -> FieldInfo:
 
 
 def with_words(annotation: Any) -> Any:
-    """The type, with each text and `Doc` in its notes as a description, which pydantic reads."""
+    """Return the type with each text and `Doc` in its metadata replaced by a description that pydantic reads."""
     if not has_notes(annotation):
         return annotation
     inner = tuple(map(with_words, _inner(annotation)))
@@ -63,7 +63,7 @@ def with_words(annotation: Any) -> Any:
 
 
 def unread_notes(annotation: Any) -> Iterator[Any]:
-    """The notes in a type that have no effect here. A constraint in them would be lost."""
+    """Yield the metadata in a type that has no effect here. A constraint in it would be lost."""
     for note in _notes(annotation):
         if _words(note) is None and not is_field(note) and not _is_read(note):
             yield note
@@ -72,8 +72,8 @@ def unread_notes(annotation: Any) -> Iterator[Any]:
 
 
 def misfit(annotation: Any, default: Any) -> str | None:
-    """The problem with a default, as the end of a sentence; None if it is of its type. A default may be outside the
-    bounds for passed values."""
+    """Return the problem with a default, as the end of a sentence; None if the default has its type. A default may be
+    outside the bounds for passed values."""
     # A plain object is a sentinel for "nothing was passed".
     if default is EMPTY or is_field(default) or type(default) is object:
         return None
@@ -89,7 +89,7 @@ def misfit(annotation: Any, default: Any) -> str | None:
 
 
 def _fits(annotation: Any, default: Any) -> bool | None:
-    """Whether a default is of a type; None if only pydantic can tell."""
+    """Whether a default is of a type; None if only pydantic can decide that."""
     if annotation is Any or annotation is object:
         return not _is_marker(default)
     if annotation is None or annotation is type(None):
@@ -127,7 +127,7 @@ def _fits_by_check(annotation: Any, default: Any) -> bool:
 
 
 def _is_marker(default: Any) -> bool:
-    """Whether the default is a marker of another framework, such as `Depends(...)`, without effect here."""
+    """Whether the default is a marker of another framework, such as `Depends(...)`, which has no effect here."""
     return callable(getattr(default, "dependency", None)) or type(default).__name__ in ("Depends", "Security")
 
 
@@ -157,6 +157,6 @@ def _notes(annotation: Any) -> tuple[Any, ...]:
 
 
 def _inner(annotation: Any) -> tuple[Any, ...]:
-    """The type arguments of a type. A literal has values instead."""
+    """Return the type arguments of a type. A literal has values and no type arguments."""
     origin, args = get_origin(annotation), get_args(annotation)
     return () if origin is Literal else args[:1] if origin is Annotated else args

@@ -1,4 +1,4 @@
-"""The arguments of a tool by an external JSON Schema: from an MCP server, for example, or a file.
+"""Validates the arguments of a tool against an external JSON Schema, for example one from an MCP server or a file.
 
 `acp_server.tools.schema_bounds` bounds the time of a check.
 """
@@ -22,7 +22,7 @@ from acp_server.tools.parameters import name_of
 from acp_server.tools.schema_bounds import Bounds, TooMuch, schema_problem
 
 _ARGUMENTS: Final = "arguments"
-"""The parameter of the function that gets all arguments, as a dict."""
+"""The name of the function's parameter that gets all arguments, as a dict."""
 
 _PROBLEMS: Final = 20
 """The most problems in one message to a model."""
@@ -30,16 +30,17 @@ _PROBLEMS: Final = 20
 _NO_OTHERS: Final[Any] = cast("Any", Registry)()
 
 _SCHEMA_STEPS: Final = 20_000_000
-"""The most steps of the check of a schema itself. The largest schema that a server of tools may send takes a tenth."""
+"""The most steps for checking a schema itself. The largest schema that an MCP server may send takes a tenth of them."""
 
 _MESSAGE: Final = 300
-"""The most characters of a problem's message and of its path, which quote the value and the names around it."""
+"""The most characters of a problem's message, and of its path. Both quote text from the arguments."""
 
 
 class SchemaParameters:
-    """See `acp_server.tools.tool.Arguments`. References are resolved inside the schema only.
+    """The arguments of a tool that a JSON Schema describes, see `acp_server.tools.tool.Arguments`. References are
+    resolved only inside the schema.
 
-    Raises UsageError for a schema that is invalid or not of an object, and for a function without a parameter
+    Raises UsageError if the schema is invalid or does not describe an object, and if the function has no parameter
     `arguments`.
     """
 
@@ -63,7 +64,7 @@ class SchemaParameters:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The schema."""
+        """A copy of the schema."""
         return deepcopy(self._schema)
 
     def read(self, params: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Turns the result and the pieces of a tool into text, content or a JSON value for the client and the model.
+"""Turns the result of a tool, and the values that it yields, into text, content or a JSON value for the client and the
+model.
 
 `acp_server.tools.runner` decides when they are shown.
 """
@@ -32,7 +33,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class Output:
-    """The result of a function, for the client and the model. `said`: the text of the result was already shown.
+    """The result of a function, for the client and the model. `said`: whether the text of the result was already shown.
 
     Raises UsageError for a value that JSON cannot express, and for content that cannot be shown.
     """
@@ -62,12 +63,13 @@ class Output:
 
 
 def problems_in(error: InvalidParams) -> str:
-    """The problems that the error's data lists, in one line; its message if it has no such list."""
+    """Return the problems that the error's data lists, in one line; or the error's message if there is no such list."""
     return "; ".join(problems_of(error.data)) or str(error.message)
 
 
 def _is_content(value: Any) -> bool:
-    """Whether the value is content: a block, a diff, a terminal, or a list with at least one of them."""
+    """Whether the value is content: a content block, a diff, a terminal, or a list that contains at least one of
+    these."""
     from acp_server.schema.base import Record
 
     pieces = cast("list[Any]", value if isinstance(value, (list, tuple)) else [value])
@@ -75,17 +77,17 @@ def _is_content(value: Any) -> bool:
 
 
 def _text_in(piece: Any) -> str | None:
-    """The text of text content, for the model; None for other content."""
+    """Return the text of text content, for the model; None for other content."""
     block = getattr(piece, "content", piece)
     return block.text if isinstance(block, TextContent) else None
 
 
 _SHOWN: Final = 50_000
-"""The most members of a value that is sent to a client. Encoding more would hold the event loop for over 50 ms."""
+"""The most members of a value that is sent to a client. Encoding more would block the event loop for over 50 ms."""
 
 
 def is_large(value: Any) -> bool:
-    """Whether a value has more members than are sent to a client."""
+    """Whether a value has more members than may be sent to a client."""
     left, containers = _SHOWN, [value]
     while containers:
         each = containers.pop()
@@ -105,8 +107,8 @@ _FEW: Final = 100
 
 
 def plain_copy(value: Any) -> dict[str, Any] | None:
-    """A copy of a small object whose keys are ASCII and whose values are texts, integers, bools or None; else None. The
-    arguments of most calls are such an object."""
+    """Return a copy of a small object whose keys are ASCII and whose values are texts, integers, bools or None. Return
+    None for any other value. The arguments of most calls are such an object."""
     if type(value) is not dict or len(cast("dict[Any, Any]", value)) > _FEW:
         return None
     copied = dict(cast("dict[Any, Any]", value))
@@ -117,8 +119,8 @@ def plain_copy(value: Any) -> dict[str, Any] | None:
 
 
 def snapshot(value: Any) -> Any:
-    """A copy of the value as plain JSON, which later changes of `value` do not reach. None, with a warning, if it is
-    large or JSON cannot express it."""
+    """Return a copy of the value as plain JSON, which does not change if `value` changes later. If the value is large
+    or JSON cannot express it, log a warning and return None."""
     if (copied := plain_copy(value)) is not None:
         return copied
     if is_large(value):
@@ -142,7 +144,8 @@ def _expressed(value: Any) -> Any:
 
 
 def _well_formed(plain: Any) -> Any:
-    """A copy with lone surrogates in keys escaped, because they cannot be encoded. Names of files may have them."""
+    """Return a copy in which lone surrogates in keys are escaped, because they cannot be encoded. File names may
+    contain them."""
     if isinstance(plain, list):
         return [_well_formed(item) for item in cast("list[Any]", plain)]
     if isinstance(plain, dict):
@@ -152,12 +155,12 @@ def _well_formed(plain: Any) -> Any:
 
 
 _PAUSE: Final = 0.01
-"""Seconds after which a generator lets the loop run, or waits for the loop if it runs in a thread."""
+"""Seconds after which a generator lets the event loop run. In a thread, it waits for the loop."""
 
 
 class Pieces:
-    """The pieces that the function of one call yields. `is_over`: returns whether the next piece may no longer
-    begin."""
+    """Shows the values that the function of one call yields. `is_over` returns whether to stop before the next
+    value."""
 
     def __init__(self, context: ToolContext, updates: Updates, is_over: Callable[[], bool]) -> None:
         self._context = context
@@ -165,11 +168,11 @@ class Pieces:
         self._is_over = is_over
         self._said: list[str] = []
         self._apart = False
-        """Whether the last piece was a block, which a line break has to follow."""
+        """Whether the last value was a content block, which must be followed by a line break."""
         self._pause_at = 0.0
 
     async def stream(self, generator: AsyncGenerator[Any]) -> Output:
-        """Show all pieces of an async generator; returns their text."""
+        """Show all values of an async generator. Returns their text."""
         await drain(generator, self._take)
         return Output("".join(self._said), said=True)
 
@@ -179,8 +182,8 @@ class Pieces:
         await self._pause()
 
     def walk(self, generator: Generator[Any, Any, Any]) -> Output:
-        """Show all pieces of a plain generator, in its thread; a cancel ends it between two pieces. Returns its return
-        value if that is not None, else the text of its pieces."""
+        """Show all values of a plain generator, in its thread. A cancel ends it between two values. Returns the
+        generator's return value if that is not None, else the text of its values."""
         try:
             while not self._is_over():
                 try:
@@ -225,7 +228,7 @@ class Pieces:
 
 
 def yields(value: Any) -> bool:
-    """Whether the value is a plain generator, and not an awaitable that is one."""
+    """Whether the value is a plain generator. An awaitable that is a generator does not count."""
     return isinstance(value, Generator) and not inspect.isawaitable(cast("Any", value))
 
 

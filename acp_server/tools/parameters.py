@@ -1,8 +1,8 @@
 """The parameters of a function, as a validator of received values and as JSON Schema.
 
 Signatures are inspected once, at registration, so that most mistakes show when the program starts. The validator is
-built at its first use, so that loading pydantic does not delay the response to `initialize`. Only for types that are
-not known to be valid, it is built at registration.
+built at its first use, so that loading pydantic does not delay the response to `initialize`. Only if a type is not
+known to be valid, the validator is built at registration.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = frozenset({*(object, str, int, float, bool, bytes, type(None)), *(list, dict, tuple, set, frozenset)})
 _HOMES: Final = frozenset({"datetime", "decimal", "pathlib", "pathlib._local", "uuid"})
-"""Modules whose classes are plain; Python 3.13 alone says `pathlib._local`. By their names, since an agent
-that has none of them need not load them."""
+"""Modules whose classes are plain. Only Python 3.13 uses the name `pathlib._local`. They are listed by name, so that an
+agent that does not use them need not load them."""
 
 _TAKES: Final[dict[Any, int]] = {
     **dict.fromkeys((list, set, frozenset, abc.Sequence, abc.Set, abc.Iterable), 1),
@@ -50,7 +50,8 @@ _TAKES: Final[dict[Any, int]] = {
 
 
 def is_plain(annotation: Any, inside: tuple[type[Any], ...] = ()) -> bool:
-    """Whether a check of values of this type can surely be built. `inside`: the dataclasses that it is a field of."""
+    """Whether a validator for this type can certainly be built. `inside`: the dataclasses that contain the type in a
+    field."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is None:
         plain = annotation is Any or annotation is None
@@ -85,7 +86,7 @@ def _is_known_to_pydantic(annotation: type[Any]) -> bool:
 
 
 def _strangers(annotation: Any) -> Iterator[type[Any]]:
-    """The classes in a type that JSON may not express, as far as that is known without pydantic."""
+    """Yield the classes in a type that JSON may not express, as far as that is known without pydantic."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Literal or origin is Annotated:
         return
@@ -99,7 +100,7 @@ def _strangers(annotation: Any) -> Iterator[type[Any]]:
 
 
 _OF_THE_CALL: Final = {"Turn": "turn", "Session": "session", "Client": "client", "Editor": "editor"}
-"""Classes of this package that a tool reaches by its call, and the attribute for each."""
+"""Classes of this package that a tool gets from its call, with the call's attribute for each."""
 
 
 CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -113,8 +114,8 @@ def is_name(text: str) -> bool:
 
 
 class Parameters:
-    """The parameters of `function`, all passed by name, without the parameters for which `skip` is true. Raises
-    UsageError for a parameter that cannot be passed by name."""
+    """The parameters of `function` that can be passed by name, without the parameters for which `skip` returns True.
+    Raises UsageError for a parameter that cannot be passed by name."""
 
     def __init__(self, function: Callable[..., Any], skip: Callable[[inspect.Parameter], bool]) -> None:
         self._function = function
@@ -131,8 +132,8 @@ class Parameters:
                 self._taken.append(parameter)
 
     def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments to call the function with, `_meta` never among them. Raises InvalidParams, whose data lists
-        each problem."""
+        """Return the arguments to call the function with; `_meta` is never among them. Raises InvalidParams, whose data
+        lists each problem."""
         if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             # A model may send any JSON value.
             raise InvalidParams(data={"problems": [{"path": "", "message": "the arguments must be an object"}]})
@@ -152,7 +153,7 @@ class Parameters:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The arguments as a JSON Schema of one object. Raises UsageError for types that have none."""
+        """The JSON Schema of the arguments, as one object. Raises UsageError for types without a JSON Schema."""
         from pydantic import PydanticUserError
 
         try:
@@ -178,9 +179,10 @@ class Parameters:
             properties[parameter.name].setdefault("default", shown)
 
     def check(self) -> None:
-        """Raise UsageError now for types without a validator.
+        """Raise UsageError now if a type has no validator.
 
-        Plain types are known to have one. Only for other types the validator is built, which loads pydantic.
+        Plain types are known to have a validator. It is built here only if there are other types, because building
+        loads pydantic.
         """
         plain = True
         for parameter in self._taken:
@@ -191,7 +193,7 @@ class Parameters:
             self.build()
 
     def _check_field(self, parameter: inspect.Parameter, annotation: Any) -> None:
-        """Raise UsageError for a default that is not of its type, and for a note without effect."""
+        """Raise UsageError for a default that is not of its type, and for metadata without effect."""
         problem = misfit(annotation, parameter.default)
         if problem is not None:
             raise UsageError(f"{name_of(self._function)}: the default of {parameter.name} is {problem}")
@@ -204,12 +206,12 @@ class Parameters:
             )
 
     def check_types(self) -> None:
-        """Raise UsageError for a type that is not known (yet)."""
+        """Raise UsageError for a type that is not known, or not known yet."""
         for parameter in self._taken:
             annotation_of(self._function, parameter)
 
     def build(self) -> None:
-        """Build the validator now, unless it is built. Raises UsageError for types without a validator."""
+        """Build the validator now, if it is not built yet. Raises UsageError for types without a validator."""
         _ = self._validator
 
     @cached_property
@@ -237,8 +239,8 @@ class Parameters:
             raise self._no_form(error) from error
 
     def _field(self, parameter: inspect.Parameter) -> Any:
-        """One parameter as the member of a TypedDict. pydantic gives the default of a `Field`; the function has its
-        own."""
+        """Return one parameter as the member of a TypedDict. pydantic fills in the default only of a `Field`; otherwise
+        the function's own default applies."""
         annotation, default = annotation_of(self._function, parameter), parameter.default
         if not (is_field(default) or has_notes(annotation)):
             return annotation if default is EMPTY else NotRequired[annotation]
@@ -252,19 +254,19 @@ class Parameters:
         return described if field.is_required() else NotRequired[described]
 
     def _no_form(self, error: PydanticUserError) -> UsageError:
-        """The error for a type without a schema, with the name of its parameter."""
+        """Return the error for a type without a schema, with the name of its parameter."""
         taken = self._taken
         wrong = next((each for each in taken if not _has_schema(annotation_of(self._function, each))), None)
         where = "" if wrong is None else f"the parameter {wrong.name}: "
         return UsageError(f"{name_of(self._function)}: {where}{error.message}")
 
     EXTRA = "ignore"
-    """How unknown names are handled, as `extra` of pydantic."""
+    """How unknown names are handled: the value of pydantic's option `extra`."""
 
 
 class StrictParameters(Parameters):
-    """Parameters of a tool. An unknown name is an error, because the model made it up. A type that JSON cannot express
-    is refused, at registration if the type is defined by then."""
+    """The parameters of a tool. An unknown name is an error, because the model made it up. A type that JSON cannot
+    express is refused; at registration if the type is defined by then."""
 
     EXTRA = "forbid"
 
@@ -311,8 +313,8 @@ def _has_schema(annotation: Any) -> bool:
 
 
 def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The type of one parameter. Types are resolved one by one, because the type of another parameter may exist for
-    type checkers only."""
+    """Return the type of one parameter. Types are resolved one by one, because another parameter's type may exist only
+    for type checkers."""
     annotation = parameter.annotation
     if annotation is EMPTY:
         return Any
@@ -330,13 +332,13 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function in an error."""
+    """Return the name of a function for an error."""
     return getattr(function, "__qualname__", repr(function))
 
 
 def jsonable(value: Any) -> Any:
-    """`value` in a form that the codec can encode. Models get their wire names; sets, paths and so on get the form of
-    pydantic. A value without a form in JSON is returned unchanged."""
+    """Return `value` in a form that the codec can encode. Protocol types get their wire names; sets, paths and similar
+    types get pydantic's form. A value that JSON cannot express is returned unchanged."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     # Copied in one step, because a thread may be adding to it.
@@ -362,7 +364,7 @@ def jsonable(value: Any) -> Any:
 
 
 def _has_form(value: Any) -> bool:
-    """Whether JSON can express it."""
+    """Whether JSON can express the value."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _has_form(each) for key, each in cast("dict[Any, Any]", value).items())
     if isinstance(value, list):

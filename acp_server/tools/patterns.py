@@ -1,7 +1,7 @@
-"""Estimates, before the `regex` library compiles an untrusted pattern, how large the compiled pattern becomes.
+"""Estimates how large an untrusted pattern becomes when it is compiled, before the `regex` library compiles it.
 
-Compiling holds the interpreter, and no cancel interrupts it. It unrolls counted repeats, and writes a part that has to
-match at least once twice, so that each level of nested groups doubles the size.
+Compiling holds the interpreter, and a cancel cannot interrupt it. The compiler unrolls counted repeats. It writes a
+part that must match at least once twice, so each level of nested groups doubles the size.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ _TOKEN: Final = re.compile(
 )
 
 _SYNTAX: Final = re.compile(r"\(\?[A-Za-z0-9]*[xV]")
-"""With these flags, or with a bracket inside a class, the tokens no longer tell what is a group."""
+"""With these flags, or with a bracket inside a class, the tokens do not show where groups begin and end."""
 
 _LEAST: Final = re.compile(r"\{\s*(\d+)")
 
 _WRITTEN: Final = 2
-"""Additional copies of a part that is repeated at least once: one too many, so that the estimate errs upwards."""
+"""The number of additional copies of a part that is repeated at least once. It is one too many, so that the estimate
+errs upwards."""
 
 
 def unrolled_length(source: str) -> int:
-    """About how many characters the pattern has with every repeat unrolled. Where only the compiler knows the extent of
-    a repeat, the result is an upper bound."""
+    """Return about how many characters the pattern has with every repeat unrolled. If only the compiler knows the
+    extent of a repeat, the result is an upper bound."""
     tokens = list(_TOKEN.finditer(source))
     if _SYNTAX.search(source) or any(token[0] == "[" for token in tokens):
         groups = min(source.count(")"), source.count("+") + source.count("{"))

@@ -1,7 +1,7 @@
-"""Decides whether a tool call may run: by an earlier decision of the user, the user's setting, or a question.
+"""Decides whether a tool call may run: by an earlier decision of the user, by the user's setting, or by a question.
 
-One call has one `Permission`: the tool's request function makes the question, then the user answers. A tool runs only
-after a clear yes. It does not run without an answer, if asking fails, if the client chooses an option that was not
+Each call has one `Permission`. The tool's request function makes the question, then the user answers. A tool runs only
+after a clear yes. It does not run if there is no answer, if asking fails, if the client chooses an option that was not
 offered, or if the client cannot ask. `acp_server.tools.approval` has the plain values for authors.
 """
 
@@ -47,7 +47,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class SessionApprovals:
-    """Stores decisions with the session, in memory, until the session is closed."""
+    """Stores decisions in the session, in memory, until the session is closed."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
         """See `Approvals`."""
@@ -62,13 +62,14 @@ class Permission:
     """The approval of one tool call, from the question to the answer.
 
     The user gets at most one question. An answer that has arrived takes precedence over a decision about another call,
-    even if this call has not read it yet. An answer after the question was withdrawn has no effect.
+    even if this call has not yet read the answer. An answer that arrives after the question was withdrawn has no
+    effect.
     """
 
     def __init__(self, call: CallState, context: ToolContext, store: Approvals) -> None:
         self._call = call
         self._context = context
-        """The call for the author's functions that make the question."""
+        """The call, as it is passed to the author's functions that make the question."""
         self._tool = call.tool
         self._session = call.turn.session
         self._view = call.view
@@ -79,7 +80,7 @@ class Permission:
         """Whether the client answered that the turn was cancelled."""
         self._scope: Always | None = None
         self._decided: bool | None = None
-        """The decision about another call that covers this call, if it came before this call's answer."""
+        """A decision about another call that also covers this call, if it came before this call's answer; else None."""
         self._asking = anyio.CancelScope()
         self._withdrawn = False
         self._late: PermissionAnswer | None = None
@@ -87,8 +88,9 @@ class Permission:
     # -- the question
 
     async def prepare(self, arguments: Mapping[str, Any], title: str, raw: Any) -> None:
-        """Make the question. `raw`: the model's arguments as plain JSON, or None. If the request function fails, raises
-        its ToolFailed, RpcError, CapabilityMissing or ConnectionClosed, and ToolFailed for all other exceptions."""
+        """Make the question. `raw`: the model's arguments as plain JSON, or None. If the request function raises
+        ToolFailed, RpcError, CapabilityMissing or ConnectionClosed, that exception is raised. All other exceptions
+        become a ToolFailed."""
         tool = self._tool
         try:
             if callable(tool.approval):
@@ -105,7 +107,7 @@ class Permission:
             raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
 
     async def _requested(self, ask: Callable[..., Any], arguments: Mapping[str, Any]) -> Approval:
-        """The question that the tool's request function returns."""
+        """Call the tool's request function and return its question."""
         tool = self._tool
         passed = dict(arguments)
         if tool.asks_with_context is not None:
@@ -148,20 +150,21 @@ class Permission:
 
     @property
     def key(self) -> str | None:
-        """The key of a decision for all further calls; None if the user cannot make one."""
+        """The key of a decision for all further calls; None if the user cannot decide for all further calls."""
         return None if self._scope is None else self._scope.key
 
     # -- the answer
 
     def decide_for_all(self, allowed: bool) -> None:
-        """Apply a decision about another call that covers this call: withdraw the question, or do not send it. Only the
-        first decision counts."""
+        """Apply a decision about another call that also covers this call: withdraw the question, or do not send it.
+        Only the first decision counts."""
         if self._decided is None and not self._withdrawn:
             self._decided = allowed
             self._asking.cancel()
 
     async def decide(self) -> tuple[UserAction, str]:
-        """The user's decision, and the message for the model if it is not a yes. Raises ConnectionClosed."""
+        """Return the user's decision, and the message for the model if the tool may not run. Raises
+        ConnectionClosed."""
         tool = self._tool
         known = await self._known()
         if self._decided is not None:
@@ -194,7 +197,7 @@ class Permission:
         return (CONFIRMED, "") if answer.allowed else (DECLINED, REFUSED)
 
     async def _ask(self) -> PermissionAnswer | None:
-        """The user's answer; None if the question was withdrawn first."""
+        """Ask the user. Returns the answer; None if the question was withdrawn first."""
         with self._asking:
             return await self._session.client.ask_permission(self._shown, self._options, on_late=self._keep_late)
         # Only a withdrawal comes here. When the call itself is cancelled, its exception passes this scope.
@@ -208,7 +211,7 @@ class Permission:
         self._late = answer
 
     async def _known(self) -> bool | None:
-        """The earlier decision for all calls with this key; None without one, or if the store fails."""
+        """Return the earlier decision for all calls with this key; None if there is none or the store fails."""
         if self._scope is None:
             return None
         try:
@@ -234,7 +237,8 @@ _COVERS: Final = 200
 
 @lru_cache(maxsize=64)
 def _options(primary: str, secondary: str, covers: str | None, asks_each_time: bool) -> tuple[dict[str, Any], ...]:
-    """The options, in their wire form. `covers`: see `Always`; None without an option for all further calls."""
+    """Return the options in their wire form. `covers`: see `Always`; if it is None, there are no options for all
+    further calls."""
     # A blank label would not tell the user what the option does.
     allow = primary if primary.strip() else ALLOW
     reject = secondary if secondary.strip() else REJECT

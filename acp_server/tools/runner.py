@@ -1,7 +1,8 @@
-"""One tool call from `pending` to its end: checked, approved, run, reported (ACP, Tool Calls).
+"""Runs one tool call from `pending` to its end: checks it, asks for approval, runs the function and reports the result
+(ACP, Tool Calls).
 
-A call is a node below its turn's node, with its own task. If the node is cancelled before the function ends, the call
-is cancelled, whatever the function returns or raises then.
+A call is a node below its turn's node and has its own task. If the node is cancelled before the function ends, the call
+is cancelled, whatever the function then returns or raises.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and wr
 
 
 class _Refused(Exception):
-    """Ends the body of a call that was not approved. The text is for the model."""
+    """Ends the body of a call that was not approved. Its text is for the model."""
 
     def __init__(self, words: str, *, cancelled: bool) -> None:
         super().__init__(words)
@@ -59,7 +60,7 @@ class Execution(Job):
     def __init__(
         self, turn: LiveTurn, tool: Tool[Any], arguments: Mapping[str, Any], id: str, given: str, approvals: Approvals
     ) -> None:
-        """`id`: the `toolCallId`. `given`: the id from its caller."""
+        """`id`: the `toolCallId`. `given`: the id that the caller gave."""
         connection = turn.session.client.connection
         node = Node(turn.node, f"tool call {tool.name}")
         watch = connection.watchdog
@@ -71,11 +72,11 @@ class Execution(Job):
         self._tool = tool
         self._arguments = arguments
         self._shown: Any = plain_copy(arguments)
-        """The arguments for the client, as plain JSON; None if it does not get them."""
+        """The arguments for the client, as plain JSON; None if the client does not get them."""
         self._is_large = self._shown is None and is_large(arguments)
         self._is_slow = tool.reads_slowly or self._is_large
         self._read: dict[str, Any] | None = None
-        """The checked arguments for the function; None until they are read."""
+        """The checked arguments for the function; None until the arguments are read."""
         self._unfit: InvalidParams | None = None
         self._approvals = approvals
         self._threads = connection.threads
@@ -95,7 +96,8 @@ class Execution(Job):
             self._span = Span("tool", tool.name, id, session_id=turn.session.id, parent=turn.span)
 
     async def run(self) -> ToolResult:
-        """Run the call and return its result. A cancel of the caller cancels the call and waits for its cleanup."""
+        """Run the call and return its result. If the caller is cancelled, the call is cancelled and its cleanup is
+        awaited."""
         calls: Calls = self._turn.tool_calls
         # Added before its first update, because the client may cancel it as soon as it gets that.
         calls.add(self)
@@ -121,7 +123,8 @@ class Execution(Job):
         return self._result
 
     def cancel(self, cause: Cause) -> bool:
-        """Cancel this call alone, from any thread. False if it has ended or was cancelled."""
+        """Cancel only this call. May be called from any thread. Returns False if the call has ended or was cancelled
+        already."""
         return self._connection.cancel(self.node, cause)
 
     def finish(self) -> None:
@@ -132,8 +135,8 @@ class Execution(Job):
     # -- its life
 
     def _begin(self) -> None:
-        """Read the arguments, and send the first update. There is no checkpoint, so the question shows the arguments
-        that the function gets."""
+        """Read the arguments, and send the first update. There is no checkpoint in between, so the question shows the
+        arguments that the function gets."""
         tool = self._tool
         if not self._is_slow:
             # After a failure, `_body` reads the arguments again and reports the problem.
@@ -284,7 +287,7 @@ class Execution(Job):
     # -- its end
 
     def was_cancelled(self, node: Node) -> None:
-        """See `SupervisedWork`. Ask `on_cancel` for its text and end the call for the client, before the cleanup."""
+        """See `SupervisedWork`. Get the text from `on_cancel` and end the call for the client, before the cleanup."""
         super().was_cancelled(node)
         # Output from a thread before the cancel is part of the result.
         self.call.take()
@@ -304,7 +307,7 @@ class Execution(Job):
             self._connection.background(self._hear_out, worker)
 
     async def _hear_out(self, worker: Worker) -> None:
-        """Wait for a slow `on_cancel` within its time, then end the call."""
+        """Wait a limited time for a slow `on_cancel`, then end the call."""
         try:
             with anyio.move_on_after(min(_HEAR_OUT, self._connection.limits.end_grace / 2)):
                 await worker.wait()
@@ -313,7 +316,7 @@ class Execution(Job):
             self.finish()
 
     def _words(self) -> str | None:
-        """The text from `on_cancel`, or None. A slow or failed `on_cancel` is logged."""
+        """Return the text from `on_cancel`, or None. A slow or failed `on_cancel` is logged."""
         worker = self._last_words
         if worker is None:
             return None
@@ -359,7 +362,7 @@ class Execution(Job):
         )
 
     def _title(self, arguments: dict[str, Any] | None = None) -> str:
-        """The title from the author's function. Without `arguments`: the title of the first update."""
+        """Return the title from the author's function. Without `arguments`, return the title of the first update."""
         title = self._tool.title
         assert callable(title)
         if arguments is None:
@@ -380,7 +383,8 @@ class Execution(Job):
 
 
 def _let_go(error: BaseException) -> None:
-    """Free the frames of an exception. A turn keeps it until it ends, and the arguments in frames may be megabytes."""
+    """Free the frames of an exception. A turn keeps the exception until it ends, and the frames may hold megabytes of
+    arguments."""
     if isinstance(error, InvalidParams):
         # Its data lists the problems; its context holds the arguments.
         error.__context__ = None

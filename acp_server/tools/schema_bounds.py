@@ -1,8 +1,8 @@
-"""A check against an untrusted JSON Schema that ends in bounded time, for any schema and any value.
+"""Checks values against an untrusted JSON Schema in bounded time, for any schema and any value.
 
-jsonschema follows every reference, compares each item of a list with each other one, collects the errors of each
+jsonschema follows every reference, compares each item of a list with each other item, collects the errors of each
 alternative, matches patterns with Python's `re`, and quotes whole values in its messages. This module counts the steps
-of a check, and replaces the keywords with steps that may take long.
+of a check, and replaces the keywords whose steps may take long.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from referencing.jsonschema import specification_with
 from acp_server.tools.patterns import unrolled_length
 
 _STEPS: Final = 1_000_000
-"""The most steps of one check, about a second. A keyword takes one step, and one for each member of the schema and of
+"""The most steps of one check, about a second. A keyword takes one step, plus one for each member of the schema and of
 the value that it visits."""
 
 _STEPS_OF_AN_ERROR: Final = 5
 
 _SECONDS: Final = 0.1
-"""The most seconds of one match. A microsecond of it counts as a step."""
+"""The most seconds for one match. Each microsecond of a match counts as a step."""
 
 _LONGEST: Final = 1_000
 """The most characters of a pattern."""
 
 _LARGEST: Final = 100_000
-"""The most characters of a pattern with its counted repeats unrolled, as in the compiled form: some 30 MB."""
+"""The most characters of a pattern with its counted repeats unrolled, as in its compiled form, which then takes some 30
+MB."""
 
 _COUNT: Final = re.compile(r"\{\s*(\d{0,9})\s*,?\s*(\d{0,9})")
 _RECURSION: Final = re.compile(r"\(\?(?:R|[0-9+-]|&|P>)")
@@ -49,11 +50,11 @@ _MOST_FOLLOWED: Final = 20_000
 """The most references that one check follows, about half a second. A tree of arguments needs one for each node."""
 
 _DEEPEST: Final = 150
-"""The deepest nesting of keywords. Python's recursion limit is little higher, and a native library that meets it panics
-instead of raising."""
+"""The deepest nesting of keywords. Python's recursion limit is only slightly higher, and a native library that reaches
+it panics instead of raising."""
 
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
-"""These keywords follow references and match patterns again on their own, and compare each name with each other one."""
+"""These keywords follow references and match patterns a second time, and compare each name with each other name."""
 
 _WALKS: Final = frozenset(
     {
@@ -66,15 +67,16 @@ _WALKS: Final = frozenset(
 _OWN_WAYS: Final = frozenset({"pattern", "patternProperties", *_REFERENCES})
 
 Check = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
-"""A keyword: gets the validator, the value of the keyword in the schema, the value to check, and the schema."""
+"""Implements a keyword. It gets the validator, the value of the keyword in the schema, the value to check, and the
+schema."""
 
 
 class TooMuch(Exception):
-    """A check takes too long. The text has the reason."""
+    """Raised if a check takes too long. The text has the reason."""
 
 
 class _Left(threading.local):
-    """The rest of the bounds for the check that runs in this thread, and its depth."""
+    """The remaining steps and references of the check that runs in this thread, and its depth."""
 
     steps = 0
     references = 0
@@ -82,8 +84,8 @@ class _Left(threading.local):
 
 
 class Bounds:
-    """The bounds for the checks of one schema. A pattern that does not compile here, or is too large, accepts every
-    text: the author of the schema checks it as well."""
+    """The bounds for the checks of one schema. If a pattern does not compile here or is too large, it accepts every
+    text, because the author of the schema checks the text as well."""
 
     def __init__(self) -> None:
         self._compiled: dict[str, regex.Pattern[str] | None] = {}
@@ -91,7 +93,7 @@ class Bounds:
         self._left = _Left()
 
     def validator(self, kind: Any, schema: Any, **options: Any) -> Any:
-        """A validator of a schema, of a class made from `kind`."""
+        """Return a validator for a schema. Its class is made from `kind`."""
         own: dict[str, Check] = {
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,
@@ -110,8 +112,8 @@ class Bounds:
         return cast("Any", validators).extend(kind, checks)(_in_one_dialect(schema), **options)
 
     def begin(self, value: Any, steps: int = _STEPS) -> Any:
-        """Begin a check of `value` in this thread. Returns the value to check: an equal value, of which messages quote
-        only the beginning. This call and the check raise TooMuch past the bounds."""
+        """Begin a check of `value` in this thread. Returns an equal value to check instead; messages quote only the
+        beginning of that value. This call and the check raise TooMuch when the bounds are exceeded."""
         self._left.steps = steps
         self._left.depth = 0
         self._left.references = _MOST_FOLLOWED * steps // _STEPS
@@ -150,7 +152,7 @@ class Bounds:
     # -- values
 
     def _quoted_in_short(self, value: Any) -> Any:
-        """An equal value whose `repr` is only its beginning, so that messages stay short."""
+        """Return an equal value whose `repr` is only its beginning, so that messages stay short."""
         if isinstance(value, str):
             return value if len(value) <= _QUOTED else _Text(value)
         if isinstance(value, list):
@@ -164,8 +166,8 @@ class Bounds:
         return value
 
     def _same(self, value: Any) -> Any:
-        """A hashable form, equal for values that JSON Schema takes as equal. A value cannot be crafted to collide:
-        texts are hashed with a secret, and numbers are hashed as text."""
+        """Return a hashable form of a value. It is equal for values that JSON Schema considers equal. A value cannot be
+        crafted to collide, because texts are hashed with a secret and numbers are hashed as text."""
         self._take(1)
         if isinstance(value, str):
             return value
@@ -307,7 +309,8 @@ def _fits(validator: Any, instance: Any, schema: Any) -> bool:
 
 
 def _items(check: Any) -> Check:
-    """The keyword `items`. If no further item is allowed, it only checks a few, because the message quotes all."""
+    """Make the keyword `items`. If no further item is allowed, it checks only a few items, because the message quotes
+    all of them."""
 
     def items(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if allowed is False and isinstance(instance, list):
@@ -318,7 +321,7 @@ def _items(check: Any) -> Check:
 
 
 def _exactly(check: Any) -> Check:
-    """The keyword `multipleOf`, with fractions if the quotient is larger than any float."""
+    """Make the keyword `multipleOf`. It uses fractions if the quotient is larger than any float."""
 
     def multiple_of(validator: Any, of: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         try:
@@ -345,7 +348,8 @@ def _has_key(schema: Any, names: frozenset[str]) -> bool:
 
 
 def _in_one_dialect(schema: Any) -> Any:
-    """The schema without `$schema`, which would make jsonschema replace our validator class by its own."""
+    """Return the schema without `$schema`, which would make jsonschema replace this module's validator class by its
+    own."""
     if isinstance(schema, list):
         return [_in_one_dialect(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -356,7 +360,7 @@ def _in_one_dialect(schema: Any) -> Any:
 
 @cache
 def _of_schemas() -> Any:
-    """The metaschemas, each without `$schema`, see `_in_one_dialect`."""
+    """Return the metaschemas, each without `$schema`, see `_in_one_dialect`."""
     registry: Any = cast("Any", Registry)()
     for uri in cast("Any", REGISTRY):
         contents = cast("Any", REGISTRY)[uri].contents
@@ -366,7 +370,7 @@ def _of_schemas() -> Any:
 
 
 def schema_problem(kind: Any, schema: Any, steps: int) -> str | None:
-    """The reason why `schema` is not valid for this validator class; None if it is valid."""
+    """Return the reason why `schema` is not valid for this validator class; None if it is valid."""
     bounds = Bounds()
     validator = bounds.validator(kind, kind.META_SCHEMA, registry=_of_schemas())
     try:

@@ -1,6 +1,7 @@
-"""The tools of one session, from its agent and added to the session, and the tool calls of its turns (`Calls`).
+"""The tools of one session, which come from its agent or were added to the session, and the tool calls of its turns
+(`Calls`).
 
-It lists the tools for a model, and finds a tool by its name. `acp_server.tools.runner` runs a call.
+`SessionTools` lists the tools for a model, and finds a tool by its name. `acp_server.tools.runner` runs a call.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from acp_server.tools.tool import Toolbox
 
 _LONGEST_NAME: Final = 200
-"""Characters that are shown of an unknown tool's name."""
+"""The most characters that are shown of an unknown tool's name."""
 
 _MOST_IDS: Final = 10_000
-"""Ids of tool calls that a session remembers, so that two calls do not share an id."""
+"""The most ids of tool calls that a session remembers, so that two calls do not share an id."""
 
 
 class Calls(dict[str, "Execution"]):
     """The running tool calls of a turn, in the order of their start. A call has two keys, which may be equal: its
-    `toolCallId` and the id from its caller. No two running calls share a key."""
+    `toolCallId` and the id that its caller gave. No two running calls share a key."""
 
     def add(self, execution: Execution) -> None:
         """Add a call that begins."""
@@ -49,12 +50,12 @@ class Calls(dict[str, "Execution"]):
         self.pop(execution.call.given, None)
 
     def by_tool_call_id(self, id: str) -> Execution | None:
-        """The call with this `toolCallId`."""
+        """Return the call with this `toolCallId`, or None."""
         execution = self.get(id)
         return execution if execution is not None and execution.call.id == id else None
 
     def each(self) -> list[Execution]:
-        """The running calls, each once."""
+        """Return the running calls, each once."""
         return list({id(each): each for each in self.values()}.values())
 
     def finish(self) -> None:
@@ -64,7 +65,8 @@ class Calls(dict[str, "Execution"]):
 
 
 class SessionTools:
-    """See `acp_server.session.definition.ToolHost`. Iterating yields the tools that can run in the session."""
+    """The tools of one session, see `acp_server.session.definition.ToolHost`. Iterating yields the tools that can run
+    in it."""
 
     def __init__(self, agents: Toolbox, session: Session) -> None:
         self._agents = agents
@@ -72,7 +74,7 @@ class SessionTools:
         self._threads = Threads.current()
         self._own: dict[str, Tool[Any]] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
-        """Ids of earlier calls, the most recently used at the end."""
+        """The ids of earlier calls, the most recently used at the end."""
 
     def add(self, tool: Any, /, *, input_schema: dict[str, Any] | None = None, **options: Any) -> Tool[Any]:
         """See `ToolHost.add`."""
@@ -113,7 +115,7 @@ class SessionTools:
         return name in self._own or name in self._agents
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        """The tools that can run, the agent's first."""
+        """Yield the tools that can run in the session, the agent's tools first."""
         return (tool for tool in (*self._agents, *self._own.values()) if tool.runs_in(self._session))
 
     def describe(self) -> list[dict[str, Any]]:
@@ -179,8 +181,9 @@ class SessionTools:
         return execution is not None and (execution.cancel(Cause.USER) or execution.node.cause is not None)
 
     def tool_call_id(self, id: str | None) -> str:
-        """The `toolCallId`: the caller's `id`, or a new id if an earlier call had it or it is None. Models number the
-        calls of each turn from 0, and for the client the earlier call with that id has ended."""
+        """Return the `toolCallId` of a new call: the caller's `id`, or a new id if `id` is None or an earlier call had
+        it. Models number the calls of each turn from 0, but for the client the earlier call with that id has already
+        ended."""
         if id is None:
             return _new_id()
         if id in self._used:

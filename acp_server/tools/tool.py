@@ -37,25 +37,26 @@ OfArguments: TypeAlias = (
     | Callable[P, R]
 )
 """A function that gets a tool's arguments. The arities are listed because a strict type checker infers the parameters
-of a lambda only from a type with as many parameters."""
+of a lambda only from a type with equally many parameters."""
 
 _CALL: Final = "call"
-"""The name of a parameter without annotation that gets the running call."""
+"""A parameter with this name and no annotation gets the running call."""
 
 _CONTEXT: Final = "ToolContext"
 """The name of the type of the running call."""
 
 
 class Arguments(Protocol):
-    """The arguments of a tool whose function's signature does not describe them."""
+    """The arguments of a tool whose function has a signature that does not describe them."""
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """A JSON Schema of one object."""
+        """The JSON Schema of the arguments, as one object."""
         ...
 
     def read(self, params: Any) -> dict[str, Any]:
-        """The function's arguments by name, checked. Raises InvalidParams, whose data lists each problem."""
+        """Return the checked arguments of the function, by name. Raises InvalidParams, whose data lists each
+        problem."""
         ...
 
 
@@ -75,14 +76,14 @@ def _known(kind: Any) -> str:
 
 
 def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) -> None:
-    """Raise UsageError for a text with a parameter of the tool in braces, which would not be replaced."""
+    """Raise UsageError for a text that contains a parameter of the tool in braces, because it would not be replaced."""
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
             raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
 
 
 def _check_takes_the_same(option: str, function: Callable[..., Any], names: list[str]) -> None:
-    """Raise UsageError for a function that cannot be called with its tool's arguments, `names`."""
+    """Raise UsageError if `function` cannot be called with its tool's arguments, `names`."""
     if (context := context_parameter(function)) is not None:
         names = [*names, context]
     try:
@@ -98,31 +99,32 @@ def _is_time(seconds: Any) -> bool:
 
 
 class Tool(Generic[F]):
-    """One tool. Calling it calls the function itself.
+    """One tool. Calling the object calls the function directly.
 
     `function`: an async function or generator, or a plain one, which runs in a thread. Its parameters are the arguments
     from the model, checked against their annotations. A parameter that is annotated `ToolContext` gets the running
-    call, and so does a parameter named `call` without an annotation. `name`: for the model, by default the function's
-    name; models accept up to 64 letters, digits, `_` and `-`. `title`: for the user, by default the first line of the
-    docstring; or a function of the same arguments that returns it. `description`: for the model, by default the
-    docstring. `kind`: the kind of tool (ACP, Tool Calls: `read`, `edit`, `delete`, `move`, `search`, `execute`,
-    `think`, `fetch`, `other`).
+    call, and so does a parameter named `call` without an annotation. `name`: the name for the model, by default the
+    function's name; models accept up to 64 letters, digits, `_` and `-`. `title`: the title for the user, by default
+    the first line of the docstring; or a function that takes the same arguments and returns the title. `description`:
+    the description for the model, by default the docstring. `kind`: the kind of tool (ACP, Tool Calls: `read`, `edit`,
+    `delete`, `move`, `search`, `execute`, `think`, `fetch`, `other`).
 
-    `approval`: whether each call needs the user's approval; or a function of the same arguments that makes the
-    question: it changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether a call
-    needs no question while the user's option `auto_approve` is on. `asks_each_time`: the user cannot allow all further
-    calls at once. `approval_key`: the key under which a decision for all further calls is stored, by default the name;
-    tools with the same key share it. It is text, an `Always`, which also describes the calls that the decision covers,
-    or a function of the same arguments that returns one of them. The function is called right before the question, and
-    returns None for a call without such a decision. `approval_timeout`: seconds after which a missing answer counts as
-    a no. `answers_refusal`: whether the function is also called without approval, which `ToolContext.primary_confirmed`
-    shows. `needs_editor`: whether the tool only runs if the client reads and writes files.
+    `approval`: whether each call needs the user's approval; or a function that takes the same arguments and makes the
+    question. That function changes nothing, and returns an `Approval` or the question as text. `auto_approve`: whether
+    calls need no question while the user's option `auto_approve` is on. `asks_each_time`: whether the user must not be
+    able to allow all further calls at once. `approval_key`: the key under which a decision for all further calls is
+    stored, by default the name; tools with the same key share the decision. It is text, an `Always`, which also
+    describes the calls that the decision covers, or a function that takes the same arguments and returns one of these.
+    The function is called right before the question. If it returns None, the user cannot decide for all further calls.
+    `approval_timeout`: seconds after which a missing answer counts as a no. `answers_refusal`: whether the function is
+    also called without approval, which `ToolContext.primary_confirmed` shows. `needs_editor`: whether the tool runs
+    only if the client reads and writes files.
 
     `grace`: seconds that a cancelled call has for its cleanup before its turn continues without it, by default
     `Limits.grace`. A cancel of the whole turn is answered within `Limits.grace` in any case. `parameters`: the
     arguments, if the function's parameters do not describe them.
 
-    Raises UsageError for a function that cannot be a tool.
+    Raises UsageError if the function cannot be a tool.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Tool(Generic[F]):
         if auto_approve and asks_each_time:
             raise UsageError("a tool that asks each time is not approved automatically")
         self.is_served: Callable[[], bool] = lambda: False
-        """Whether its agent serves clients."""
+        """Whether the agent of the tool serves clients."""
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
         if not isinstance(self.name, str) or not is_name(self.name):
@@ -194,8 +196,8 @@ class Tool(Generic[F]):
                     _check_takes_the_same(option, made, taken)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, without approval and without updates. While the agent serves clients, this logs a
-        warning for a tool that needs approval."""
+        """Call the function directly, without approval and without updates. While the agent serves clients, a warning
+        is logged if the tool needs approval."""
         if self.approval and self.is_served():
             instead = f"await turn.call({self.name}, ...)"
             logger.warning("%s was called as a function, so the user was not asked: %s asks", self.name, instead)
@@ -206,15 +208,15 @@ class Tool(Generic[F]):
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """The arguments as a JSON Schema of one object, for models. Raises UsageError for types without a schema."""
+        """The JSON Schema of the arguments, as one object, for models. Raises UsageError for types without a schema."""
         return self._parameters.json_schema
 
     def describe(self) -> dict[str, Any]:
-        """The tool for a model: `name`, `description` and `input_schema`."""
+        """Describe the tool for a model: return its `name`, `description` and `input_schema`."""
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
 
     def runs_in(self, session: Session) -> bool:
-        """Whether it can run in this session; if not, its calls fail."""
+        """Whether the tool can run in this session. If not, its calls fail."""
         if not self.needs_editor:
             return True
         from acp_server.tools.editor import Editor
@@ -222,12 +224,13 @@ class Tool(Generic[F]):
         return Editor.of(session) is not None
 
     def check_types(self) -> None:
-        """Raise UsageError for an unknown type of a parameter. Called when forward references should be defined."""
+        """Raise UsageError if the type of a parameter is unknown. Called when forward references should be defined."""
         if isinstance(self._parameters, StrictParameters):
             self._parameters.check_types()
 
     def always(self, arguments: Mapping[str, Any], call: ToolContext) -> Always | None:
-        """The calls that a decision for all further calls covers; None if the user cannot make one."""
+        """Return the calls that a decision for all further calls covers; None if the user cannot decide for all further
+        calls."""
         from acp_server.tools.approval import Always
 
         key: Any = self.approval_key
@@ -247,8 +250,8 @@ _OF_QUESTIONS: Final = ("auto_approve", "asks_each_time", "approval_key", "appro
 
 
 def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
-    """A tool with these options. Raises UsageError for an unknown option, for an option about the question without
-    `approval`, and as `Tool`."""
+    """Make a tool with these options. Raises UsageError for an unknown option, for an option about the question without
+    `approval`, and for the same reasons as `Tool`."""
     known = list(cast("Any", Tool).__init__.__kwdefaults__)
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
@@ -262,7 +265,7 @@ def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter that takes the running call, if there is one."""
+    """Return the name of the parameter that takes the running call, or None."""
     is_context = _is_context(function)
     return next((p.name for p in signature_of(function).parameters.values() if is_context(p)), None)
 
@@ -290,17 +293,17 @@ def _is_context(function: Callable[..., Any]) -> Callable[[inspect.Parameter], b
 
 
 class Toolbox:
-    """The tools of one agent. Iterating gives them in the order in which they were added."""
+    """The tools of one agent. Iterating yields them in the order in which they were added."""
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool[Any]] = {}
         self.get: Final[Callable[[str], Tool[Any] | None]] = self._tools.get
-        """The tool of that name, if there is one."""
+        """Returns the tool with that name, or None."""
         self.approvals: Approvals | None = None
-        """The store of decisions for all further calls; None for the session."""
+        """The store of decisions for all further calls. If it is None, they are stored in the session."""
 
     def add(self, tool: Tool[Any]) -> None:
-        """Add a tool. Raises UsageError if there is one of that name."""
+        """Add a tool. Raises UsageError if there is a tool with that name."""
         if tool.name in self._tools:
             raise UsageError(f"there are two tools named {tool.name}")
         self._tools[tool.name] = tool
@@ -311,7 +314,7 @@ class Toolbox:
             tool.check_types()
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        """The tools, in the order in which they were added."""
+        """Yield the tools in the order in which they were added."""
         return iter(self._tools.values())
 
     def __len__(self) -> int:
@@ -319,20 +322,20 @@ class Toolbox:
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a tool of that name."""
+        """Whether there is a tool with that name."""
         return name in self._tools
 
     def __getitem__(self, name: str) -> Tool[Any]:
-        """The tool of that name. Raises KeyError."""
+        """Return the tool with that name. Raises KeyError."""
         return self._tools[name]
 
     def describe(self, session: Session | None = None) -> list[dict[str, Any]]:
-        """The tools for a model; see `Tool.describe`. With a `session`: the tools that can run in it, with the tools
-        that were added to it."""
+        """Describe the tools for a model; see `Tool.describe`. With a `session`, describe the tools that can run in it,
+        including the tools that were added to it."""
         return [tool.describe() for tool in self] if session is None else session.tools.describe()
 
     def of(self, session: Session) -> ToolHost:
-        """The tools of a session of the agent."""
+        """Return the tools of one session of the agent."""
         # Not at the top: its import would delay the start of an agent.
         from acp_server.tools.session_tools import SessionTools
 

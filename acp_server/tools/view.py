@@ -1,7 +1,8 @@
-"""The buffer of a tool's output, from any thread, and the updates that show it to the client (`View`). Both bounded.
+"""The buffer of a tool's output, which any thread may fill, and the updates that show the output to the client
+(`View`). Both are bounded.
 
-A function that writes faster than the loop reads loses its earliest output: the client only sees the end of long output
-in any case. No caller waits here.
+If a function writes faster than the event loop reads, its earliest output is dropped. That is acceptable because the
+client only sees the end of long output anyway. The caller never waits here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 
 
 class UnshownPieces:
-    """A queue of pieces, for any thread. `most`: its bound by `size_of`. The last piece is kept even if larger."""
+    """A queue of output items, for any thread. `most`: the bound of the sum of their `size_of`. The last item is kept
+    even if it is larger."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -40,7 +42,7 @@ class UnshownPieces:
         self._lost = False
 
     def add(self, piece: str | ToolCallContent) -> bool:
-        """Add a piece. True if the queue was empty, so that the caller has to notify the loop."""
+        """Add an item. Returns True if the queue was empty, so that the caller has to notify the event loop."""
         size = size_of(piece)
         with self._lock:
             first = not self._pieces
@@ -52,8 +54,8 @@ class UnshownPieces:
         return first
 
     def take(self, most: float = math.inf) -> tuple[list[str | ToolCallContent], bool, bool]:
-        """Take the first pieces, up to and with the piece that exceeds `most`. Also returns whether pieces before them
-        were dropped, and whether pieces remain, so that the caller has to notify the loop again."""
+        """Take the first items, up to and including the item that exceeds `most`. Also returns whether items before
+        them were dropped, and whether items remain, so that the caller has to notify the event loop again."""
         pieces: list[str | ToolCallContent] = []
         with self._lock:
             lost, self._lost = self._lost, False
@@ -66,15 +68,15 @@ class UnshownPieces:
 
 
 _PIECE = 200
-"""Characters that a piece counts besides its text."""
+"""The number of characters that an item counts in addition to its text."""
 
 
 Piece: TypeAlias = tuple[dict[str, Any], int]
-"""Content in its wire form, and its `size_of`."""
+"""Content in its wire form, with its `size_of`."""
 
 
 def size_of(piece: str | ToolCallContent) -> int:
-    """The size of a piece of output, in characters."""
+    """Return the size of an output item, in characters."""
     if isinstance(piece, str):
         return len(piece) + _PIECE
     block = getattr(piece, "content", piece)
@@ -87,13 +89,14 @@ PACE: Final = 0.05
 """Seconds between two updates of one call."""
 
 _SLOWER_FROM: Final = 10_000
-"""Each such number of characters adds one `PACE` to the pause, because every update repeats all content."""
+"""The pause between updates grows by one `PACE` for each such number of characters, because every update repeats all
+content."""
 
 TITLE: Final = 1_000
 """The most characters of a title, which is one line."""
 
 _PLACE: Final = 200
-"""Characters that a location counts."""
+"""The number of characters that a location counts."""
 
 _LEFT_OUT: Final = "[earlier output is left out]\n"
 
@@ -101,8 +104,8 @@ _LEFT_OUT: Final = "[earlier output is left out]\n"
 class View:
     """Sends the updates of one tool call, in their wire form.
 
-    It does without the types of the schema, because each update repeats all content: here a piece is encoded once, when
-    it is added.
+    It does not use the types of the schema, because each update repeats all content. Here an item is encoded only once,
+    when it is added.
     """
 
     def __init__(self, turn: Any, id: str) -> None:
@@ -126,7 +129,7 @@ class View:
         # The members that changed since the last update: content, locations, title.
         self._news: set[str] = set()
         self.verbatim = False
-        """Whether the output is shown as a code block, because it is not Markdown."""
+        """Whether to show the output as a code block, because it is not Markdown."""
         self.status: Literal["pending", "in_progress", "completed", "failed"] | None = None
         self.ended: bool = False
         """Whether the final status was sent."""
@@ -143,7 +146,7 @@ class View:
         self.status = "pending"
 
     def started(self) -> None:
-        """Show the call as `in_progress` at once, without the question. Does nothing after the end."""
+        """Show the call as `in_progress` at once, and remove the question. Does nothing after the end."""
         if not self.ended:
             self.status = "in_progress"
             if self._words is not None:
@@ -161,8 +164,9 @@ class View:
         meta: dict[str, Any] | None = None,
         raw_output: Any = None,
     ) -> None:
-        """Send the final status; nothing is sent after it. `last`: text at the end of the output. `meta`: the `_meta`
-        of the update. `raw_output`: a plain JSON value. Does nothing the second time, or if the call did not begin."""
+        """Send the final status, after which nothing more is sent. `last`: text to append to the output. `meta`: the
+        `_meta` of the update. `raw_output`: a plain JSON value. Does nothing if it was called before, or if the call
+        did not begin."""
         if self.ended or self.status is None:
             return
         if self._is_ticking:
@@ -191,7 +195,7 @@ class View:
             self._change()
 
     def say(self, text: str) -> None:
-        """Append output. Only the end of long output is shown."""
+        """Append output. If the output is long, only its end is shown."""
         if text and not self.ended:
             self._add(text)
             self._soon("content")
@@ -203,8 +207,8 @@ class View:
             self._soon("content")
 
     def keep(self, content: Sequence[ToolCallContent]) -> None:
-        """Keep content for the next update of the content and all later ones, without sending it now. Past the bound,
-        earlier content is dropped. Content that cannot be encoded is logged and left out."""
+        """Add content that the next and all later updates of the content will contain, without sending it now. If the
+        bound is exceeded, earlier content is dropped. Content that cannot be encoded is logged and left out."""
         pieces: list[Piece] = []
         for each in content:
             try:
@@ -235,7 +239,7 @@ class View:
         self.explain(title, previews)
 
     def explain(self, title: str | None, pieces: Sequence[Piece]) -> None:
-        """Show the pieces and the title now, before the function runs."""
+        """Show the items and the title now, before the function runs."""
         if pieces:
             self._keep(pieces)
             self._news.add("content")
@@ -266,7 +270,7 @@ class View:
         self._soon("title")
 
     def _content(self) -> list[dict[str, Any]]:
-        """The content of the next update: diffs, the question, other content, then the output."""
+        """Return the content of the next update: diffs, the question, other content, then the output."""
         shown: list[dict[str, Any]] = []
         words = self._words
         for wire, _ in self._fixed:
@@ -357,12 +361,12 @@ class View:
 
 
 def piece_of(content: ToolCallContent) -> Piece:
-    """Content as a `Piece`. Raises ValueError if it cannot be encoded."""
+    """Return content as a `Piece`. Raises ValueError if the content cannot be encoded."""
     return content.to_wire(), size_of(content)
 
 
 def with_words(pieces: Sequence[Piece], words: Piece) -> list[Piece]:
-    """The pieces with `words` after the leading diffs."""
+    """Return the items with `words` inserted after the leading diffs."""
     diffs = 0
     while diffs < len(pieces) and pieces[diffs][0]["type"] == "diff":
         diffs += 1
@@ -370,13 +374,13 @@ def with_words(pieces: Sequence[Piece], words: Piece) -> list[Piece]:
 
 
 def text_content(text: str) -> dict[str, Any]:
-    """Text as content of a tool call, in its wire form."""
+    """Return text as content of a tool call, in its wire form."""
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
 def as_content(piece: Any) -> ToolCallContent:
-    """Content of a tool call from text, a content block, a `Diff` or a `Terminal`. Raises UsageError for any other
-    value."""
+    """Return content of a tool call for text, a content block, a `Diff` or a `Terminal`. Raises UsageError for any
+    other value."""
     if isinstance(piece, str):
         return Content(content=TextContent(text=piece))
     if isinstance(piece, (Content, Diff, Terminal)):
