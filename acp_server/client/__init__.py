@@ -1,4 +1,4 @@
-"""The client's side of the protocol: start an agent, or connect to one over a stream, and send it prompts.
+"""The client's side of the protocol. It starts an agent, or connects to an agent over a stream, and sends prompts.
 
     async with spawn_agent(["acp-server"], Handlers(permission=ask)) as agent:
         await agent.initialize()
@@ -23,7 +23,8 @@
     versions       the later versions that a client can request
     v2             version 2 of the protocol
 
-This module has the two ways to get an agent: a new process or a stream. The client never imports the agent's side.
+This module has the two functions that return an agent, in a new process or behind a stream. The client never imports
+the agent's side.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def connect_agent(
     limits: Limits | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """The agent at the other end of `stream`, for an `async with` block, or from `start` to `aclose`, which closes the
-    connection and the stream. For `cancel_timeout` see `RemoteAgent`."""
+    """Return the agent at the other end of `stream`. Use it in an `async with` block, or call `start` and later
+    `aclose`, which closes the connection and the stream. For `cancel_timeout` see `RemoteAgent`."""
     return RemoteAgent(Reached(stream), handlers or Handlers(), limits, cancel_timeout)
 
 
@@ -121,17 +122,17 @@ def spawn_agent(
     wrap: Callable[[Stream], Stream] | None = None,
     cancel_timeout: float | None = CANCEL_SECONDS,
 ) -> RemoteAgent:
-    """An agent in a new process, connected by its standard streams, for an `async with` block, or from `start` to
-    `aclose` (ACP, Transports).
+    """Return an agent that runs in a new process and is connected by its standard streams (ACP, Transports). Use it in
+    an `async with` block, or call `start` and later `aclose`.
 
-    At the end its standard input is closed, and it has time to exit. Processes of its group that are left are then
-    terminated, and killed if that does not help (`patience`). A cancel does not interrupt this.
+    At the end the agent's standard input is closed, and the process has time to exit. Remaining processes of its
+    process group are then terminated, and killed if they do not end (`patience`). A cancel does not interrupt this.
 
-    `command` is a program, or a program with its arguments; it runs in the folder `cwd`, with `env` added to this
+    `command` is a program, or a program with its arguments. It runs in the folder `cwd`, with `env` added to this
     process's environment. With `user` it runs with that user id and group id, which only root may request (POSIX).
-    `on_stderr` gets each line of its standard error; by default they are logged at level info. `wrap` may wrap the
-    stream to the process, to observe what passes. For `cancel_timeout` see `RemoteAgent`. Entering raises OSError if
-    the process cannot be started.
+    `on_stderr` gets each line of the process's standard error; by default the lines are logged at level info. `wrap`
+    may wrap the stream to the process, to observe its bytes. For `cancel_timeout` see `RemoteAgent`. Entering the block
+    raises OSError if the process cannot be started.
     """
     program = Program(command, cwd=cwd, env=env, user=user, on_stderr=on_stderr, patience=patience, wrap=wrap)
     return RemoteAgent(program, handlers or Handlers(), limits, cancel_timeout)

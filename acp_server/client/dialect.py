@@ -1,7 +1,8 @@
 """The interface of a connection with a later version of the protocol, for a program that uses the types of version 1.
 
-The link sends its requests through a `Dialect`, and the update router and the questions read through it. There is none
-on a connection with version 1. How a connection gets a dialect is in `acp_server.client.versions`.
+The link sends its requests through a `Dialect`. The update router and the permission requests are read through it. A
+connection with version 1 has no dialect. `acp_server.client.versions` has the way in which a connection gets a
+dialect.
 """
 
 from __future__ import annotations
@@ -16,45 +17,46 @@ if TYPE_CHECKING:
 
 
 class Hearer(Protocol):
-    """A receiver of updates: a session, or a child of one."""
+    """A receiver of updates: a session, or a child session."""
 
     id: str
 
     def receive(self, update: SessionUpdate, params: Any, /) -> Awaitable[None] | None:
-        """An update for it has arrived. `params`: the parameters of its notification."""
+        """Handle an update for this receiver. `params`: the parameters of the update's notification."""
         ...
 
 
 class Dialect(Protocol):
-    """Sends requests in the form of its version, and returns results, updates and questions in the form of version
-    1."""
+    """Translates between version 1 and a later version. It sends requests in the form of the later version, and returns
+    results, updates and questions in the form of version 1."""
 
     async def call(self, method: str, params: Record, timeout: float | None, on_late: OnResult | None) -> Any:
-        """Send a request of version 1. Returns its result. Raises CapabilityMissing for a method that the version does
-        not have."""
+        """Send a request of version 1. Returns its result. Raises CapabilityMissing if the later version does not have
+        the method."""
         ...
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
-        """`session/prompt`, and the work for it. Also raises RpcError if the work fails."""
+        """Send `session/prompt` and wait until the work for the prompt has ended. Also raises RpcError if the work
+        fails."""
         ...
 
     async def open(self, method: str, wire: dict[str, Any], on_late: OnResult | None) -> dict[str, Any]:
-        """Send any request whose result opens a session; `wire` is sent unchanged. Returns the result."""
+        """Send a request whose result opens a session; `wire` is sent unchanged. Returns the result."""
         ...
 
     async def request(self, name: str, wire: dict[str, Any]) -> dict[str, Any]:
-        """Send a request in the form of the version. Returns its result in that form."""
+        """Send a request in the form of the later version. Returns the result in that form."""
         ...
 
     def updates(self, session: Hearer, params: Any) -> Iterable[Any]:
-        """The parameters of updates of version 1 with the same content as the update in `params`."""
+        """Return the parameters of version 1 updates with the same content as the update in `params`."""
         ...
 
     def question(self, params: Any, name: str) -> Any:
-        """The parameters of a permission request of version 1. `name`: the id of its tool call if it has none. Raises
-        InvalidParams."""
+        """Return the parameters of a version 1 permission request. `name`: the id for its tool call if it has no tool
+        call. Raises InvalidParams."""
         ...
 
     def lost(self) -> None:
-        """The connection has ended."""
+        """Record that the connection has ended."""
         ...

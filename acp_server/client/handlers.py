@@ -1,7 +1,8 @@
-"""Handlers that a program offers the agent: permission requests and elicitations, files, terminals. All are optional.
+"""Handlers that a program offers to the agent: permission requests and elicitations, files, terminals. All are
+optional.
 
-This module has only the interfaces. Ready-made handlers are in `acp_server.client.local`; `acp_server.client.routes`
-calls them.
+This module has only the interfaces. `acp_server.client.local` has ready-made handlers, and `acp_server.client.routes`
+calls the handlers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from acp_server.schema import (
 )
 
 PermissionAnswer: TypeAlias = PermissionOption | RequestPermissionResponse | None
-"""The chosen option, None if the request was dismissed, or a whole response."""
+"""The chosen option, or None if the request was dismissed, or a whole response."""
 
 AskPermission: TypeAlias = Callable[[RequestPermissionRequest], Awaitable[PermissionAnswer]]
 
@@ -50,7 +51,7 @@ class ReadsFiles(Protocol):
     """Answers `fs/read_text_file`."""
 
     async def read_text_file(self, request: ReadTextFileRequest, /) -> ReadTextFileResponse:
-        """The text of a file, or a part of it."""
+        """Return the text of a file, or of a part of it."""
         ...
 
 
@@ -63,14 +64,14 @@ class WritesFiles(Protocol):
 
 
 class Terminals(Protocol):
-    """Answers `terminal/*`. The object belongs to one connection, and is closed at its end."""
+    """Answers `terminal/*`. The object belongs to one connection, and is closed when the connection ends."""
 
     async def create(self, request: CreateTerminalRequest, /) -> CreateTerminalResponse:
-        """Start a command without waiting for its end."""
+        """Start a command. Does not wait until the command has ended."""
         ...
 
     async def output(self, request: TerminalOutputRequest, /) -> TerminalOutputResponse:
-        """The output so far."""
+        """Return the output so far."""
         ...
 
     async def wait_for_exit(self, request: WaitForTerminalExitRequest, /) -> WaitForTerminalExitResponse:
@@ -91,8 +92,8 @@ class Terminals(Protocol):
 
 
 async def allow_once(request: RequestPermissionRequest) -> PermissionAnswer:
-    """Allow this call only: choose the first option of kind `allow_once`, or dismiss the request if there is none. It
-    never allows more than this call."""
+    """Allow only this call: choose the first option of kind `allow_once`, or dismiss the request if there is no such
+    option."""
     return _first(request, "allow_once")
 
 
@@ -119,18 +120,19 @@ def _check_methods(name: str, given: Any, methods: tuple[str, ...], enough: Call
 
 @dataclass(frozen=True, kw_only=True)
 class Handlers:
-    """Handlers for the agent's requests. A handler that is None is not announced, and its requests are refused.
+    """Handlers for the agent's requests. If a handler is None, its capability is not announced and its requests are
+    refused.
 
     Each function runs in its own cancel scope, which is cancelled when the agent withdraws its request or the
     connection ends. If it raises an `RpcError`, that is the response. Any other exception is logged and answered with
-    -32603, a `TimeoutError` with -32800.
+    -32603, except a `TimeoutError`, which is answered with -32800.
     """
 
     permission: AskPermission = reject_once
-    """Decides whether a tool may run; by default it may not. Cancelled, and answered `cancelled`, when the turn is
-    cancelled."""
+    """Decides whether a tool may run. By default it may not. If the turn is cancelled, the handler is cancelled and the
+    request is answered `cancelled`."""
     files: ReadsFiles | WritesFiles | None = None
-    """Files: reading, writing, or both, depending on the object's methods."""
+    """Reads files, writes files, or both, depending on the object's methods."""
     terminals: Terminals | None = None
     """Runs commands."""
     form: Callable[[ElicitationFormMode], Awaitable[CreateElicitationResponse]] | None = None
@@ -140,17 +142,17 @@ class Handlers:
     url_done: Callable[[CompleteElicitationNotification], Awaitable[None] | None] | None = None
     """Called when an elicitation by URL is complete. An unknown id must be ignored."""
     methods: Mapping[str, Callable[[dict[str, Any]], Awaitable[Any]]] = field(default_factory=dict[str, Any])
-    """Handlers of extension requests by method: named parameters in, a JSON value or a model out (ACP,
-    Extensibility)."""
+    """Handlers of extension requests by method. A handler gets the named parameters and returns a JSON value or a model
+    (ACP, Extensibility)."""
     notifications: Mapping[str, Callable[[dict[str, Any]], Awaitable[None] | None]] = field(
         default_factory=dict[str, Any]
     )
     """Handlers of notifications by method, called in the order of arrival. They may include notifications of the
-    protocol, whose parameters they get unparsed."""
+    protocol; the handler then gets unparsed parameters."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a value that cannot answer. Otherwise the agent's requests would fail, and the program
-        would never learn why."""
+        """Raise UsageError for a value that cannot be a handler. Otherwise the agent's requests would fail, and the
+        program would never learn why."""
         for name in ("permission", "form", "url", "url_done"):
             _check_function(name, getattr(self, name), may_be_none=name != "permission")
         for name in ("methods", "notifications"):
@@ -164,7 +166,7 @@ class Handlers:
         _check_methods("terminals", self.terminals, calls, all)
 
     def capabilities(self, base: ClientCapabilities | None = None) -> ClientCapabilities:
-        """The capabilities to announce in `initialize`: `base`, updated with everything that follows from these
+        """Return the capabilities to announce in `initialize`: `base`, updated with everything that follows from these
         handlers."""
         derived: dict[str, Any] = {
             "fs": FileSystemCapabilities(

@@ -1,4 +1,5 @@
-"""The connection to an agent: requests with typed results, notifications, its loss and its end."""
+"""The connection to an agent. It sends requests with typed results and notifications, and handles the loss and the end
+of the connection."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class MeasuredStream:
         self.error: Exception | None = None
         """Why reading failed. Callers of requests get the end of the connection before the reader raises this."""
         self.heard: int = 0
-        """Number of received bytes."""
+        """The number of received bytes."""
         self._stream = stream
         self._limit = limit
         self._on_loss = on_loss
@@ -90,7 +91,8 @@ class MeasuredStream:
 
 
 def lost_update(head: bytes) -> tuple[bool, str | None]:
-    """Whether the line with this beginning is an update; and its session's id, if the beginning has it."""
+    """Return whether the line with this beginning is an update, and the update's session id, if the beginning contains
+    one."""
     session = _SESSION.search(head)
     return _UPDATE.search(head) is not None, None if session is None else session[1].decode(errors="replace")
 
@@ -100,8 +102,8 @@ Explain = Callable[[ConnectionClosed], Awaitable[ConnectionClosed]]
 
 
 class Link:
-    """A connection that runs in its own task. `on_lost` is called once, when it has ended; `on_loss` with the beginning
-    of each line that was too long to be read."""
+    """A connection that runs in its own task. `on_lost` is called once, when the connection has ended. `on_loss` is
+    called with the beginning of each line that was too long to be read."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class Link:
         self.capabilities: AgentCapabilities | None = None
         """The agent's capabilities; None before `initialize`."""
         self.dialect: Dialect | None = None
-        """Translates requests of version 1 if the connection uses a later version."""
+        """Translates requests of version 1 if the connection uses a later version; else None."""
         self._explain = explain
         self._on_lost = on_lost
         self._tasks = Spawner(self._crashed)
@@ -133,17 +135,17 @@ class Link:
 
     @property
     def heard(self) -> int:
-        """Number of bytes that the agent has sent."""
+        """The number of bytes that the agent has sent."""
         return self._stream.heard
 
     def time(self) -> float:
-        """The event loop's time in seconds; may be called in a plain callback."""
+        """Return the event loop's time in seconds. May be called in a plain callback."""
         return self._tasks.time()
 
     async def aclose(self) -> None:
-        """Close the connection: running handlers are cancelled, and pending requests fail. Idempotent.
+        """Close the connection. Running handlers are cancelled, and pending requests fail. Idempotent.
 
-        A cancel does not interrupt this, since its time is bounded by the connection's limits.
+        A cancel does not interrupt this call, since its time is bounded by the connection's limits.
         """
         self._closing = True
         self.connection.close()
@@ -177,7 +179,7 @@ class Link:
             raise await self.loss(method) from self._stream.error
 
     async def loss(self, method: str) -> ConnectionClosed:
-        """The exception for a request `method` whose response was lost with the connection."""
+        """Return the exception for a request `method` whose response was lost with the connection."""
         error = ConnectionClosed(method)
         # A caller may notice the loss only after the connection was closed because of it.
         by_us = self._closing and not self._is_lost
@@ -192,7 +194,7 @@ class Link:
         on_late: OnResult | None = None,
         on_over: OnOver | None = None,
     ) -> Any:
-        """Send a request of the protocol, given as a model. Returns its result as a model."""
+        """Send a request of the protocol. Its parameters are given as a model. Returns its result as a model."""
         known = METHODS[method]
         self.need(method, known.capability)
         if self.dialect is not None:
@@ -203,14 +205,15 @@ class Link:
         return read_result(known.result_type, method, result)
 
     async def open(self, method: str, params: dict[str, Any], on_late: OnResult) -> Any:
-        """Send any request whose result opens a session. Returns the result, with its settings in the form of version
-        1."""
+        """Send a request whose result opens a session. Returns the result, with the settings in it in the form of
+        version 1."""
         if self.dialect is not None:
             return await self.dialect.open(method, params, on_late)
         return await self.request(method, params, on_late=on_late)
 
     def announced(self, capability: str | None) -> bool:
-        """Whether the agent has announced `capability`, written as in `acp_server.schema.methods`; True for None."""
+        """Whether the agent has announced `capability`, which is written as in `acp_server.schema.methods`. True for
+        None."""
         return is_announced(capability, agent=self.capabilities, client=None)
 
     def need(self, method: str, capability: str | None) -> None:

@@ -1,8 +1,8 @@
-"""Ready-made handlers for the agent's requests: `fs/*` with the files on disk below some folders, and `terminal/*` with
-local processes without a terminal device.
+"""Ready-made handlers for the agent's requests. They answer `fs/*` with the files on disk below some folders, and
+`terminal/*` with local processes without a terminal device.
 
 They keep an agent that follows the protocol within the user's choice. They are not a sandbox: an agent that does not
-follow the protocol has the user's permissions anyway. They do not know unsaved changes in an editor.
+follow the protocol has the user's permissions anyway. The file handlers do not see unsaved changes in an editor.
 """
 
 from __future__ import annotations
@@ -49,18 +49,19 @@ from acp_server.tasks.running import Spawner
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes of one read by default: an agent may refuse a message of twice that size."""
+"""The default maximum of bytes of one read. An agent may refuse a message of twice that size."""
 
 _LONGEST_PATH: Final = 32_768
-"""Characters of a path. Resolving takes a time that grows with their square, in a thread that no cancel interrupts."""
+"""The most characters of a path. The time to resolve a path grows with the square of its length, and a cancel does not
+interrupt the thread that resolves it."""
 
 
 class LocalReader:
     """Reads text files below `roots`, at most `most_bytes` of one file at once.
 
-    Answers -32602 for a path that is relative or outside of the roots (after symbolic links are resolved), for anything
-    but a regular file with UTF-8 text, and for too much text. Answers -32002 for a missing file. Raises UsageError if
-    `roots` is a single path.
+    Answers -32602 for a path that is relative, or that is outside of the roots after symbolic links are resolved. Also
+    answers -32602 for anything but a regular file with UTF-8 text, and for too much text. Answers -32002 for a missing
+    file. Raises UsageError if `roots` is a single path.
     """
 
     def __init__(self, roots: Iterable[str | os.PathLike[str]], *, most_bytes: int = MOST_BYTES) -> None:
@@ -71,7 +72,8 @@ class LocalReader:
         self._most_bytes = most_bytes
 
     async def read_text_file(self, request: ReadTextFileRequest, /) -> ReadTextFileResponse:
-        """The whole text, or `limit` lines beginning with `line`, unchanged (ACP, File System, Reading Files)."""
+        """Return the whole text, or `limit` lines beginning with `line`, unchanged (ACP, File System, Reading
+        Files)."""
         return await anyio.to_thread.run_sync(self._read, request)
 
     def _read(self, request: ReadTextFileRequest) -> ReadTextFileResponse:
@@ -110,8 +112,8 @@ class LocalReader:
             raise problem("limit", f"more than {self._most_bytes} bytes; ask for fewer lines")
 
     def _place(self, path: str) -> Place:
-        """The path's place below one of the roots. A folder on the way may be replaced by a link after this check, so
-        the way is then walked without following links."""
+        """Return the path's position below one of the roots. A folder of the path may be replaced by a link after this
+        check. So the path is later walked without following links."""
         if len(path) > _LONGEST_PATH:
             raise problem("path", f"is longer than {_LONGEST_PATH} characters")
         if "\0" in path or not os.path.isabs(path):
@@ -129,11 +131,11 @@ class LocalReader:
 
 
 class LocalFiles(LocalReader):
-    """Reads like `LocalReader`, and writes below the same roots."""
+    """Reads files like `LocalReader`, and writes files below the same roots."""
 
     async def write_text_file(self, request: WriteTextFileRequest, /) -> WriteTextFileResponse:
-        """Create or replace a file, with missing parent folders (ACP, File System, Writing Files), as UTF-8,
-        unchanged."""
+        """Create or replace a file, with missing parent folders (ACP, File System, Writing Files). The text is written
+        as UTF-8, unchanged."""
         return await anyio.to_thread.run_sync(self._write, request)
 
     def _write(self, request: WriteTextFileRequest) -> WriteTextFileResponse:
@@ -174,24 +176,25 @@ def _refusal(done: str, error: OSError) -> InvalidParams | ResourceNotFound | In
 
 
 OUTPUT_BYTES: Final = 1024 * 1024
-"""Bytes of a command's output that are kept by default."""
+"""The default maximum of bytes that are kept of a command's output."""
 COMMANDS: Final = 100
-"""Number of terminals at once by default."""
+"""The default maximum number of terminals at once."""
 
 _OnText: TypeAlias = "Callable[[str], object] | None"
 
 
 class LocalTerminals:
-    """The commands of one agent. They are ended when the connection to it ends.
+    """Runs the commands of one agent. They are ended when the connection to the agent ends.
 
-    - `env`: added to this process's environment; the agent's variables are added to both.
-    - `output_bytes`: bytes of a command's output that are kept, or fewer if the agent requests fewer (ACP, Terminals,
-      `outputByteLimit`).
-    - `commands`: the most terminals at once. For another one, the first terminal whose command has ended is released;
-      if all commands run, the request is refused.
-    - `shell`: runs a command without arguments that is not a program, since some agents send a whole command line.
-      None: such a command is refused.
-    - `on_output`: called with a terminal's id and each piece of its output.
+    - `env`: variables that are added to this process's environment. The variables in the agent's request are added to
+      both.
+    - `output_bytes`: the most bytes that are kept of a command's output, or fewer if the agent requests fewer (ACP,
+      Terminals, `outputByteLimit`).
+    - `commands`: the most terminals at once. To create one more, the first terminal whose command has ended is
+      released. If all commands still run, the request is refused.
+    - `shell`: the shell for a command without arguments that is not a program, since some agents send a whole command
+      line. With None such a command is refused.
+    - `on_output`: is called with a terminal's id and each chunk of its output.
     """
 
     def __init__(
@@ -238,7 +241,7 @@ class LocalTerminals:
         return CreateTerminalResponse(terminal_id=id)
 
     async def output(self, request: TerminalOutputRequest, /) -> TerminalOutputResponse:
-        """The command's output so far, standard output and error in one."""
+        """Return the command's output so far, standard output and standard error in one text."""
         terminal = self._find(request.terminal_id)
         return TerminalOutputResponse(
             output=terminal.output.text,
@@ -258,7 +261,7 @@ class LocalTerminals:
         return KillTerminalResponse()
 
     async def release(self, request: ReleaseTerminalRequest, /) -> ReleaseTerminalResponse:
-        """Kill the command and release the terminal: its id becomes unknown."""
+        """Kill the command and release the terminal. Its id then becomes unknown."""
         terminal = self._find(request.terminal_id)
         del self._terminals[request.terminal_id]
         await terminal.end()
@@ -314,7 +317,7 @@ def _crashed(error: BaseException) -> None:
 
 
 class _Terminal(Command):
-    """One command."""
+    """One terminal with its command."""
 
     def __init__(self, process: anyio.abc.Process, limit: int, on_text: _OnText) -> None:
         self.output = CommandOutput(limit)

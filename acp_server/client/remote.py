@@ -1,6 +1,7 @@
-"""An agent at the other end of a connection: every request that a client can send to it, and its sessions.
+"""An agent at the other end of a connection. It has a method for every request that a client can send, and it holds the
+sessions.
 
-How the connection is made is in `acp_server.client`.
+`acp_server.client` makes the connection.
 """
 
 from __future__ import annotations
@@ -82,37 +83,39 @@ INITIALIZE_SECONDS: Final = 60.0
 """Seconds that an agent may take to answer `initialize`, including downloads at its first start."""
 
 CLOSE_SECONDS: Final = 60.0
-"""Seconds that an agent may take to close an unwanted session before the request is withdrawn."""
+"""Seconds that an agent may take to close an unwanted session. After that the request is withdrawn."""
 
 _CLOSE: Final = METHODS["session/close"].capability
 
 _TAKES_PROMPTS: Final = "agentCapabilities.sessionCapabilities.systemPrompt"
 _SYSTEM_PROMPT: Final = (_TAKES_PROMPTS, f"{_TAKES_PROMPTS}.mode.override")
-"""The capability for a system prompt that is appended to the agent's, and the capability for a replacement."""
+"""The capability for a system prompt that is appended to the agent's prompt, and the capability for a system prompt
+that replaces the agent's."""
 
 
 class _NotStarted:
-    """The placeholder until there is a connection."""
+    """Takes the place of the connection before `start`."""
 
     async def aclose(self) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def __getattr__(self, name: str) -> Any:
         raise UsageError("start the agent first: `async with spawn_agent(...) as agent`, or `await agent.start()`")
 
 
 class RemoteAgent:
-    """An agent. Made by `spawn_agent` and `connect_agent`.
+    """An agent, as `spawn_agent` and `connect_agent` return it.
 
-    Its methods raise RpcError for an error response, ConnectionClosed if the agent is gone (AgentExited for a process),
+    The methods raise RpcError for an error response, ConnectionClosed if the agent is gone (AgentExited for a process),
     MalformedResponse for an invalid result, and CapabilityMissing for a feature that the agent has not announced.
-    Methods that open a session raise SessionTaken if its id belongs to another open session.
+    Methods that open a session raise SessionTaken if the session's id belongs to another open session.
 
-    `info` is the agent's response to `initialize`, `process` its process, `sessions` its sessions that are open here.
+    `info` is the agent's response to `initialize`, `process` is its process, and `sessions` holds its sessions that are
+    open here.
     """
 
     info: InitializeResponse | None
-    """The agent's response to `initialize`; None before it."""
+    """The agent's response to `initialize`; None before that response."""
     sessions: dict[str, RemoteSession]
     """The sessions that were opened here and not closed, by id."""
 
@@ -143,16 +146,16 @@ class RemoteAgent:
         self._routes = client_routes(handlers, self._questions, self._router.receive)
         self._routes.dropped = self._router.miss_notification
         self.link = cast("Link", _NotStarted())
-        """The connection below it."""
+        """The connection to the agent."""
         self._is_used = self._is_closed = False
 
     # -- its life
 
     async def start(self) -> None:
-        """Start the agent's process, or begin to use its stream. `aclose` must follow, from any task; `async with` does
-        both.
+        """Start the agent's process, or begin to use its stream. Call `aclose` later, in any task. An `async with`
+        block calls both.
 
-        Raises OSError if its process cannot be started, and UsageError the second time.
+        Raises OSError if the process cannot be started, and UsageError if it was started before.
         """
         if self._is_used:
             raise UsageError("an agent is started once; get another one from spawn_agent or connect_agent")
@@ -166,7 +169,8 @@ class RemoteAgent:
 
     async def aclose(self) -> None:
         """Close the connection, and then end the agent's process if it was started here. Pending requests fail with
-        ConnectionClosed. A cancel does not interrupt this. Idempotent; no effect on an agent that was not started."""
+        ConnectionClosed. A cancel does not interrupt this. Idempotent. Has no effect on an agent that was not
+        started."""
         self._is_used = self._is_closed = True
         try:
             await self.link.aclose()
@@ -184,7 +188,7 @@ class RemoteAgent:
 
     @property
     def process(self) -> ChildProcess | None:
-        """Its process; None if it was not started here."""
+        """The agent's process; None if the agent was not started here."""
         return self._source.process
 
     # -- the connection
@@ -200,14 +204,15 @@ class RemoteAgent:
     ) -> InitializeResponse:
         """Negotiate the version and exchange capabilities (ACP, Initialization).
 
-        `client_info`: your program's name and version; by default this package's. The capabilities follow from the
-        handlers; `capabilities` adds those without a handler, such as `session`. Raises UnsupportedVersion if the agent
-        supports no version up to `version`, and RequestTimeout after `timeout` seconds without a response.
+        `client_info`: your program's name and version; by default the name and version of this package. Most
+        capabilities follow from the handlers. `capabilities` adds capabilities without a handler, such as `session`.
+        Raises UnsupportedVersion if the agent supports no version up to `version`, and RequestTimeout after `timeout`
+        seconds without a response.
 
-        `version` 2 requests version 2 of the protocol, a draft. If the agent does not support it, version 1 is used, on
-        the same connection, or with the agent restarted if it has exited. The result has the form of version 1, and its
-        `protocol_version` is the negotiated version. An agent with version 2 uses no files and no terminals of the
-        client.
+        `version=2` requests version 2 of the protocol, which is a draft. If the agent does not support it, version 1 is
+        used: on the same connection, or after restarting the agent if it has exited. The result has the form of version
+        1 in any case; `protocol_version` in it is the negotiated version. With version 2, the agent cannot use the
+        client's files and terminals.
         """
         if client_info is None:
             from importlib.metadata import version as version_of
@@ -251,11 +256,12 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session in the folder `cwd` (ACP, Session Setup). Loading, resuming and forking take these, too:
+        """Open a session in the folder `cwd` (ACP, Session Setup). The methods that load, resume or fork a session have
+        these parameters, too:
 
         - `system_prompt`: your instructions, if the agent announces system prompts;
-        - `config`: the values of config options to begin with, by their ids, if the agent announces `options`
-          (unstable). The agent ignores a value that it does not offer; `RemoteSession.config_options` has the outcome.
+        - `config`: the initial values of config options, by their ids, if the agent announces `options` (unstable). The
+          agent ignores a value that it does not offer; `RemoteSession.config_options` has the outcome.
         """
         folder = absolute(cwd)
         setup = self._setup("session/new", mcp_servers, additional_directories, system_prompt, config)
@@ -279,7 +285,8 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a stored session with its history, which `on_update` gets before this returns (ACP, Session Setup)."""
+        """Open a stored session with its history (ACP, Session Setup). `on_update` gets the history before this call
+        returns."""
         setup = self._setup("session/load", mcp_servers, additional_directories, system_prompt, config)
         request = LoadSessionRequest(session_id=session_id, cwd=absolute(cwd), **setup, meta=meta)
         return await self._take_up("session/load", request, on_update)
@@ -313,7 +320,7 @@ class RemoteAgent:
         on_update: OnUpdate | None = None,
         meta: dict[str, Any] | None = None,
     ) -> RemoteSession:
-        """Open a session that begins with a copy of another one's conversation; the other session is unchanged
+        """Open a session that begins with a copy of another session's conversation. The other session does not change
         (unstable: session fork)."""
         setup = self._setup("session/fork", mcp_servers, additional_directories, system_prompt, config)
         self.link.need("session/fork", METHODS["session/fork"].capability)
@@ -329,12 +336,13 @@ class RemoteAgent:
         session_id: str | None = None,
         on_update: OnUpdate | None = None,
     ) -> RemoteSession:
-        """Send any request whose result opens a session: a draft of the protocol such as `session/fork`, an extension,
-        or `session/new` with members that this package does not know.
+        """Send a request whose result opens a session: a draft of the protocol such as `session/fork`, an extension, or
+        `session/new` with members that this package does not know.
 
-        `params` are sent unchanged; `RemoteSession.response` has the result as received. The session's id is the
-        result's `sessionId`; or else `session_id`, for a session whose history the request replays. `cwd` is the
-        session's folder, by default `params["cwd"]`. Raises MalformedResponse for a result that opens no session.
+        `params` are sent unchanged, and `RemoteSession.response` has the result as received. The session's id is
+        `sessionId` in the result. If the request replays the history of a known session, pass its id as `session_id`.
+        `cwd` is the session's folder, by default `params["cwd"]`. Raises MalformedResponse for a result that opens no
+        session.
         """
         folder = os.fspath(cwd) if cwd is not None else str(params.get("cwd", ""))
 
@@ -368,8 +376,8 @@ class RemoteAgent:
         archived: Literal["exclude", "include", "only"] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> ListSessionsResponse:
-        """One page of the list of sessions, of all folders or of one (ACP, Session List). `archived`: only if the agent
-        announces `archive` (unstable)."""
+        """Return one page of the list of sessions, of all folders or of one folder (ACP, Session List). Use `archived`
+        only if the agent announces `archive` (unstable)."""
         folder = None if cwd is None else absolute(cwd)
         if archived is not None:
             self.link.need("session/list", METHODS["session/archive"].capability)
@@ -377,13 +385,14 @@ class RemoteAgent:
         return await self.link.call("session/list", request)
 
     async def set_title(self, session_id: str, title: str) -> str:
-        """Set the title of a session in the agent's list. Returns the title as stored (unstable: session title)."""
+        """Set the title of a session in the agent's list. Returns the title that the agent has stored (unstable:
+        session title)."""
         request = SetSessionTitleRequest(session_id=session_id, title=title)
         response: SetSessionTitleResponse = await self.link.call("session/set_title", request)
         return response.title
 
     async def archive_session(self, session_id: str) -> None:
-        """Archive a session; an open one is closed, as by `close_session` (unstable: session archive)."""
+        """Archive a session. If it is open, it is closed as by `close_session` (unstable: session archive)."""
         if (session := self.sessions.get(session_id)) is not None:
             session.cancel()
         await self._end("session/archive", ArchiveSessionRequest(session_id=session_id))
@@ -393,7 +402,7 @@ class RemoteAgent:
         await self.link.call("session/unarchive", UnarchiveSessionRequest(session_id=session_id))
 
     async def session_status(self, session_id: str) -> str:
-        """`open` if any client of the agent has the session open, else `saved` (unstable: session status)."""
+        """Return `open` if any client of the agent has the session open, else `saved` (unstable: session status)."""
         response: SessionStatusResponse = await self.link.call(
             "session/status", SessionStatusRequest(session_id=session_id)
         )
@@ -406,8 +415,8 @@ class RemoteAgent:
         *,
         additional_directories: Sequence[str | os.PathLike[str]] = (),
     ) -> SessionOptionsResponse:
-        """The modes and config options of a session before it is opened: of a new one in the folder `cwd`, or of a
-        stored one (unstable: session options)."""
+        """Return the modes and config options of a session before it is opened. It is a new session in the folder
+        `cwd`, or a stored session (unstable: session options)."""
         request = SessionOptionsRequest(
             cwd=absolute(cwd),
             additional_directories=[absolute(directory) for directory in additional_directories],
@@ -434,12 +443,12 @@ class RemoteAgent:
     async def request(
         self, method: str, params: Any = None, *, timeout: float | None = None, on_late: OnResult | None = None
     ) -> Any:
-        """Send any request. Returns the parsed result as received. See `Connection.request`; also raises
-        AgentExited."""
+        """Send any request. Returns the parsed result as received. For the parameters see `Connection.request`. Also
+        raises AgentExited."""
         return await self.link.request(method, params, timeout=timeout, on_late=on_late)
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Send any notification; never waits. Raises ConnectionClosed."""
+        """Send any notification. Never waits. Raises ConnectionClosed."""
         self.link.connection.notify(method, params)
 
     async def _start_over(self) -> None:
@@ -549,7 +558,7 @@ class RemoteAgent:
         return response
 
     def _close_unwanted(self, response: Any) -> None:
-        """A session was opened for a caller that no longer waits: close it."""
+        """Close a session that was opened for a caller that no longer waits. `response`: the result that opened it."""
         session_id = cast("dict[str, Any]", response).get("sessionId") if isinstance(response, dict) else None
         if not isinstance(session_id, str):
             return

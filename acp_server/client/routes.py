@@ -1,6 +1,6 @@
 """Routes the agent's requests and notifications to the program's handlers, with typed parameters and results.
 
-It also bounds the agent's requests that are in flight here, and knows its open permission requests.
+It also bounds the number of the agent's in-flight requests, and keeps track of its open permission requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _Answer = Callable[[Any], Awaitable[Any]]
 
 
 def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHandler) -> Routes:
-    """The routes for `handlers`. Raises UsageError for an extension method that the protocol has already."""
+    """Return the routes for `handlers`. Raises UsageError for an extension method that is already a method of the
+    protocol."""
     large = _LargeAnswers()
     routes = Routes()
     routes.on_notice("session/update", Notice(on_update))
@@ -135,14 +136,14 @@ _CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 
 
 QUESTIONS: Final = 100
-"""Permission requests and elicitations that may be open at once: each needs the user's attention."""
+"""The most permission requests and elicitations that may be open at once. Each needs the user's attention."""
 LARGE_ANSWERS: Final = 2
-"""Responses with the content of a file or the output of a command that are produced at once."""
+"""The most responses with the content of a file or the output of a command that are produced at once."""
 
 
 class Questions:
-    """The open questions of one connection to the user. `is_cancelling` tells whether a session's turn is being
-    cancelled."""
+    """The agent's open questions to the user on one connection. `is_cancelling` returns whether a session's turn is
+    being cancelled."""
 
     def __init__(self, ask: AskPermission, is_cancelling: Callable[[str], bool]) -> None:
         self._ask = ask
@@ -152,8 +153,8 @@ class Questions:
         self.count: int = 0
         self._has_told = False
         self.translate: Callable[[Any, str], Any] | None = None
-        """Converts the parameters of a request to version 1, with a given id for a missing tool call. None if they are
-        of version 1."""
+        """Converts the parameters of a request to version 1. Its second argument is the id for a missing tool call.
+        None if the parameters are of version 1 already."""
 
     def register(self, call: LiveCall) -> None:
         """Count a question to the user as open until its call ends; see `acp_server.peer.call.Register`.
@@ -193,21 +194,21 @@ class Questions:
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
-        """The turn of this session is cancelled: answer its permission requests `cancelled` (ACP, Prompt Turn,
+        """Answer the permission requests of this session `cancelled`, because its turn is cancelled (ACP, Prompt Turn,
         Cancellation)."""
         for call in list(self._permissions.get(session_id, ())):
             _dismiss(call)
 
 
 class _Question(Follower):
-    """An open question."""
+    """Counts one open question until its call ends."""
 
     __slots__ = ("_questions", "over")
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self.over: Callable[[], None] = lambda: None
-        """Called when its call ends."""
+        """Called when the call of the question ends."""
 
     def left(self) -> None:
         """See `Follower`."""
@@ -234,15 +235,15 @@ def _wire(answer: Any) -> Any:
 
 
 class _LargeAnswers:
-    """Backpressure for large responses: few at once, and each is produced when the agent has read the responses before
-    it."""
+    """Applies backpressure to large responses. Only a few are produced at once, and each is produced only when the
+    agent has read the previous ones."""
 
     def __init__(self) -> None:
         self._places = anyio.Semaphore(LARGE_ANSWERS, fast_acquire=True)
         self._encoding = anyio.Lock(fast_acquire=True)
 
     def bounded(self, handler: Handler) -> Handler:
-        """`handler`, whose responses wait for their turn."""
+        """Return `handler` with responses that wait for their turn."""
 
         async def in_turn(call: LiveCall) -> Any:
             async with self._places:

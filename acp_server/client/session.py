@@ -1,6 +1,6 @@
-"""A session of the agent as the client sees it: its state, kept up to date by updates, and its methods.
+"""A session of the agent as the client sees it. Updates of the agent keep its state up to date.
 
-It sends nothing by itself; turns are in `acp_server.client.turn`. Methods that are not for the program are in
+The session sends nothing by itself. Turns are in `acp_server.client.turn`. Methods that are not for the program are in
 `LiveSession`, so that neither help nor completion offers them.
 """
 
@@ -52,38 +52,39 @@ if TYPE_CHECKING:
 _Handled: TypeAlias = Awaitable[None] | None
 
 OnUpdate: TypeAlias = "Callable[[SessionUpdate], _Handled] | Callable[[RemoteSession, SessionUpdate], _Handled]"
-"""Called with each update, or with the session and each update, one at a time. Later updates and responses wait while
-it awaits."""
+"""Called with each update, or with the session and each update, one at a time. If it awaits, later updates and
+responses wait."""
 
 Opening: TypeAlias = NewSessionResponse | LoadSessionResponse | ResumeSessionResponse
 """The result of a request that created, loaded or resumed a session."""
 
 Prompt: TypeAlias = str | Sequence[ContentBlock | str]
-"""The user's message: text, or content blocks, among which a string is a text block."""
+"""The user's message: a text, or a sequence of content blocks. A string in the sequence is a text block."""
 
 _CANCEL_TOOL_CALL: Final = "_tool_call/cancel"
-"""The method that agents of this package announce in `_meta` (see `acp_server.agent.handlers`)."""
+"""A method that agents of this package announce in `_meta` (see `acp_server.agent.handlers`)."""
 
 
 class RemoteSession:
-    """One session. Made by `RemoteAgent.new_session`, `load_session` and `resume_session`.
+    """One session, as `RemoteAgent.new_session`, `load_session` and `resume_session` return it.
 
-    Updates of the agent keep its state up to date: `modes`, `config_options`, `available_commands`, `title`,
-    `updated_at` and `usage`. `on_update` gets every update. `response` is the agent's whole result that opened it.
+    Updates of the agent keep these attributes up to date: `modes`, `config_options`, `available_commands`, `title`,
+    `updated_at` and `usage`. `on_update` gets every update. `response` is the agent's whole result that opened the
+    session.
     """
 
     modes: SessionModeState | None
-    """The modes and the current one; None if the session has no modes."""
+    """The modes on offer and the current mode; None if the session has no modes."""
     config_options: list[SessionConfigOption]
     """The config options with their current values."""
     available_commands: list[AvailableCommand]
     """The slash commands."""
     title: str | None
-    """A title for the user, once the agent has set one."""
+    """The title for the user; None until the agent has set one."""
     updated_at: str | None
     """The time of the last activity, ISO 8601, as the agent reports it."""
     usage: UsageUpdate | None
-    """The last report of context and cost."""
+    """The last report of context usage and cost."""
 
     def __init__(
         self, agent: RemoteAgent, id: str, cwd: str, on_update: OnUpdate | None, send_cancel: Callable[[str], None]
@@ -97,25 +98,27 @@ class RemoteSession:
         self.config_options = []
         self.available_commands = []
         self.ending = False
-        """Whether the agent was requested to close or delete it. The agent may give its id to another session then."""
+        """Whether the agent was requested to close or delete the session. The agent may then give the id to another
+        session."""
         self.subagents: dict[str, RemoteSubagent] = {}
-        """The child sessions that the agent has announced below it, by id (ACP, Subagents)."""
+        """The child sessions that the agent has announced below this session, by id (ACP, Subagents)."""
         self._send_cancel = send_cancel
         self._turn: LiveTurn | None = None
 
     @property
     def response(self) -> Opening:
-        """The agent's result that opened the session, as received: with `meta`, and in `model_extra` members that this
-        package does not know, such as `models`. Raises UsageError before it has arrived, during a replay."""
+        """The agent's result that opened the session, as received. It has `meta`, and in `model_extra` the members that
+        this package does not know, such as `models`. During a replay, before the result has arrived, it raises
+        UsageError."""
         if self._response is None:
             raise UsageError("the session is not open yet")
         return self._response
 
     @property
     def on_update(self) -> OnUpdate | None:
-        """Gets every update, during turns and between them; its exceptions are logged. It takes the update, or the
-        session and the update. With the session it can also handle updates that arrive before `new_session` returns.
-        Setting anything else raises UsageError."""
+        """A function that gets every update, during turns and between them. Its exceptions are logged. It takes the
+        update, or the session and the update. If it takes the session, it can also handle updates that arrive before
+        `new_session` returns. Setting anything else raises UsageError."""
         return self._on_update
 
     @on_update.setter
@@ -126,12 +129,12 @@ class RemoteSession:
     # -- turns
 
     def prompt(self, prompt: Prompt, *, meta: dict[str, Any] | None = None) -> RemoteTurn:
-        """A turn (ACP, Prompt Turn), to be entered with `async with`; see `RemoteTurn`.
+        """Return a turn (ACP, Prompt Turn). Enter it with `async with`; see `RemoteTurn`.
 
-        A session has one turn at a time. Entering a turn raises UsageError while another runs, and waits while another
-        is being cancelled. It also raises UsageError in a session that is closed, deleted, or about to be, since its
-        updates would not be delivered. It raises CapabilityMissing for content that the agent does not accept, and
-        SessionTaken if the agent has given the session's id to another session.
+        A session has one turn at a time. If another turn runs, entering raises UsageError; if another turn is being
+        cancelled, entering waits for its end. Entering also raises UsageError if the session is closed or deleted, or
+        is about to be, since its updates would not be delivered. It raises CapabilityMissing for content that the agent
+        does not accept, and SessionTaken if the agent has given the session's id to another session.
         """
         blocks = [prompt] if isinstance(prompt, str) else prompt
         content = [TextContent(text=block) if isinstance(block, str) else block for block in blocks]
@@ -141,7 +144,8 @@ class RemoteSession:
     async def run(
         self, prompt: Prompt, *, on_update: OnUpdate | None = None, meta: dict[str, Any] | None = None
     ) -> PromptResponse:
-        """Run a whole turn: `on_update` gets its updates. Returns the response. Raises like the iteration of a turn."""
+        """Run a whole turn and return the response. `on_update` gets the updates of the turn. Raises like the iteration
+        of a turn."""
         tell = None if on_update is None else self._taking_updates(on_update)
         async with self.prompt(prompt, meta=meta) as turn:
             async for update in turn:
@@ -152,8 +156,8 @@ class RemoteSession:
             return turn.result
 
     async def ask(self, prompt: Prompt) -> str:
-        """Run a whole turn. Returns the text of all agent messages, whatever the stop reason. Raises like the iteration
-        of a turn."""
+        """Run a whole turn. Returns the text of all agent messages, whatever the stop reason is. Raises like the
+        iteration of a turn."""
         said: list[str] = []
 
         def heard(update: SessionUpdate) -> None:
@@ -165,21 +169,22 @@ class RemoteSession:
 
     @property
     def turn(self) -> RemoteTurn | None:
-        """The running turn, also while its cancel is not confirmed yet; None if no turn runs."""
+        """The running turn, even if it is cancelled and the agent has not confirmed that yet; None if no turn runs."""
         return None if self._turn is None or self._turn.over.is_set() else self._turn
 
     def cancel(self) -> None:
-        """Cancel the running turn, if there is one; see `RemoteTurn.cancel`."""
+        """Cancel the running turn, if any; see `RemoteTurn.cancel`."""
         if (turn := self.turn) is not None:
             turn.cancel()
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Request the agent to cancel one tool call and continue the turn (ACP v2, Cancellation).
 
-        This returns when the agent has accepted the request. The call has ended when an update gives it a final status,
-        which is not `cancelled` if the call ended first. Raises InvalidParams for a call that has ended or cannot be
-        cancelled; an agent may show the latter in the call's `capabilities`. Version 1 has no such method: agents of
-        this package offer it as an extension, and for other agents this raises CapabilityMissing.
+        This call returns when the agent has accepted the request. The tool call has ended when an update gives it a
+        final status. That status is not `cancelled` if the tool call ended first. Raises InvalidParams for a tool call
+        that has ended or cannot be cancelled; an agent may show in the tool call's `capabilities` that it cannot be
+        cancelled. Version 1 has no such method. Agents of this package offer it as an extension; for other agents with
+        version 1 this raises CapabilityMissing.
         """
         what = {"toolCallId": tool_call_id}
         told = self.agent.link.capabilities
@@ -190,10 +195,12 @@ class RemoteSession:
             await self._cancel_one("tool_call/cancel", what)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """Request the agent to end the command in one of its terminals and continue the turn (ACP v2, Cancellation).
+        """Request the agent to end the command in one of the agent's terminals and continue the turn (ACP v2,
+        Cancellation).
 
-        This returns when the agent has accepted the request. The command has ended when an update has its exit status.
-        Raises CapabilityMissing in version 1, and InvalidParams for a command that has ended or cannot be cancelled.
+        This call returns when the agent has accepted the request. The command has ended when an update has its exit
+        status. Raises CapabilityMissing in version 1, and InvalidParams for a command that has ended or cannot be
+        cancelled.
         """
         await self._cancel_one("terminal/cancel", {"terminalId": terminal_id})
 
@@ -265,7 +272,7 @@ class RemoteSession:
 
 
 class LiveSession(RemoteSession):
-    """A session as the agent's side of the client and its turns use it; every session is one."""
+    """The methods that the client's other modules call. Every session is a `LiveSession`."""
 
     async def begin(self, turn: LiveTurn) -> None:
         """Make `turn` the running turn, and send its prompt."""
@@ -288,24 +295,25 @@ class LiveSession(RemoteSession):
         self.agent.link.spawn(turn.ask)
 
     def send_cancel(self) -> None:
-        """Send the cancel, and answer the open permission requests."""
+        """Send `session/cancel`, and answer the open permission requests."""
         if self._has_id():
             self._send_cancel(self.id)
 
     def opened(self, response: Opening) -> None:
-        """The agent has created, loaded or resumed the session."""
+        """Store the agent's result that created, loaded or resumed the session."""
         self._response = response
         self.modes: SessionModeState | None = response.modes
         self.config_options: list[SessionConfigOption] = response.config_options or []
 
     def changed(self, told: ResumeSessionResponse) -> None:
-        """The agent has changed a setting, and perhaps others with it."""
+        """Store the settings after a change: the agent has changed the requested setting, and perhaps others with
+        it."""
         self.config_options = told.config_options or []
         if told.modes is not None:
             self._entered(told.modes.current_mode_id)
 
     def receive(self, update: SessionUpdate, params: Any) -> Awaitable[None] | None:
-        """An update for this session has arrived. `params`: the parameters of its notification."""
+        """Handle an update for this session. `params`: the parameters of its notification."""
         if isinstance(update, CurrentModeUpdate):
             self._entered(update.current_mode_id)
         elif isinstance(update, ConfigOptionUpdate):
@@ -326,19 +334,18 @@ class LiveSession(RemoteSession):
         return None if self._tell is None else self._tell(update)
 
     def miss(self, what: str) -> None:
-        """An update was lost, or later ones will be: mark the running turn as incomplete."""
+        """Mark the running turn as incomplete, because an update was lost or later updates will be lost."""
         if self._turn is not None and not self._turn.over.is_set():
             self._turn.miss(what)
 
     def lost(self) -> None:
-        """The connection has ended."""
+        """Record that the connection has ended."""
         if self._turn is not None and not self._turn.over.is_set() and self._turn.cancelled:
             self._turn.finish()
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A directory of a session as an absolute path, which the protocol requires. Raises UsageError for a relative
-    one."""
+    """Return the path of a directory, which must be absolute in the protocol. Raises UsageError for a relative path."""
     path = os.fspath(path)
     if not os.path.isabs(path):
         raise UsageError(f"the protocol requires absolute paths, and {path!r} is relative")

@@ -1,6 +1,6 @@
 """The source of an agent: a stream to it, or a process that is started for it.
 
-It starts and ends the process, and knows nothing of the messages.
+A source starts and ends the process. It does not interpret messages.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Source(Protocol):
         ...
 
     async def start(self) -> Stream:
-        """The stream to the agent. Ends the process of an earlier start."""
+        """Return the stream to the agent. Ends the process of an earlier start."""
         ...
 
     async def explain(self, error: ConnectionClosed) -> ConnectionClosed:
-        """Converts the loss of the connection to an error with more details."""
+        """Convert the loss of the connection to an error with more details."""
         ...
 
     async def aclose(self) -> None:
@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 class Reached:
-    """An agent behind an existing stream, which the connection closes."""
+    """An agent at the other end of an existing stream. The connection closes the stream."""
 
     can_start_anew = False
 
@@ -90,7 +90,7 @@ class Program:
         self._wrap = wrap
         self._process: ChildProcess | None = None
         self._has_spoken = False
-        """Whether its last lines on standard error were waited for."""
+        """Whether `explain` has already waited for the last lines on standard error."""
 
     @property
     def process(self) -> ChildProcess | None:

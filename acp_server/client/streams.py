@@ -1,4 +1,4 @@
-"""Streams for programs that have started or reached an agent with asyncio."""
+"""Adapts streams for programs that use asyncio to start or reach an agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class AsyncioStream:
-    """A pair of asyncio streams, such as `asyncio.open_connection` returns, as a stream for `connect_agent`."""
+    """Makes a stream for `connect_agent` from a pair of asyncio streams, such as `asyncio.open_connection` returns."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -20,8 +20,9 @@ class AsyncioStream:
 
     @classmethod
     def of(cls, process: asyncio.subprocess.Process) -> AsyncioStream:
-        """The standard output and input of a process that was started with pipes for both (`subprocess.PIPE`). The
-        program still owns the process: closing the stream only closes its input. Raises ValueError without pipes."""
+        """Return a stream over the standard output and input of a process that was started with pipes for both
+        (`subprocess.PIPE`). The program still owns the process: closing the stream only closes the process's input.
+        Raises ValueError without pipes."""
         if process.stdout is None or process.stdin is None:
             raise ValueError("the process needs stdin=PIPE and stdout=PIPE")
         return cls(process.stdout, process.stdin)

@@ -1,7 +1,7 @@
-"""Child sessions as the client sees them (ACP, Subagents): the agent opens them below a session of the client.
+"""Child sessions as the client sees them (ACP, Subagents). The agent opens them below a session of the client.
 
-The client opens no child. It knows the children that the agent has announced, and may cancel them if the agent allows
-it.
+The client opens no child session. It knows the children that the agent has announced, and may cancel them if the agent
+allows that.
 """
 
 from __future__ import annotations
@@ -18,69 +18,69 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 MOST: Final = 1_000
-"""The most child sessions of one connection that are known at once."""
+"""The most child sessions that are remembered at once on one connection."""
 LONGEST: Final = 1_000
-"""Characters that are kept of an agent's texts about a child. A child with a longer id is ignored."""
+"""The most characters that are kept of an agent's texts about a child. A child with a longer id is ignored."""
 
 OnChildUpdate: TypeAlias = "Callable[[SessionUpdate], Awaitable[None] | None]"
 
 
 class RemoteSubagent:
-    """One child session that the agent has announced; in `RemoteSession.subagents`, or in the `subagents` of its
+    """One child session that the agent has announced. It is in `RemoteSession.subagents`, or in the `subagents` of its
     parent.
 
-    `on_update` gets each of its updates. To miss none, set it when its parent gets the `SubagentUpdate` that announces
-    the child.
+    `on_update` gets each update of the child. To miss none, set it when the parent gets the `SubagentUpdate` that
+    announces the child.
     """
 
     def __init__(self, id: str, parent: RemoteSession | RemoteSubagent, known: Subagents) -> None:
         self.id = id
         self.parent = parent
-        """The session or the child that it belongs to."""
+        """The session or the child session above this child."""
         self.title: str | None = None
-        """Its title, set by its parent."""
+        """The child's title, which its parent sets."""
         self.description: str | None = None
-        """Its task."""
+        """The child's task."""
         self.state: str | None = None
-        """Its activity (`SubagentActivity`); None if that is no longer confirmed."""
+        """The child's activity (`SubagentActivity`); None if it is no longer confirmed."""
         self.stop_reason: str | None = None
-        """Why its last work ended (`SubagentStopReason`), if the agent has reported it."""
+        """Why the child's last work ended (`SubagentStopReason`), if the agent has reported that."""
         self.error: str | None = None
-        """The error of its last work, in the agent's words."""
+        """The error of the child's last work, as a text from the agent."""
         self.can_cancel = False
-        """Whether the agent allows the client to cancel it now."""
+        """Whether the agent currently allows the client to cancel the child."""
         self.subagents: dict[str, RemoteSubagent] = {}
-        """Its own children, by id."""
+        """The children of this child, by id."""
         self.on_update: OnChildUpdate | None = None
-        """Called with each of its updates; its exceptions are logged."""
+        """Called with each update of the child. Its exceptions are logged."""
         self._known = known
 
     @property
     def session(self) -> RemoteSession:
-        """The session of the client that it belongs to."""
+        """The session of the client that contains the child."""
         above = self.parent
         while isinstance(above, RemoteSubagent):
             above = above.parent
         return above
 
     def cancel(self) -> None:
-        """Request the agent to stop it, without its parent. Its state changes when it has stopped. No effect if the
-        agent does not allow it."""
+        """Request the agent to cancel the child but not its parent. The child's state changes when it has stopped. Has
+        no effect if the agent does not allow it."""
         if self.can_cancel:
             self._known.cancel(self.id)
 
     def receive(self, update: SessionUpdate, _params: Any) -> Awaitable[None] | None:
-        """Called by the connection: an update of the child has arrived."""
+        """Handle an update of the child. Called by the connection."""
         if isinstance(update, SubagentUpdate):
             self._known.tell(self, update)
         return None if self.on_update is None else self.on_update(update)
 
     def miss(self, what: str) -> None:
-        """Called by the connection: an update of the child has arrived that cannot be read."""
+        """Log that an update of the child cannot be read. Called by the connection."""
         logger.warning("%s was about the child session %r", what, self.title)
 
     def told(self, update: SubagentUpdate) -> None:
-        """Called by the connection: its parent's update describes the child."""
+        """Store the description of the child from an update of its parent. Called by the connection."""
         said = update.model_fields_set
         if "title" in said:
             self.title: str | None = _short(update.title)
@@ -102,7 +102,7 @@ def _short(text: str | None) -> str | None:
 
 
 class Subagents:
-    """The child sessions of one connection. `sessions`: the sessions that the client has opened."""
+    """Keeps track of the child sessions of one connection. `sessions`: the sessions that the client has opened."""
 
     def __init__(self, sessions: Container[str], cancel: Callable[[str], None]) -> None:
         self._sessions = sessions
@@ -111,11 +111,12 @@ class Subagents:
         self._is_full = False
 
     def get(self, id: str) -> RemoteSubagent | None:
-        """The child with this id."""
+        """Return the child with this id, or None."""
         return self._known.get(id)
 
     def tell(self, parent: RemoteSession | RemoteSubagent, update: SubagentUpdate) -> None:
-        """An update of `parent` describes a child. A child stays where it was announced first."""
+        """Add or describe a child from an update of `parent`. A child stays below the parent that announced it
+        first."""
         child = self._known.get(update.session_id)
         if child is None:
             if update.session_id in self._sessions or len(update.session_id) > LONGEST:
@@ -128,12 +129,12 @@ class Subagents:
             child.told(update)
 
     def root_of(self, id: str) -> str:
-        """The id of the session that a child belongs to. Any other id is returned unchanged."""
+        """Return the id of the session that contains a child. Any other id is returned unchanged."""
         child = self._known.get(id)
         return id if child is None else child.session.id
 
     def below(self, id: str) -> Iterator[str]:
-        """The ids of the children of a session, or of a child, at any depth."""
+        """Yield the ids of all children below a session or a child, at any depth."""
         for child in list(self._known.values()):
             above: Any = child
             while isinstance(above, RemoteSubagent):
@@ -143,7 +144,7 @@ class Subagents:
                     break
 
     def end(self, session_id: str) -> None:
-        """A session is closed, and its children with it."""
+        """Remove the children of a session that is closed."""
         for id in list(self.below(session_id)):
             self._drop(id)
 
@@ -152,7 +153,7 @@ class Subagents:
         child.parent.subagents.pop(id, None)
 
     def _forget_one(self) -> bool:
-        """Drop the oldest child that is idle and has no children. False if there is none."""
+        """Drop the oldest child that is idle and has no children. Returns False if there is no such child."""
         for child in self._known.values():
             if child.state == "idle" and not child.subagents:
                 self._drop(child.id)

@@ -38,34 +38,35 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 CANCEL_SECONDS: Final = DEFAULT_GRACE + 1.0
-"""Seconds that the agent may take by default to answer a cancelled prompt before the prompt is withdrawn. An agent of
+"""By default, seconds that the agent may take to answer a cancelled prompt before the prompt is withdrawn. An agent of
 this package may use its whole grace period for cleanup, and its response needs time on the wire."""
 
 
 class RemoteTurn:
-    """A turn of a session; made by `RemoteSession.prompt` and entered with `async with`.
+    """A turn of a session. `RemoteSession.prompt` returns it; enter it with `async with`.
 
-    Iterate over it for the updates, in the order in which the agent sent them. The iteration ends when the prompt is
-    answered. Instead of ending it may raise RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse.
+    Iterate over the turn for its updates, in the order in which the agent sent them. The iteration ends when the prompt
+    is answered. It raises RpcError, ConnectionClosed, CancelUnanswered or MalformedResponse if the prompt failed.
     MalformedResponse also means that an update was too long to be read, so that no incomplete turn looks complete.
-    UpdatesDropped replaces updates that exceeded the buffer, since the program read too slowly. Before the turn is
-    entered nothing is sent, and iterating and waiting raise UsageError.
+    UpdatesDropped means that the program read too slowly and updates exceeded the buffer. Before the turn is entered,
+    nothing is sent, and iterating or waiting raises UsageError.
 
-    Leaving the block early cancels the turn and waits until the agent has confirmed it. If the agent does not answer
-    within `RemoteAgent.cancel_timeout` after any cancel, its prompt is withdrawn with `$/cancel_request`. If the task
-    itself is cancelled, by a scope or natively, the prompt is withdrawn at once and nothing is awaited.
+    Leaving the block early cancels the turn and waits until the agent has confirmed that. If the agent does not answer
+    within `RemoteAgent.cancel_timeout` after a cancel, the prompt is withdrawn with `$/cancel_request`. If the task
+    itself is cancelled, by a scope or natively, the prompt is withdrawn at once and the block does not wait.
     """
 
     def __init__(self, session: LiveSession, request: PromptRequest) -> None:
         self._session = session
         self.request = request
         self.cancelled = False
-        """Whether `session/cancel` has been sent for it."""
+        """Whether `session/cancel` has been sent for this turn."""
         self._cancelled_at = math.inf
         self.patience = math.inf
-        """The event loop's time until which the agent may answer."""
+        """Until when the agent may answer, in the event loop's time."""
         self.over: anyio.Event = anyio.Event()
-        """Set when the turn has ended completely: it is answered, perhaps late, or the session continues without it."""
+        """Set when the turn has ended completely: either it was answered, perhaps late, or the session continues
+        without it."""
         self._updates = Backlog()
         self._changed: anyio.Event | None = None
         self._asking = anyio.CancelScope()
@@ -80,12 +81,13 @@ class RemoteTurn:
 
     @property
     def session(self) -> RemoteSession:
-        """The session that it belongs to."""
+        """The session of the turn."""
         return self._session
 
     @property
     def result(self) -> PromptResponse:
-        """The prompt's response. Raises its error, and UsageError while there is neither."""
+        """The response to the prompt. If the prompt failed, reading this raises its error. While there is neither a
+        response nor an error, it raises UsageError."""
         if self._error is not None:
             self._error_seen = True
             raise self._error
@@ -95,14 +97,14 @@ class RemoteTurn:
 
     @property
     def stop_reason(self) -> str:
-        """Why the turn ended (ACP, Stop Reasons); raises like `result`."""
+        """Why the turn ended (ACP, Stop Reasons). Raises like `result`."""
         return self.result.stop_reason
 
     def cancel(self) -> None:
-        """Cancel the turn (ACP, Prompt Turn, Cancellation). Never waits; updates arrive until the response does.
+        """Cancel the turn (ACP, Prompt Turn, Cancellation). Never waits. Updates still arrive until the response does.
 
-        The session's permission requests that are open, or that arrive until then, are answered `cancelled`. No effect
-        on a turn that has ended or was not entered.
+        The session's permission requests are answered `cancelled`: those that are open, and later ones until the
+        response. Has no effect on a turn that has ended or was not entered.
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
             self._session.send_cancel()
@@ -114,7 +116,7 @@ class RemoteTurn:
                 self.patience: float = self._asking.deadline
 
     async def wait(self) -> PromptResponse:
-        """Wait for the response without reading updates; raises like `result`."""
+        """Wait for the response without reading updates. Raises like `result`."""
         self._check_begun()
         await self._ended.wait()
         return self.result
@@ -190,20 +192,20 @@ class RemoteTurn:
 
 
 class LiveTurn(RemoteTurn):
-    """A turn as its session uses it; every turn is one."""
+    """The methods that the session calls. Every turn is a `LiveTurn`."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
-        """An update has arrived while this turn was running. `params`: the parameters of its notification."""
+        """Add an update that has arrived while this turn was running. `params`: the parameters of its notification."""
         if not self._left and not self._ended.is_set():
             self._updates.put(update, params)
             self._signal()
 
     def miss(self, what: str) -> None:
-        """An update has arrived that could not be read. `what` describes it."""
+        """Record that an update could not be read. `what` describes the update."""
         self._missing = what
 
     async def ask(self) -> None:
-        """Send the prompt and wait for its response, or until it is withdrawn."""
+        """Send the prompt and wait until it is answered or withdrawn."""
         with self._asking:
             # A prompt that was withdrawn before it was sent is not sent.
             if not self._asking.cancel_called:
@@ -212,7 +214,7 @@ class LiveTurn(RemoteTurn):
             self._end(None, CancelUnanswered(max(self._session.agent.link.time() - self._cancelled_at, 0.0)))
 
     def finish(self) -> None:
-        """Nothing more will arrive for it."""
+        """Record that nothing more will arrive for this turn."""
         self.over.set()
 
     async def _ask(self) -> None:
@@ -237,20 +239,20 @@ class LiveTurn(RemoteTurn):
 
 
 UNREADABLE: Final = "dropped a session/update that has no session or no kind of update"
-"""Logged for an update that cannot be routed."""
+"""The log message for an update that cannot be routed."""
 
 UNTAKEN_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of JSON of one turn's updates that the program has not read."""
+"""The most bytes of JSON of one turn's updates that the program has not read."""
 
 _OVERHEAD: Final = 200
-"""Bytes in memory of a buffered update besides its JSON."""
+"""The bytes of memory that a buffered update takes besides its JSON."""
 
 
 class Backlog:
-    """The buffer of updates for the program.
+    """Buffers updates until the program reads them.
 
-    Updates are kept as JSON. As models they would take ten times the memory, and the garbage collector, which visits
-    them all again and again, would block the event loop.
+    Updates are kept as JSON. As models they would take ten times the memory. The garbage collector would visit all of
+    them again and again, and block the event loop.
     """
 
     __slots__ = ("_size", "_updates", "lost")
@@ -260,10 +262,10 @@ class Backlog:
         self._updates: deque[SessionUpdate | bytes] = deque()
         self._size = 0
         self.lost: int = 0
-        """Number of dropped updates."""
+        """The number of dropped updates."""
 
     def put(self, update: SessionUpdate, params: Any) -> None:
-        """`update` has arrived. `params`: the parameters of its notification."""
+        """Add an update. `params`: the parameters of its notification."""
         if not self._updates and not self.lost:
             self._updates.append(update)
             return
@@ -288,7 +290,7 @@ class Backlog:
         return update
 
     def clear(self) -> None:
-        """The program will not read them."""
+        """Drop all updates, because the program will not read them."""
         self._updates.clear()
         self._size = 0
 
@@ -297,7 +299,7 @@ class Backlog:
 
 
 def read_update(params: Any) -> SessionUpdate | None:
-    """The update in the parameters of a `session/update`. None, with an entry in the log, if there is none."""
+    """Return the update in the parameters of a `session/update`. If there is none, log that and return None."""
     try:
         return SessionNotification.from_wire(params).update
     except ValidationError:

@@ -1,12 +1,12 @@
-"""Delivers updates to their sessions; buffers or drops updates whose session is not known.
+"""Delivers updates to their sessions. If the session of an update is not known, the update is buffered or dropped.
 
-An agent may send updates of a new session right after the response that has its id, or even before. They are buffered,
-in order and up to a bound, until the caller that requested the session has registered it. All other updates of unknown
-sessions are dropped.
+An agent may send updates of a new session right after the response that has the session's id, or even before. They are
+buffered, in order and up to a bound, until the caller that requested the session has registered it. All other updates
+of unknown sessions are dropped.
 
-An id belongs to the session for which the agent last used it. A session that is being loaded gets the updates of its
-id, since its history comes before the response. But it owns the id only after the response, and not if the agent gives
-the id to a new session meanwhile.
+An id belongs to the session for which the agent last used it. While a session is being loaded, it gets the updates with
+its id, since its history comes before the response. But it owns the id only after the response. If the agent gives the
+id to a new session meanwhile, the loaded session does not get the id.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from acp_server.wire.messages import Notification
 
 EARLY_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of JSON of buffered updates for sessions that are not open yet."""
+"""The most bytes of JSON of buffered updates for sessions that are not open yet."""
 _LATELY: Final = 100
-"""Number of ended sessions that are remembered."""
+"""The number of ended sessions that are remembered."""
 _OVERHEAD: Final = 100
-"""Bytes that a buffered update counts besides its JSON."""
+"""The bytes that a buffered update counts in addition to its JSON."""
 
 logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 class UpdateRouter:
-    """Delivers the updates of one connection to its `sessions`. Only the router adds sessions to them."""
+    """Delivers the updates of one connection to its `sessions`. Only the router adds sessions to that dictionary."""
 
     def __init__(self, sessions: dict[str, LiveSession], subagents: Subagents) -> None:
         self._sessions = sessions
@@ -53,11 +53,11 @@ class UpdateRouter:
         self._size = 0
         self._is_full = False
         self.translate: Callable[[Hearer, Any], Iterable[Any]] | None = None
-        """Converts the parameters of one update to updates of version 1 with the same content. None if they are of
-        version 1."""
+        """Converts the parameters of one update to version 1 updates with the same content. None if the parameters are
+        of version 1 already."""
 
     def receive(self, _connection: Peer, params: Any) -> Awaitable[None] | None:
-        """A `session/update` has arrived."""
+        """Deliver or buffer a `session/update` that has arrived."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         if not isinstance(session_id, str):
             logger.warning(UNREADABLE)
@@ -74,8 +74,8 @@ class UpdateRouter:
         return None
 
     def miss(self, what: str, is_update: bool, session_id: str | None) -> None:
-        """A message has arrived that cannot be read. If it was an update, the running turn of its session is marked as
-        incomplete, or of all sessions if its session is unknown."""
+        """Log a message that cannot be read. If it was an update, mark the running turn of its session as incomplete.
+        If the session is unknown, mark the running turns of all sessions."""
         whose = "" if session_id is None else f", session {session_id[:NAME]!r}"
         logger.warning("%s of the agent was dropped%s", what, whose)
         if is_update:
@@ -84,7 +84,7 @@ class UpdateRouter:
                     session.miss(what)
 
     def miss_notification(self, notification: Notification, problem: str) -> None:
-        """The same for a notification that exceeds a limit."""
+        """Log a notification that exceeds a limit, and mark turns like `miss`."""
         params = notification.params
         session_id = params.get("sessionId") if isinstance(params, dict) else None
         is_update = notification.method == "session/update"
@@ -96,7 +96,7 @@ class UpdateRouter:
 
     @contextmanager
     def arriving(self, session: LiveSession) -> Generator[None]:
-        """While `session` is being loaded or resumed: deliver the updates of its id to it; see `arrived`."""
+        """Deliver updates with the id of `session` to it while it is being loaded or resumed; see `arrived`."""
         self._arriving[session.id] = session
         try:
             yield
@@ -105,16 +105,18 @@ class UpdateRouter:
                 del self._arriving[session.id]
 
     def arrived(self, session: LiveSession) -> None:
-        """The agent has loaded or resumed it. Raises SessionTaken if the agent has given its id to another session
-        meanwhile."""
+        """Record that the agent has loaded or resumed the session. Raises SessionTaken if the agent has given the id to
+        another session meanwhile."""
         if self._arriving.get(session.id) is not session:
             raise SessionTaken(session.id)
         self._sessions[session.id] = session
 
     def give(self, session_id: str) -> None:
-        """The agent has given this id to a new session. Raises SessionTaken if it belongs to another open session.
+        """Record that the agent has given this id to a new session. Raises SessionTaken if the id belongs to another
+        open session.
 
-        A session that is being closed or deleted does not count: the agent may have closed it already.
+        A session that is being closed or deleted does not count as open, because the agent may have closed it
+        already.
         """
         held = self._sessions.get(session_id)
         if held is not None and not held.ending:
@@ -123,7 +125,8 @@ class UpdateRouter:
 
     @contextmanager
     def expecting(self) -> Generator[None]:
-        """While a new session is being opened, whose id is not known yet: buffer updates that may be its own."""
+        """Buffer updates of unknown sessions while `session/new` is in flight. They may belong to the new session,
+        whose id is not known yet."""
         self._expected += 1
         try:
             yield
@@ -135,7 +138,7 @@ class UpdateRouter:
                 self._is_full = False
 
     async def open(self, session: LiveSession) -> None:
-        """Register `session`, after delivering its buffered updates to it. Only within `expecting`.
+        """Deliver the buffered updates of `session` to it, then register it. May be called only within `expecting`.
 
         Raises SessionTaken, see `give`.
         """
@@ -156,7 +159,7 @@ class UpdateRouter:
         self._sessions[session.id] = session
 
     def end(self, session: LiveSession) -> None:
-        """The agent has closed or deleted it."""
+        """Record that the agent has closed or deleted the session."""
         # The id may belong to another session by now.
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
@@ -164,8 +167,8 @@ class UpdateRouter:
             self._ended.append(session.id)
 
     def has_ended(self, session_id: str) -> bool:
-        """Whether this is the id of a recently ended session, and of no other session since. Questions of the agent in
-        it are not for the user any more."""
+        """Whether this is the id of a recently ended session and no session has it now. The agent's questions in that
+        session are no longer shown to the user."""
         return session_id in self._ended and not self.knows(session_id)
 
     def _keep(self, session_id: str, params: Any) -> None:

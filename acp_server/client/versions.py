@@ -1,6 +1,6 @@
-"""Versions of the protocol after version 1 that a client can request: what a version registers, and what it gets.
+"""The versions of the protocol after version 1 that a client can request: what a version registers, and what it gets.
 
-How a connection uses the version is in `acp_server.client.dialect`.
+`acp_server.client.dialect` has the way in which a connection uses such a version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Side(NamedTuple):
     speak: Callable[[Dialect], None]
     """Called when the version is negotiated."""
     start_over: Callable[[], Awaitable[None]] | None
-    """Restarts the agent and connects to it; None if that is impossible."""
+    """Restarts the agent and connects to it again; None if that is impossible."""
 
 
 class Version(NamedTuple):
@@ -42,8 +42,8 @@ class Version(NamedTuple):
     number: int
     """The version number in `initialize`."""
     ask: Callable[[Side, InitializeRequest, float | None], Awaitable[InitializeResponse | None]]
-    """Request the version, with a time-out in seconds, given the request of version 1. Returns the response in the form
-    of version 1, whichever version the agent has chosen; None if version 1 must be requested next. Raises
+    """Requests the version, with a time-out in seconds, given the request of version 1. Returns the response in the
+    form of version 1, whichever version the agent has chosen, or None if version 1 must be requested next. Raises
     ConnectionClosed, MalformedResponse and RequestTimeout."""
 
 
@@ -56,7 +56,8 @@ def register(version: Version) -> None:
 
 
 def beyond_1(number: int) -> Version | None:
-    """The version with this number, None for 1. Raises UsageError for a version that this package does not support."""
+    """Return the version with this number; None for 1. Raises UsageError for a version that this package does not
+    support."""
     if number != 1 and number not in _VERSIONS:
         known = ", ".join(map(str, (1, *sorted(_VERSIONS))))
         raise UsageError(f"a client can ask for the versions {known} of the protocol, and not for {number!r}")

@@ -1,4 +1,4 @@
-"""Public helpers for testing agents and clients, without processes, sleeps or luck.
+"""Public helpers for testing agents and clients, without processes, sleeps or races.
 
     talking      talk: a session of an agent in memory, by the client API
     streams      memory_pair: two connected streams in memory; FaultyStream: splits, stalls, breaks, read errors
@@ -6,9 +6,9 @@
     scripted     ScriptedClient: sends raw messages to an agent and waits for its messages; ScriptedAgent, for clients;
                  scripted: an agent in memory, connected to a scripted client
 
-Transcript and read_recording, the wire as text and recordings read back, are in `acp_server.agent.record`.
+`Transcript`, which shows messages as text, and `read_recording` come from `acp_server.agent.record`.
 
-They work on asyncio and trio, under any test runner.
+The helpers work on asyncio and trio, with any test runner.
 """
 
 from acp_server.agent.record import Direction, Entry, Transcript, read_recording

@@ -1,4 +1,4 @@
-"""A client and an agent for tests on the raw wire: messages are dictionaries, which are sent unchecked and unchanged.
+"""A client and an agent for tests with raw messages. Messages are dictionaries, which are sent unchecked and unchanged.
 
     async with scripted(lambda stream: agent.connect(stream).run()) as client:
         await client.ask("initialize", {"protocolVersion": 1})
@@ -8,8 +8,8 @@
         await client.notify("session/cancel", {...})
         assert (await client.response(id))["result"] == {"stopReason": "cancelled"}
 
-Every wait has a time-out; its failure shows the messages on the wire so far. This module knows no methods of the
-protocol, so it can test any agent and any client.
+Every wait has a time-out. If it fails, the failure shows all messages so far. This module does not know the methods of
+the protocol, so it can test any agent and any client.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Match = str | Callable[[Message], bool]
 """The method of a request or notification, or a function that checks the message."""
 
 BARRIER = "_test/barrier"
-"""The method of `barrier`, which no agent has."""
+"""The method that `barrier` sends. No agent has it."""
 
 _SHOWN: Final = 200
-"""Lines of the wire that a failure shows."""
+"""The number of lines of the transcript that a failure shows."""
 
 
 class _Peer:
-    """One end of `stream` within an `async with` block, which closes the stream at its end.
+    """One end of `stream`. It is used in an `async with` block, which closes the stream at its end.
 
     `patience`: seconds that each wait may take.
     """
@@ -116,7 +116,7 @@ class _Peer:
         return await self.response(await self.request(method, params))
 
     async def result(self, method: str, params: Any = None) -> Any:
-        """Send a request and wait for its result; fails for an error."""
+        """Send a request and wait for its result. Fails the test if the response is an error."""
         response = await self.ask(method, params)
         if "result" not in response:
             self.fail(f"{method} was answered with an error")
@@ -133,8 +133,8 @@ class _Peer:
     def answer(self, method: str, result: Any) -> None:
         """Answer later requests of this method with `result` as soon as they arrive.
 
-        A function gets the whole request and returns the result, or a coroutine for it. Messages after the request are
-        not read while it awaits. Requests without a script stay unanswered.
+        If `result` is a function, it gets the whole request and returns the result, or a coroutine for it. While the
+        coroutine runs, later messages are not read. Requests without an answer stay unanswered.
         """
         self._answers[method] = result
 
@@ -143,20 +143,21 @@ class _Peer:
         self._answers.pop(method, None)
 
     async def barrier(self) -> None:
-        """Wait until the other end has read everything sent before: sends a request that it must refuse."""
+        """Wait until the other end has read everything that was sent before. Sends a request that the other end must
+        refuse."""
         response = await self.ask(BARRIER)
         if "error" not in response:
             self.fail(f"the other end knows {BARRIER}")
 
     def new_request(self, method: str, params: Any = None, *, id: Any = None) -> Message:
-        """A request, not sent; see `request`."""
+        """Make a request without sending it; see `request`."""
         return {"jsonrpc": "2.0", "id": next(self._ids) if id is None else id, **_call(method, params)}
 
     # -- waiting
 
     async def expect(self, match: Match) -> Message:
-        """The next message that matches, after the message that the last `expect` returned. Messages in between are
-        skipped."""
+        """Wait for the next message that matches, after the message that the last `expect` returned. Messages in
+        between are skipped."""
         for index in itertools.count(self._seen):
             await self._wait_for(lambda index=index: len(self.received) > index, f"no message fits {_described(match)}")
             message = self.received[index]
@@ -166,14 +167,14 @@ class _Peer:
         raise AssertionError
 
     async def expect_request(self, method: str) -> Message:
-        """Like `expect`, for a request: fails if the message has no id."""
+        """Wait for a request like `expect`. Fails the test if the message has no id."""
         message = await self.expect(method)
         if "id" not in message:
             self.fail(f"{method} came as a notification")
         return message
 
     async def response(self, id: Any) -> Message:
-        """The response to the request with this id, received already or awaited."""
+        """Return the response to the request with this id. Waits if it has not arrived yet."""
         key = codec.encode(id)
         await self._wait_for(lambda: key in self._responses, f"request {id!r} has no answer")
         return self._responses[key]
@@ -183,11 +184,12 @@ class _Peer:
         await self._wait_for(lambda: self._ended, "the other end did not close the connection", at_end=True)
 
     def all(self, match: Match) -> list[Message]:
-        """All messages so far that match."""
+        """Return all messages so far that match."""
         return [message for message in self.received if _fits(match, message)]
 
     def updates(self, session_id: str | None = None) -> list[Message]:
-        """All session updates so far, of one session or of all: the member `update` of each."""
+        """Return all session updates so far, of one session or of all sessions. Each is the member `update` of its
+        notification."""
         return [
             message["params"]["update"]
             for message in self.all("session/update")
@@ -195,7 +197,7 @@ class _Peer:
         ]
 
     def fail(self, why: str) -> NoReturn:
-        """Fail the test and show the wire; the middle of a long one is omitted."""
+        """Fail the test and show the transcript. If it is long, its middle is omitted."""
         lines = str(self.transcript).split("\n")
         if len(lines) > _SHOWN:
             half = _SHOWN // 2
@@ -243,7 +245,7 @@ class _Peer:
             await self.respond(message, result)
 
     def _end(self) -> str:
-        """Why no more messages come."""
+        """Return why no more messages come."""
         error = self._failure
         return f"{type(error).__name__}: {error}" if error is not None else "the other end has closed the connection"
 
@@ -252,25 +254,25 @@ class _Peer:
         self._changed = anyio.Event()
 
     def failed(self, error: BaseException) -> None:
-        """Make failing waits show this error as their cause."""
+        """Make waits that fail show this error as their cause."""
         if self._failure is None and not isinstance(error, anyio.get_cancelled_exc_class()):
             self._failure = error
 
 
 class ScriptedClient(_Peer):
-    """A client at its end of a stream. It tests agents."""
+    """A client for tests of agents."""
 
     _other = "out"
 
 
 class ScriptedAgent(_Peer):
-    """An agent at its end of a stream. It tests clients. Its `request` is sent to the client."""
+    """An agent for tests of clients. Its `request` is sent to the client."""
 
     _other = "in"
 
 
 def new_notification(method: str, params: Any = None) -> Message:
-    """A notification, not sent."""
+    """Make a notification without sending it."""
     return {"jsonrpc": "2.0", **_call(method, params)}
 
 
@@ -290,11 +292,11 @@ def _described(match: Match) -> str:
 async def scripted(
     serve: Callable[[Stream], Awaitable[Any]], *, patience: float = 20.0, wrap: Callable[[Stream], Stream] | None = None
 ) -> AsyncGenerator[ScriptedClient]:
-    """A client connected in memory to the server `serve(stream)`, for example `lambda stream:
+    """Connect a client in memory to the server `serve(stream)`, for example `lambda stream:
     agent.connect(stream).run()`.
 
-    `wrap` may put a `FaultyStream` around the server's end. At the end of the block the client closes its end, and the
-    server has `patience` seconds to end. The server's exception is raised.
+    `wrap` may put a `FaultyStream` around the server's end. At the end of the block the client closes its end. The
+    server has `patience` seconds to end, and its exception is raised.
     """
     here, there = memory_pair()
     ended: list[BaseException | None] = []

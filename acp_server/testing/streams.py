@@ -1,4 +1,5 @@
-"""Streams for tests: two streams connected in memory, and a stream that splits, stalls, breaks and ends early."""
+"""Streams for tests: two streams that are connected in memory, and a stream that splits data, stalls, breaks or ends
+early."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from acp_server.peer.stream import Stream
 
 
 class _Pipe:
-    """One direction: chunks in, the same chunks out, and an end."""
+    """One direction of a connection. It delivers chunks unchanged, and then its end."""
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
@@ -50,7 +51,7 @@ class MemoryStream:
         self._outgoing = outgoing
 
     async def receive(self) -> bytes:
-        """The next chunk, exactly as the other side sent it; see `acp_server.peer.stream.Stream`."""
+        """Return the next chunk, exactly as the other side sent it; see `acp_server.peer.stream.Stream`."""
         return await self._incoming.take()
 
     async def send(self, data: bytes) -> None:
@@ -59,11 +60,12 @@ class MemoryStream:
         self._outgoing.put(data)
 
     def send_nowait(self, data: bytes) -> None:
-        """Deliver a chunk to the other side at once. Tests use it to control chunks and their order."""
+        """Deliver a chunk to the other side at once. Tests use this to control how data is split and in which order it
+        arrives."""
         self._outgoing.put(data)
 
     def send_eof(self) -> None:
-        """End the other side's input; it may still send."""
+        """End the other side's input. The other side may still send."""
         self._outgoing.end()
 
     async def aclose(self) -> None:
@@ -73,16 +75,17 @@ class MemoryStream:
 
 
 def memory_pair() -> tuple[MemoryStream, MemoryStream]:
-    """Two connected streams: each receives the other's chunks, in order and unsplit."""
+    """Return two connected streams. Each receives the chunks that are sent to the other, in order and unsplit."""
     here, there = _Pipe(), _Pipe()
     return MemoryStream(here, there), MemoryStream(there, here)
 
 
 class FaultyStream:
-    """`stream`, with faults.
+    """Wraps `stream` and adds faults.
 
-    `sizes`: the most bytes of each `receive`, one after the other; afterwards a `receive` returns everything available.
-    `break_after`: how many bytes can be sent before the other side is gone, see `break_sending`.
+    `sizes`: the most bytes that each `receive` returns, one number for each call. After the last number, `receive`
+    returns everything available. `break_after`: how many bytes can be sent before the other side is gone, see
+    `break_sending`.
     """
 
     def __init__(self, stream: Stream, *, sizes: Iterable[int] = (), break_after: int | None = None) -> None:
@@ -98,7 +101,7 @@ class FaultyStream:
         self.stalled = anyio.Event()
         """Set when a `send` has stalled because of `stall_sending`."""
         self.sent: int = 0
-        """Bytes that were passed on."""
+        """The number of bytes that were passed on."""
 
     # -- faults
 
@@ -113,18 +116,18 @@ class FaultyStream:
         self._interrupt()
 
     def stall_sending(self, after: int = 0) -> None:
-        """Pass `after` more bytes on; later sends then wait for `release`, as before a full pipe."""
+        """Pass on `after` more bytes. Later sends then wait for `release`, as if the pipe were full."""
         self._stall_at = self.sent + after
         self._released = anyio.Event()
         self.stalled: anyio.Event = anyio.Event()
 
     def release(self) -> None:
-        """Pass everything on again."""
+        """Pass on everything again."""
         self._stall_at = None
         self._released.set()
 
     def break_sending(self, after: int = 0) -> None:
-        """Pass `after` more bytes on; then `send` raises BrokenResourceError, as when the other side is gone."""
+        """Pass on `after` more bytes. Then `send` raises BrokenResourceError, as if the other side were gone."""
         self._break_after = self.sent + after
         self.release()
 

@@ -1,4 +1,4 @@
-"""`talk`: an agent in memory, and a session with it by the client API, in one line of a test."""
+"""`talk` runs an agent in memory and opens a session with it through the client API, in one line of a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 Permission: TypeAlias = "Literal['allow', 'reject'] | AskPermission"
-"""How permission requests are answered: all alike, or by a function of the request."""
+"""How permission requests are answered: `allow` or `reject` for all of them, or a function that gets the request."""
 
 
 @asynccontextmanager
@@ -50,14 +50,15 @@ async def talk(
     limits: Limits | None = None,
     patience: float = 20.0,
 ) -> AsyncGenerator[RemoteSession]:
-    """A session of `agent` with its own client, both in memory. `session.agent` is the client's side of the connection.
-    Several blocks at once are several clients.
+    """Open a session of `agent` with a client, both in memory. `session.agent` is the client's side of the connection.
+    Each block has its own client; several blocks at once are several clients.
 
-    `permission`: `allow` and `reject` answer each permission request once. `files`: the client's texts by their paths
-    below `cwd`; the agent's writes change them. By default the client has no files. `load`: the id of a session to
-    load, instead of a new one. `version` 2 is the draft. `limits`: of the agent.
+    `permission`: `allow` and `reject` answer each permission request for one call. `files`: the client's files, a
+    dictionary of texts by path below `cwd`; the agent's writes change it. By default the client has no files. `load`:
+    the id of a session to load, instead of opening a new one. `version`: 2 is the draft. `limits`: the limits of the
+    agent.
 
-    At the end of the block, the agent has `patience` seconds to end; its exception is raised.
+    At the end of the block, the agent has `patience` seconds to end. If it raised, the exception is raised.
     """
     # Not at the top: the client imports the types of the protocol, which tests of the wire do not need.
     from acp_server.client import Handlers, allow_once, connect_agent, reject_once
@@ -96,7 +97,7 @@ async def talk(
 
 
 class _Files:
-    """The files of a client, in a dictionary."""
+    """Serves the files of a client from a dictionary."""
 
     def __init__(self, files: MutableMapping[str, str], cwd: str) -> None:
         for path, text in files.items():

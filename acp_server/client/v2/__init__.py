@@ -1,11 +1,12 @@
-"""Version 2 of the protocol for a program that uses the types of version 1: translation at the edge of the connection.
+"""Version 2 of the protocol for a program that uses the types of version 1. Messages are translated at the edge of the
+connection.
 
     negotiation  negotiates version 2
     dialect      Version2: all requests but the first, and their results
     foreground   Foreground: determines when the work for a prompt has ended
     updates      Translator: the updates of one session; values that the versions encode differently
 
-This module registers the version for clients. Everything else is imported when the version is requested.
+This module registers version 2 for clients. The other modules are imported when the version is requested.
 """
 
 from __future__ import annotations

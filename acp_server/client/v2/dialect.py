@@ -3,7 +3,8 @@
 Requests are sent in the form of version 2, and their results returned in the form of version 1. Updates and questions
 of the agent are translated before the rest of the client reads them.
 
-`Version2.prompt` returns when the work for the prompt has ended, which `acp_server.client.v2.foreground` determines.
+`Version2.prompt` returns when the work for the prompt has ended. `acp_server.client.v2.foreground` determines when that
+is.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Version2:
         return read_result(METHODS_V1[method].result_type, method, plain)
 
     async def open(self, method: str, wire: Wire, on_late: OnResult | None) -> Wire:
-        """Send any request whose result opens a session; `wire` is sent unchanged."""
+        """Send a request whose result opens a session; `wire` is sent unchanged."""
         result = await self._link.request(method, wire, on_late=on_late)
         return await self._opened(
             read_result(v2.ResumeSessionResponse, method, result).to_wire(), wire.get("sessionId")
@@ -105,7 +106,8 @@ class Version2:
         return read_result(METHODS[name].result_type, name, result).to_wire()
 
     async def prompt(self, request: PromptRequest, on_over: OnOver | None) -> PromptResponse:
-        """`session/prompt`, and the work for it. Also raises RpcError if the work fails."""
+        """Send `session/prompt` and wait until the work for the prompt has ended. Also raises RpcError if the work
+        fails."""
         self._need("session/prompt")
         foreground, _ = self._state(self._sessions[request.session_id])
         work = foreground.begin(on_over)
@@ -137,7 +139,7 @@ class Version2:
         return _outcome(work.ended, work.message_id, is_cancelled=self._is_cancelling(request.session_id))
 
     def lost(self) -> None:
-        """The connection has ended."""
+        """Record that the connection has ended."""
         for foreground, _ in self._states.values():
             if foreground.work is not None:
                 foreground.work.lost()
@@ -145,7 +147,7 @@ class Version2:
     # -- what the agent says and asks
 
     def updates(self, session: Hearer, params: Any) -> Iterable[Any]:
-        """The parameters of updates of version 1 with the same content as the update in `params`."""
+        """Yield the parameters of version 1 updates with the same content as the update in `params`."""
         try:
             update = v2.UpdateSessionNotification.from_wire(params).update
         except ValidationError:
@@ -167,8 +169,8 @@ class Version2:
             yield {**params, "update": one}
 
     def question(self, params: Any, name: str) -> Wire:
-        """The parameters of a permission request of version 1. `name`: the id of its tool call if it has none. Raises
-        InvalidParams."""
+        """Return the parameters of a version 1 permission request. `name`: the id for its tool call if it has no tool
+        call. Raises InvalidParams."""
         question = read(v2.RequestPermissionRequest, params)
         if len({option.option_id for option in question.options}) < len(question.options):
             raise InvalidParams("Invalid params: two options have the same id")
@@ -198,7 +200,8 @@ class Version2:
                 raise CapabilityMissing(name, str(needed).replace("agentCapabilities", "capabilities"))
 
     async def _opened(self, told: Wire, session_id: str | None) -> Wire:
-        """A result about a session, with its settings in the form of version 1. Its commands become an update."""
+        """Return a result about a session with its settings in the form of version 1. The commands in it are sent as an
+        update."""
         plain = dict(told)
         if "configOptions" in plain:
             plain["configOptions"] = config_options(plain["configOptions"])
@@ -208,7 +211,8 @@ class Version2:
         return plain
 
     async def _offer(self, session_id: str | None, commands: list[Wire]) -> None:
-        """Deliver the commands of a session that was just opened as an update, since version 1 has only the update."""
+        """Deliver the commands of a session that was just opened as an update, because version 1 has no other form for
+        them."""
         update = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         pending = self._on_update({"sessionId": session_id, "update": update})
         if pending is not None:

@@ -1,10 +1,10 @@
-"""Determines when the work for a prompt has ended: `session/prompt` is answered when it begins, and `idle` reports its
-end.
+"""Determines when the work for a prompt has ended. The agent answers `session/prompt` when the work begins, and reports
+its end with the state `idle`.
 
 The response and the states may overtake each other (ACP v2, prompt lifecycle). An `idle` ends the work for a prompt if
-it comes after the prompt's message, whose id is in the response, and after another state. So neither the end of earlier
-work nor a repeated snapshot ends it. An agent that only reports `idle` has `BEGIN_SECONDS` to report another state, as
-the protocol requires; if it does not, that `idle` was the end.
+two messages came before: the prompt's message, whose id is in the response, and another state. So neither the end of
+earlier work nor a repeated snapshot ends it. If an agent reports `idle` and no other state, it has `BEGIN_SECONDS` to
+report another state, as the protocol requires. If it does not, that `idle` was the end.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ ECHOES: Final = 100
 """The most user messages that are remembered while the response to a prompt is pending."""
 
 BEGIN_SECONDS: Final = 5.0
-"""Seconds in which an agent that reports `idle` after a prompt may still begin with it, before the `idle` counts as the
-end."""
+"""Seconds in which an agent that reports `idle` after a prompt may still begin work on it. After that, the `idle`
+counts as the end."""
 
 
 class Work:
-    """The foreground work for one prompt of the client. `on_over` is called at its end if the caller no longer
-    waits."""
+    """The foreground work for one prompt of the client. If the caller no longer waits, `on_over` is called when the
+    work ends."""
 
     def __init__(self, foreground: Foreground, on_over: OnOver | None) -> None:
         self.message_id: str | None = None
-        """The id of the message with the prompt; None before the response."""
+        """The id of the message with the prompt; None before the response to the prompt."""
         self.ended: v2.StateUpdate | None = None
-        """The state that ended it."""
+        """The state that ended the work."""
         self.done: anyio.Event = anyio.Event()
-        """Set when it has ended, or the connection is lost."""
+        """Set when the work has ended or the connection is lost."""
         self.waiting: anyio.CancelScope = anyio.CancelScope()
-        """The scope of the caller that waits for `done`, with its deadline."""
+        """The scope of the caller that waits for `done`. It has the caller's deadline."""
         self.unbegun: v2.StateUpdate | None = None
-        """The `idle` that counts as the end at that deadline, since no other state came."""
+        """The `idle` that counts as the end at that deadline, if no other state arrives."""
         self._foreground = foreground
         self._on_over = on_over
         self._echoes: dict[str, v2.StateUpdate | None] = {}
@@ -50,7 +50,8 @@ class Work:
         self._is_left = False
 
     def is_echo(self, message_id: str) -> bool:
-        """Whether a message of the user is the echo of the prompt, as far as is known. Remembers its id."""
+        """Whether a message of the user is the echo of the prompt, as far as that is known. Remembers the message's
+        id."""
         if self.message_id is not None:
             return message_id == self.message_id
         if len(self._echoes) < ECHOES:
@@ -58,7 +59,7 @@ class Work:
         return True
 
     def answered(self, message_id: str) -> None:
-        """The agent has added the prompt to the conversation."""
+        """Record that the agent has added the prompt to the conversation."""
         self.message_id = message_id
         # Without an echo, which the protocol requires, the last work that began after the prompt was for it.
         echo = short(message_id)
@@ -69,19 +70,19 @@ class Work:
             self._bound()
 
     def went_on(self) -> None:
-        """The agent reports foreground work."""
+        """Record that the agent reports foreground work."""
         if not self.waiting.cancel_called:
             self.unbegun, self.waiting.deadline = None, math.inf
 
     def is_idle(self, state: v2.StateUpdate) -> None:
-        """The agent reports no foreground work, and there was none before."""
+        """Record that the agent reports no foreground work, and reported none before."""
         if self.unbegun is None:
             self.unbegun = state
             if self.message_id is not None:
                 self._bound()
 
     def went_idle(self, state: v2.StateUpdate) -> None:
-        """The foreground work has ended."""
+        """Record that the foreground work has ended."""
         if self.message_id is not None:
             self.end(state)
             return
@@ -91,25 +92,25 @@ class Work:
         self._was_busy = False
 
     def end(self, state: v2.StateUpdate | None) -> None:
-        """The work has ended with this state. Only the first call sets it."""
+        """End the work with this state. Only the first call sets the state."""
         self.ended = self.ended or state
         self._foreground.forget(self)
         self.lost()
 
     def refused(self) -> None:
-        """The agent will not answer, and the caller no longer waits: the work is over unless the prompt was
-        accepted."""
+        """Record that the agent will not answer and the caller no longer waits. Unless the prompt was accepted, the
+        work is over."""
         if self.message_id is None:
             self._over()
 
     def left(self) -> None:
-        """The caller no longer waits."""
+        """Record that the caller no longer waits."""
         self._is_left = True
         if self.done.is_set():
             self._over()
 
     def lost(self) -> None:
-        """Nothing more will be received about it."""
+        """Record that nothing more will be received about the work."""
         self.done.set()
         if self._is_left:
             self._over()
@@ -129,23 +130,23 @@ class Foreground:
     def __init__(self, time: Callable[[], float]) -> None:
         self.time = time
         self.is_busy: bool = False
-        """A new session counts as idle."""
+        """Whether the agent reports foreground work. A new session counts as idle."""
         self.work: Work | None = None
         """The work for the client's last prompt, until it has ended."""
 
     def begin(self, on_over: OnOver | None) -> Work:
-        """A prompt is about to be sent."""
+        """Begin the work for a prompt that is about to be sent."""
         self.work = Work(self, on_over)
         return self.work
 
     def forget(self, work: Work) -> None:
-        """Nothing more will arrive for it."""
+        """Forget `work`, because nothing more will arrive for it."""
         if self.work is work:
             self.work = None
 
     def snapshot(self, state: v2.StateUpdate, *, is_cancelling: bool) -> None:
-        """The agent reports the foreground state. A cancelled prompt ends at the next `idle`, whatever the state
-        before."""
+        """Handle the foreground state that the agent reports. A cancelled prompt ends at the next `idle`, whatever the
+        state was before."""
         was_busy, self.is_busy = self.is_busy, state.state != "idle"
         if self.work is not None:
             if self.is_busy:

@@ -1,7 +1,7 @@
 """Negotiates version 2 with an agent.
 
-The request has the members of both versions: an agent that answers with version 1 finds in it what version 1 requires,
-and the connection continues with version 1 (ACP v2, initialization).
+The request has the members of both versions. If an agent answers with version 1, the request has everything that
+version 1 requires, and the connection continues with version 1 (ACP v2, initialization).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger: logging.Logger = logging.getLogger("acp_server.client")
 
 
 def offer(request: InitializeRequest) -> dict[str, Any]:
-    """The parameters of `initialize` that request version 2, made from the request of version 1."""
+    """Return the parameters of `initialize` that request version 2, made from the request of version 1."""
     told = request.to_wire()
     capabilities: dict[str, Any] = {}
     if request.client_capabilities.auth.terminal:
@@ -34,8 +34,9 @@ def offer(request: InitializeRequest) -> dict[str, Any]:
 async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> InitializeResponse | None:
     """See `Version.ask` of `acp_server.client.versions`.
 
-    Returns None if version 1 must be requested next: the agent refused, exited and was restarted, or only echoed the
-    number. Raises ConnectionClosed if it cannot be restarted, MalformedResponse and RequestTimeout.
+    Returns None if version 1 must be requested next: the agent refused version 2, exited and was restarted, or only
+    echoed the version number. Raises ConnectionClosed if the agent cannot be restarted, MalformedResponse and
+    RequestTimeout.
     """
     try:
         answer = await side.link.request("initialize", offer(request), timeout=timeout)
@@ -62,7 +63,7 @@ async def ask(side: Side, request: InitializeRequest, timeout: float | None) -> 
 
 
 _SAME: Final = ("systemPrompt", "fork", "title", "archive", "status", "options")
-"""Session capabilities with the same form in both versions."""
+"""The session capabilities that have the same form in both versions."""
 
 
 def _as_v1(told: v2.InitializeResponse) -> InitializeResponse:

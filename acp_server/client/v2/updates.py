@@ -1,10 +1,10 @@
-"""Translates updates of version 2 to version 1, which programs know, and values that the versions encode differently.
+"""Translates updates of version 2 to version 1, which programs use, and values that the versions encode differently.
 
-Content without a form in version 1 is passed on as received: as an update of an unknown kind, or as an extra member.
-Such updates are states, terminals, plans in another form than a list of steps, and messages whose text is replaced. The
-input was validated as version 2, and is in wire form.
+Content that version 1 cannot express is passed on as received: as an update of an unknown kind, or as an extra member.
+This concerns states, terminals, plans that are not a list of steps, and messages whose text is replaced. The input was
+validated as version 2 and is in wire form.
 
-Of each message a digest of its content is kept, and of each tool call its output, both up to a bound.
+For each message a digest of its content is kept, and for each tool call its output. Both are bounded.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from acp_server.wire import codec
 Wire = dict[str, Any]
 
 MESSAGES: Final = 1000
-"""Messages whose content is known. A forgotten message counts as new."""
+"""The number of messages whose content is remembered. A forgotten message counts as new."""
 CALLS: Final = 200
-"""Tool calls that are known. A forgotten tool call counts as new."""
+"""The number of tool calls that are remembered. A forgotten tool call counts as new."""
 ID: Final = 64
-"""Characters of an id that are kept."""
+"""The number of characters of an id that are kept."""
 PIECES: Final = 100
-"""Pieces of output that are collected for one tool call. Further pieces are passed on as received."""
+"""The most chunks of output that are collected for one tool call. Further chunks are passed on as received."""
 PIECE_BYTES: Final = 64 * 1024
-"""Bytes of JSON of one tool call's collected pieces."""
+"""The most bytes of JSON of one tool call's collected chunks."""
 
 V = TypeVar("V")
 
 
 class Translator:
-    """Translates the updates of one session. Updates go in and come out as parsed JSON."""
+    """Translates the updates of one session. Its input and output are parsed JSON."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
@@ -42,7 +42,7 @@ class Translator:
         self._cost: Any = None
 
     def __call__(self, update: Wire) -> list[Wire]:
-        """The updates of version 1 with the same content, in order."""
+        """Return the version 1 updates with the same content, in order."""
         match update["sessionUpdate"]:
             case "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" as tag:
                 self._message(tag, update["messageId"]).add(update["content"])
@@ -104,14 +104,14 @@ class Translator:
 
 
 def short(id: str) -> str:
-    """The key for an id: itself, or its digest if it is long."""
+    """Return the key for an id: the id itself, or its digest if it is long."""
     if len(id) <= ID:
         return id
     return blake2b(id.encode(errors="surrogatepass"), digest_size=ID // 2).hexdigest()
 
 
 def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
-    """The value for `key`, which becomes the most recent one. Above `bound` the oldest is dropped."""
+    """Return the value for `key`, which becomes the most recent value. Above `bound`, the oldest value is dropped."""
     value = known.pop(key, None)
     if value is None:
         value = make()
@@ -122,7 +122,7 @@ def _kept(known: OrderedDict[Any, V], key: Any, bound: int, make: type[V]) -> V:
 
 
 class _Said:
-    """The content of one message so far: the digest of its text, or of the JSON of other blocks."""
+    """The content of one message so far, as a digest of its text and of the JSON of other blocks."""
 
     def __init__(self) -> None:
         self._digest = blake2b(digest_size=16)
@@ -134,7 +134,7 @@ class _Said:
         self._length += len(data)
 
     def restart(self, update: Wire) -> None:
-        """If the update has content, it replaces the message."""
+        """Replace the message by the content of the update, if the update has content."""
         if "content" in update:
             self.__init__()
             blocks: list[Wire] = update["content"] or []
@@ -142,7 +142,8 @@ class _Said:
                 self.add(block)
 
     def rest(self, blocks: list[Wire]) -> list[Wire] | None:
-        """The part of `blocks` after the content so far; None if they do not continue it."""
+        """Return the part of `blocks` that follows the content so far; None if `blocks` do not begin with that
+        content."""
         before, said = self._length, blake2b(digest_size=16)
         rest = list[Wire]()
         for block in blocks:
@@ -164,21 +165,21 @@ def _bytes(block: Wire) -> bytes:
 
 
 class _Output:
-    """The output of one tool call, while it is collected."""
+    """Collects the output of one tool call."""
 
     def __init__(self) -> None:
         self._pieces: list[Wire] | None = []
-        """None: no more is collected."""
+        """The collected chunks; None if no more output is collected."""
         self._size = 0
 
     def restart(self, pieces: list[Wire]) -> None:
-        """The agent has sent all of it."""
+        """Replace the collected output, because the agent has sent all of it."""
         self._pieces, self._size = [], 0
         for piece in pieces:
             self.add(piece)
 
     def add(self, piece: Wire) -> list[Wire] | None:
-        """The whole output with `piece` at its end; None if it is not collected."""
+        """Return the whole output with `piece` at its end; None if output is not collected."""
         if self._pieces is None:
             return None
         self._size += len(codec.encode(piece))
@@ -190,17 +191,17 @@ class _Output:
 
 
 MODE: Final = "mode"
-"""The category of the config option for the modes of a session."""
+"""The category of the config option that holds the modes of a session."""
 
 STATUSES: Final = {"paused": "in_progress", "cancelled": "failed"}
-"""Statuses of a tool call that version 1 does not have, and their replacements."""
+"""The statuses of a tool call that version 1 does not have, with their replacements."""
 
 _CLEARED: Final[Wire] = {"kind": "other", "status": "pending", "title": "", "content": [], "locations": []}
-"""The values of version 1 for cleared members of a tool call."""
+"""The version 1 values for cleared members of a tool call."""
 
 
 def config_options(options: list[Wire]) -> list[Wire]:
-    """Config options in the form of version 1."""
+    """Convert config options to the form of version 1."""
     return [_config_option(option) for option in options]
 
 
@@ -213,7 +214,7 @@ def _config_option(option: Wire) -> Wire:
 
 
 def modes(options: list[Wire]) -> Wire | None:
-    """The modes of version 1 from the config option for modes; None if there is no such option."""
+    """Return the version 1 modes from the config option for modes; None if there is no such option."""
     for option in options:
         if option["type"] == "select" and option.get("category") == MODE:
             groups = [each.get("options", [each]) for each in option["options"]]
@@ -223,8 +224,8 @@ def modes(options: list[Wire]) -> Wire | None:
 
 
 def tool_content(item: Wire) -> Wire:
-    """One piece of a tool call's output. A diff of version 1 has the whole text of one file, and a diff of version 2 a
-    patch of many files, so it becomes text."""
+    """Convert one item of a tool call's output. A diff becomes text, because a version 1 diff has the whole text of one
+    file, and a version 2 diff is a patch of many files."""
     if item["type"] != "diff":
         return item
     return {"type": "content", "content": {"type": "text", "text": _shown(v2.Diff.from_wire(item))}, "diff": item}
@@ -240,8 +241,7 @@ def _shown(diff: v2.Diff) -> str:
 
 
 def tool_call(call: Wire) -> Wire:
-    """The members of a tool call that are set. A cleared one has its default, and its content has the form of version
-    1."""
+    """Return the set members of a tool call in the form of version 1. A cleared member gets its default."""
     plain = {key: value for key, value in call.items() if value is not None}
     plain |= {key: default for key, default in _CLEARED.items() if key in call and call[key] is None}
     if "content" in plain:
@@ -252,7 +252,8 @@ def tool_call(call: Wire) -> Wire:
 
 
 def permission(question: v2.RequestPermissionRequest, name: str) -> Wire:
-    """The parameters of a permission request. Without a tool call it gets one with the id `name`."""
+    """Return the parameters of a permission request. If it has no tool call, a tool call with the id `name` is
+    added."""
     subject, wire = question.subject, question.to_wire()
     call: Wire = {"toolCallId": name, "title": question.title}
     if isinstance(subject, v2.ToolCallPermissionSubject):
