@@ -1,2 +1,2 @@
-"""Agents that are written with a framework, for ACP clients. Each framework is an extra, and imported only when
+"""Agents for ACP clients that are written with a framework. Each framework is an extra, and is imported only when it is
 used."""

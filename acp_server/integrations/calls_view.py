@@ -18,22 +18,22 @@ _OPTIONS: Final = [
 ]
 
 _TITLE: Final = 1_000
-"""Characters of the title of a call."""
+"""The most characters of the title of a call."""
 
 
 class CallsView:
-    """The tool calls of one turn."""
+    """Shows the tool calls of one turn."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn: Final = turn
         self._open: dict[str, tuple[str, str, Any]] = {}
-        """The `toolCallId`, name and arguments of tool calls that were shown and have no result yet, by the framework's
-        id."""
+        """The `toolCallId`, name and arguments of tool calls that were shown and have no result yet. The key is the
+        framework's id."""
         self._refused: dict[str, str] = {}
-        """The outcome of calls that the user did not allow: `rejected` or `cancelled`, by `toolCallId`."""
+        """The outcome of calls that the user did not allow, `rejected` or `cancelled`, by `toolCallId`."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
-        """Show a tool call that does not run yet. No effect if it was shown."""
+        """Show a tool call that does not run yet. Has no effect if it was shown before."""
         if id not in self._open:
             # Models may count their call ids from 0 in each turn.
             tool_call_id = self.turn.session.tools.tool_call_id(id)
@@ -48,12 +48,12 @@ class CallsView:
             await self.turn.update(call)
 
     async def run(self, id: str) -> None:
-        """The tool's function begins. No effect if the call was not shown."""
+        """Show that the tool's function begins. Has no effect if the call was not shown."""
         if (call := self._open.get(id)) is not None:
             await self.turn.update(ToolCallProgress(tool_call_id=call[0], status="in_progress"))
 
     async def end(self, id: str, text: str, *, failed: bool = False) -> None:
-        """The call has a result. No effect if it was not shown."""
+        """Show the result of a call. Has no effect if the call was not shown."""
         if (call := self._open.pop(id, None)) is not None:
             tool_call_id = call[0]
             refused = self._refused.get(tool_call_id)
@@ -66,8 +66,8 @@ class CallsView:
             await self.turn.update(update)
 
     async def permit(self, name: str, arguments: Any, question: str | None = None) -> bool:
-        """Request the user's permission. It belongs to the shown call with this name and these arguments, if there is
-        one."""
+        """Request the user's permission. The request belongs to the shown call with this name and these arguments, if
+        there is such a call. Returns whether the user allowed it."""
         if is_large(arguments):
             # The user could not read arguments of that size.
             return False
@@ -92,12 +92,12 @@ class CallsView:
         return answer.allowed
 
     async def _answered(self, id: str, outcome: str | None) -> None:
-        """End the tool call of a request that belongs to no shown call."""
+        """End the tool call of a permission request that belongs to no shown call."""
         status, meta = ("completed", None) if outcome is None else ("failed", {"outcome": outcome})
         await self.turn.update(ToolCallProgress(tool_call_id=id, status=status, meta=meta))
 
     def close(self) -> None:
-        """The turn has ended: mark calls without a result as cancelled."""
+        """Mark calls without a result as cancelled, because the turn has ended."""
         for id, _, _ in self._open.values():
             update = ToolCallProgress(tool_call_id=id, status="failed", meta={"outcome": "cancelled"})
             try:
@@ -108,5 +108,6 @@ class CallsView:
 
 
 def _shown(name: str) -> str:
-    """The title for a tool name, which may be unknown: a model may call a tool that does not exist."""
+    """Return the title for a tool name. The name may be unknown, because a model may call a tool that does not
+    exist."""
     return one_line(name, _TITLE)

@@ -1,8 +1,10 @@
-"""`from_graph`: a graph of LangGraph as an agent (extra `langgraph`), and `session_tools` for its nodes.
+"""`from_graph` makes an agent from a graph of LangGraph (extra `langgraph`). `session_tools` returns the session's
+tools for the graph's nodes.
 
-The graph runs in `run_native`, so that a cancel closes the connection to its model. The session's id is its thread.
-Tool calls that a cancel leaves without results are repaired at the beginning of the next turn. A user sees text,
-reasoning, tool calls and questions of the run (`View`). Messages of LangChain are read by their attributes.
+The graph runs in `run_native`, so that a cancel closes the connection to its model. The session's id is the id of the
+graph's thread. If a cancel leaves tool calls without results, they are repaired at the beginning of the next turn. A
+user sees text, reasoning, tool calls and questions of the run (`View`). Messages of LangChain are read by their
+attributes.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from acp_server.integrations.model import ending, finished
 from acp_server.integrations.usage import Meter, Tokens, checked_size
 
 MODELS: Final = ("ai", "AIMessageChunk")
-"""Types of a model's messages: whole ones, and messages that a node has merged from chunks."""
+"""The types of a model's messages: whole messages, and messages that a node has merged from chunks."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """A tool begins to run: the event that `starts` writes to the run's stream."""
+    """The event that a tool begins to run. `starts` writes it to the run's stream."""
 
     id: str
     name: str
@@ -35,8 +37,8 @@ class Started:
 
 
 def starts() -> Any:
-    """A callback that writes an event for each tool call that begins. The event comes after everything streamed before,
-    from any thread."""
+    """Return a callback that writes an event for each tool call that begins. The event comes after everything that was
+    streamed before, from any thread."""
     handler = import_module("langchain_core.callbacks").BaseCallbackHandler()
 
     def begun(
@@ -52,18 +54,18 @@ def starts() -> Any:
 
 
 class View(CallsView):
-    """The view of one turn."""
+    """Shows one turn to the user."""
 
     def __init__(self, turn: Turn, context_size: int | None) -> None:
         super().__init__(turn)
         self._meter = Meter(turn, context_size)
         self.seen: set[str | None] = set()
-        """The ids of models' messages that were shown, in this turn or before. A graph around a subgraph writes the
-        subgraph's messages again."""
+        """The ids of models' messages that were shown, in this turn or before. They are remembered because a graph
+        around a subgraph writes the subgraph's messages again."""
         self.finish: Any = None
-        """Why the model's last response ended, in its server's words."""
+        """Why the model's last response ended, as its server reports it."""
         self.offered: set[str] = set()
-        """The names of session tools that the graph has requested. They show their calls themselves."""
+        """The names of session tools that the graph has requested. These tools show their calls themselves."""
 
     async def begin(self, id: str, name: str, arguments: Any) -> None:
         """Show a tool call, unless the tool shows it itself."""
@@ -71,7 +73,7 @@ class View(CallsView):
             await super().begin(id, name, arguments)
 
     async def chunk(self, message: Any) -> None:
-        """Show a chunk of a message, or a whole one of a model that does not stream. Only models' messages are
+        """Show a chunk of a message, or the whole message of a model that does not stream. Only models' messages are
         shown."""
         if message.type not in MODELS:
             return
@@ -101,7 +103,8 @@ class View(CallsView):
             await self.run(call.id)
 
     async def ask(self, _turn: Turn, value: Any) -> Any:
-        """The user's answer to an `interrupt()`: decisions for the middleware that requests approvals, else a bool."""
+        """Return the user's answer to an `interrupt()`: decisions for the middleware that requests approvals, else a
+        bool."""
         requests: Any = cast("dict[str, Any]", value).get("action_requests") if isinstance(value, dict) else None
         if not isinstance(requests, list):
             return await self.permit("graph", value, value if isinstance(value, str) else None)
@@ -127,15 +130,15 @@ class View(CallsView):
 
 
 running: Final[ContextVar[View | None]] = ContextVar("running", default=None)
-"""The view of the run that the current code belongs to."""
+"""The view of the run that the current code is part of; None outside of a run."""
 
 
 def session_tools() -> list[Any]:
-    """The tools of the session (`Session.tools`), including tools of its MCP servers, as tools of LangChain.
+    """Return the tools of the session (`Session.tools`), including the tools of its MCP servers, as tools of LangChain.
 
-    They are the present tools of the session whose turn runs: call it in a node, once for `bind_tools` and once for the
-    `ToolNode`. They run as in `Turn.run_tool`: they request approval and end with the turn. They are asynchronous.
-    Outside of a turn the list is empty.
+    These are the current tools of the session whose turn runs. Call this function in a node, once for `bind_tools` and
+    once for the `ToolNode`. The tools run as in `Turn.run_tool`: they request approval and end with the turn. They are
+    asynchronous. Outside of a turn the list is empty.
     """
     view = running.get()
     if view is None:
@@ -149,7 +152,7 @@ def session_tools() -> list[Any]:
 
 
 async def _unused(**_: Any) -> None:
-    """A function that LangChain requires; `_invoked` is called instead."""
+    """Do nothing. LangChain requires a function, but `_invoked` is called instead."""
 
 
 @cache
@@ -158,7 +161,7 @@ def _kind() -> Any:
 
 
 async def _invoked(self: Any, given: Any, _config: Any = None, **_: Any) -> Any:
-    """Run the tool for a model's call, which has an id, or for arguments alone."""
+    """Run the tool for a model's call, which has an id, or for arguments without a call."""
     view = running.get()
     if view is None:
         raise RuntimeError(f"{self.name} is a tool of a session, and runs only in its turns")
@@ -178,7 +181,7 @@ __all__ = ["OnInterrupt", "from_graph", "session_tools"]
 OnInterrupt: TypeAlias = "Callable[[Turn, Any], Awaitable[Any]]"
 
 _INSTRUCTIONS = "acp_server.system_prompt"
-"""The id of the message with the client's instructions, which is the first of its thread."""
+"""The id of the message with the client's instructions, which is the first message of its thread."""
 
 _CANCELLED = "This call was cancelled. Its effects are unknown."
 
@@ -192,22 +195,25 @@ def from_graph(
     context_size: int | None = None,
     **options: Any,
 ) -> Agent:
-    """An agent whose turns are runs of `graph`, a compiled graph whose state has `messages`; on asyncio only.
+    """Return an agent whose turns are runs of `graph`, a compiled graph whose state has `messages`. It runs on asyncio
+    only.
 
-    Text and reasoning of its models are shown as they arrive, tool calls from their beginning to their result. The
-    thread of its checkpointer is the session's id. A graph without a checkpointer gets one in memory; a thread that it
-    does not have begins with the session's history (`Turn.context`).
+    Text and reasoning of the graph's models are shown as they arrive, and tool calls from their beginning to their
+    result. The thread of the graph's checkpointer is the session's id. A graph without a checkpointer gets one in
+    memory. A thread that the checkpointer does not have begins with the session's history (`Turn.context`).
 
-    A run that exceeds its `recursion_limit` ends with `max_turn_requests`. A model's failure becomes an error in words
-    for the user. Nodes get the tools of the session from `session_tools`.
+    A run that exceeds its `recursion_limit` ends with `max_turn_requests`. If a model fails, the user gets an error
+    with a readable text. Nodes get the tools of the session from `session_tools`.
 
     - `name`: the agent's name, by default the graph's.
     - `config`: more members of LangGraph's `RunnableConfig`.
-    - `on_interrupt`: a function of the turn and the value of an `interrupt()` that returns the value to resume with. By
-      default the user is asked for permission: requests of `HumanInTheLoopMiddleware` are resumed with its decisions,
-      others with True or False.
-    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know them.
-    - `options`: of `Agent`, by default with `system_prompt="append"`: a graph keeps its own instructions.
+    - `on_interrupt`: a function that gets the turn and the value of an `interrupt()`, and returns the value to resume
+      with. By default the user is asked for permission. Requests of `HumanInTheLoopMiddleware` are resumed with its
+      decisions, other interrupts with True or False.
+    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know the
+      models.
+    - `options`: options of `Agent`. The default is `system_prompt="append"`, because a graph keeps its own
+      instructions.
 
     Raises UsageError for anything but a compiled graph.
     """
@@ -233,7 +239,7 @@ def from_graph(
 
 
 class _Run:
-    """One turn."""
+    """Runs the graph for one turn."""
 
     def __init__(self, graph: Any, view: View, config: dict[str, Any], on_interrupt: OnInterrupt | None) -> None:
         self._graph = graph
@@ -257,7 +263,8 @@ class _Run:
             self._view.close()
 
     async def _stream(self, given: Any) -> list[Any]:
-        """Show one run of the graph until it ends or waits for a decision. Returns the interrupts that it waits for."""
+        """Show one run of the graph until it ends or waits for a decision. Returns the interrupts that the graph waits
+        for."""
         interrupts: dict[str, Any] = {}
         modes = ["messages", "updates", "custom"]
         graph = self._graph.with_config(callbacks=[starts()])
@@ -278,7 +285,7 @@ class _Run:
         return list(interrupts.values())
 
     async def _messages(self) -> list[Any]:
-        """The input of the run: results that the state lacks, followed by this turn's prompt."""
+        """Return the input of the run: results that the state lacks, followed by this turn's prompt."""
         state = await self._graph.aget_state(self._config)
         known: list[Any] = _messages_in(state.values)
         if not known:
@@ -296,12 +303,13 @@ class _Run:
         return [*self._changed(known), *added]
 
     def _instructions(self) -> list[Any]:
-        """The client's instructions for the model (ACP, System Prompt), as a message."""
+        """Return the client's instructions for the model (ACP, System Prompt), as a list with one message or none."""
         told = self._turn.session.instructions()
         return [import_module("langchain_core.messages").SystemMessage(told, id=_INSTRUCTIONS)] if told else []
 
     def _changed(self, known: list[Any]) -> list[Any]:
-        """The messages that make the thread begin with the client's current instructions; none if it does already."""
+        """Return the messages that make the thread begin with the client's current instructions; none if it already
+        does."""
         before = [message for message in known if message.id == _INSTRUCTIONS]
         now = self._instructions()
         if [message.content for message in before] == [message.content for message in now]:
@@ -312,7 +320,7 @@ class _Run:
 
 
 def _messages_in(update: Any) -> list[Any]:
-    """The messages in a node's output or in a state. A node may write several times, or nothing."""
+    """Return the messages in a node's output or in a state. A node may write several times, or not at all."""
     if isinstance(update, (list, tuple)):
         return [message for part in cast("list[Any]", update) for message in _messages_in(part)]
     found: Any = cast("dict[str, Any]", update).get("messages") if isinstance(update, dict) else None

@@ -1,6 +1,6 @@
-"""The conversation of a session as messages for models.
+"""Converts the conversation of a session to messages for models.
 
-`openai_messages` and `anthropic_messages` have the shapes of those APIs. `History` keeps a framework's messages with
+`openai_messages` and `anthropic_messages` return the forms of those APIs. `History` stores a framework's messages with
 the turns that produced them. `cut` bounds one text.
 """
 
@@ -18,9 +18,10 @@ logger: logging.Logger = logging.getLogger("acp_server.integrations")
 
 
 def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
-    """The `messages` of OpenAI's chat completions and of compatible APIs; LangChain also accepts them.
+    """Return the `messages` for OpenAI's chat completions and for compatible APIs. LangChain also accepts them.
 
-    Text content is one string if there is nothing else; images and recordings are parts. Resources become text.
+    If a message has only text, its content is one string. Images and recordings are separate parts. Resources become
+    text.
     """
     messages: list[dict[str, Any]] = []
     for role, content in context:
@@ -42,7 +43,8 @@ def openai_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def anthropic_messages(context: Iterable[Message]) -> list[dict[str, Any]]:
-    """The `messages` of Anthropic's API. Consecutive messages of one role are merged, as it requires."""
+    """Return the `messages` for Anthropic's API. Consecutive messages of one role are merged, because the API requires
+    that."""
     messages: list[dict[str, Any]] = []
     for role, content in context:
         parts = [part for block in content if (part := _anthropic_part(block)) is not None]
@@ -83,13 +85,14 @@ def _anthropic_part(block: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _as_text(block: dict[str, Any]) -> dict[str, Any] | None:
-    """A text part for both APIs. None for blocks that neither accepts, and for empty text, which Anthropic refuses."""
+    """Return a text part for both APIs. None for blocks that neither API accepts, and for empty text, which Anthropic
+    refuses."""
     text = text_of(block)
     return {"type": "text", "text": text} if text else None
 
 
 def text_of(block: Mapping[str, Any]) -> str | None:
-    """A content block (ACP, Content) as text for a model; None for an image or a recording."""
+    """Return a content block (ACP, Content) as text for a model; None for an image or a recording."""
     match block:
         case {"type": "text", "text": str(text)}:
             return text
@@ -106,7 +109,7 @@ def _text(content: Sequence[dict[str, Any]]) -> str:
 
 
 def appending(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of an `Agent`, by default with `system_prompt="append"`."""
+    """Return the options of an `Agent`, with `system_prompt="append"` unless they set it."""
     return {"system_prompt": "append", **options}
 
 
@@ -117,13 +120,13 @@ def replaces_instructions(turn: Turn) -> bool:
 
 
 MOST: Final = 32 * 1024
-"""Characters of one result for the model. The middle of a longer one is omitted."""
+"""The most characters of one result for the model. The middle of a longer result is omitted."""
 
 _FIRST: Final = MOST * 3 // 4
 
 
 def cut(text: str) -> str:
-    """The text; the middle of a text over `MOST` characters is omitted."""
+    """Return the text. If it has more than `MOST` characters, its middle is omitted."""
     if len(text) <= MOST:
         return text
     left_out = f"\n[{len(text) - MOST:,} characters omitted]\n"
@@ -131,10 +134,12 @@ def cut(text: str) -> str:
 
 
 class History:
-    """The framework's messages of each session, kept by `Turn.keep`: a turn that is cancelled or fails leaves none.
+    """Stores a framework's messages with each turn (`Turn.keep`), so that a turn that is cancelled or fails leaves
+    none.
 
-    `key`, `version`: of the kept value. `dump` and `load`: the framework's messages as JSON, and back; `load` raises
-    ValueError for unreadable values. `said`: converts the conversation of a turn to such messages.
+    `key`, `version`: the key and the version of the stored value. `dump` converts the framework's messages to JSON, and
+    `load` converts them back; `load` raises ValueError for unreadable values. `said` converts the conversation of a
+    turn to such messages.
     """
 
     def __init__(
@@ -152,10 +157,12 @@ class History:
         self._load = load
         self._said = said
         self._last: WeakKeyDictionary[Session, tuple[TurnRecord, list[Any]]] = WeakKeyDictionary()
-        """The messages after the last turn of each open session, so that they need not be loaded again."""
+        """For each open session, its last turn and the messages up to that turn, so that they need not be loaded
+        again."""
 
     def before(self, turn: Turn) -> list[Any]:
-        """The kept messages of the earlier turns; for turns without any, their conversation."""
+        """Return the stored messages of the earlier turns. For a turn without stored messages, its conversation is
+        converted."""
         past = [record for record in turn.session.record.context() if record is not turn.record]
         last = self._last.get(turn.session)
         if last is not None and past and past[-1] is last[0]:
@@ -172,7 +179,8 @@ class History:
         return messages
 
     def keep(self, turn: Turn, before: list[Any], behind: list[Any]) -> None:
-        """Keep the messages that the turn has added; or all messages, if it has changed earlier ones."""
+        """Store the messages that the turn has added. If the turn has changed earlier messages, all messages are
+        stored."""
         whole = behind[: len(before)] != before
         try:
             added = self._dump(behind if whole else behind[len(before) :])

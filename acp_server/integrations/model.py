@@ -1,8 +1,9 @@
-"""`find_model`: a model by its provider and name, or an error in words for what is missing (extra `model`). `in_words`:
-a model's failure in words.
+"""`find_model` returns a model by its provider and name, or raises an error that says what is missing (extra `model`).
+`in_words` turns a model's failure into an error with a readable text.
 
-The words are our own, with the HTTP status and the provider's error code: a server's text may repeat the key or the
-prompt. Exceptions of libraries are read by their names and attributes, without importing the libraries.
+The texts are this package's own, with the HTTP status and the provider's error code, because a server's text may repeat
+the key or the prompt. Exceptions of libraries are recognized by their names and attributes, without importing the
+libraries.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ _PACKAGES: Final = re.compile(r"pydantic-ai-slim\[([a-z0-9-]+)\]")
 _FORM: Final = "a model is named as PROVIDER:NAME, for example openai:gpt-5 or anthropic:claude-sonnet-5"
 
 _CHAT: Final = {"openai": "openai-chat"}
-"""Compatible servers for `openai` have the chat completions, and seldom the newer API."""
+"""`openai` means the chat completions API, because compatible servers seldom have the newer API."""
 
 
 def find_model(name: str, *, base_url: str | None = None, reads: set[str] | None = None) -> Any:
-    """The model that pydantic-ai calls `PROVIDER:NAME`, with the key from the environment.
+    """Return the model that pydantic-ai calls `PROVIDER:NAME`, with the key from the environment.
 
-    `base_url`: the URL of another server than the provider's. With `openai` it may be any compatible server, and needs
-    no key. `reads` gets the names of the environment variables that the provider reads, including its key. The server's
-    responses are bounded. Nothing is sent. Raises UsageError if something is missing or unknown, with words that tell
-    what to do.
+    `base_url`: the URL of a server other than the provider's. With `openai` it may be any compatible server, and no key
+    is needed. `reads`: a set to which the names of the environment variables that the provider reads are added,
+    including the variable of its key. The server's responses are bounded. Nothing is sent. Raises UsageError if
+    something is missing or unknown; the message says what to do.
     """
     try:
         models = import_module("pydantic_ai.models")
@@ -121,7 +122,7 @@ _WORDS: Final = {
     "TransportError": "The model's server cannot be reached, or the connection broke off",
     "ModelBehaviorError": "The model has answered in a way that cannot be used",
 }
-"""By the names of the libraries' exceptions, subclasses before their base classes."""
+"""The text for each exception, by the exception's class name. Subclasses come before their base classes."""
 
 _WITHHELD: Final = "The model's server has withheld the answer because of its content."
 _TOO_LONG: Final = "The answer is longer than the model may say at once."
@@ -140,7 +141,7 @@ _ENDS: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "GraphRecursionError": ("max_turn_requests", "The limit of steps is reached; send a message to go on."),
     "UsageLimitExceeded": ("max_turn_requests", "The turn has reached the limit of what it may use."),
 }
-"""Exceptions of frameworks that end a run by design: the stop reason, and the text for the user."""
+"""For frameworks' exceptions that end a run by design: the stop reason, and the text for the user."""
 
 _FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "content_filter": ("refusal", _WITHHELD),
@@ -149,14 +150,14 @@ _FINISHED: Final[dict[str, tuple[OwnStopReason, str]]] = {
     "length": ("max_tokens", _TOO_LONG),
     "max_tokens": ("max_tokens", _TOO_LONG),
 }
-"""The same, by the reasons that models' servers give."""
+"""The stop reason and the text for the reasons that models' servers give."""
 
 _LIBRARIES: Final = {"pydantic_ai", "openai", "anthropic", "agents", "langgraph", "httpx", "httpx2"}
 
 
 @contextmanager
 def in_words() -> Generator[None]:
-    """Raise an InternalError with words for the user instead of an exception of a model or its server."""
+    """Replace an exception of a model or its server by an InternalError with a text for the user."""
     try:
         yield
     except Exception as error:
@@ -167,7 +168,7 @@ def in_words() -> Generator[None]:
 
 @asynccontextmanager
 async def ending(turn: Turn) -> AsyncGenerator[None]:
-    """Like `in_words`, and end the turn with a sentence where a run ends by design."""
+    """Do the same as `in_words`. If a run ends by design, also end the turn with a sentence for the user."""
     try:
         with in_words():
             yield
@@ -180,7 +181,8 @@ async def ending(turn: Turn) -> AsyncGenerator[None]:
 
 
 async def stopped(turn: Turn, error: BaseException | None) -> bool:
-    """Whether this exception ends a run by design. Then the turn's stop reason is set, and the user has been told."""
+    """Return whether this exception ends a run by design. If so, the turn's stop reason is set and the user gets a
+    sentence."""
     kinds = _kinds(error)
     end = next((end for name, end in _ENDS.items() if name in kinds), None)
     if end is None:
@@ -193,7 +195,7 @@ async def stopped(turn: Turn, error: BaseException | None) -> bool:
 
 
 async def finished(turn: Turn, why: Any) -> bool:
-    """Whether a model's answer has ended early. `why`: the reason that its server gives."""
+    """Return whether a model's answer has ended early. `why`: the reason that its server gives."""
     end = _FINISHED.get(why) if isinstance(why, str) else None
     if end is not None:
         await _end(turn, *end)
@@ -211,7 +213,7 @@ async def _say(turn: Turn, words: str) -> None:
 
 
 def _kinds(error: BaseException | None) -> set[str]:
-    """The names of its classes that belong to one of the libraries."""
+    """Return the names of the error's classes that belong to one of the libraries."""
     return {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
 
 

@@ -1,6 +1,7 @@
-"""Bounds on a model's server: the size of its responses, and the environment variables that are for it.
+"""Bounds what a model's server can do: it bounds the size of responses, and finds the environment variables that are
+for the server.
 
-The server may be malicious, since `--base-url` accepts any. This module knows no provider.
+The server may be malicious, since `--base-url` accepts any URL. This module knows no provider.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, Final
 from acp_server import InternalError
 
 ANSWER: Final = 8 * 1024 * 1024
-"""Characters of one response of a model: text, thinking and the arguments of its tool calls."""
+"""The most characters of one response of a model: its text, thinking and the arguments of its tool calls."""
 
 PARTS: Final = 1_000
-"""Parts of one response: texts, thoughts, tool calls."""
+"""The most parts of one response: texts, thoughts and tool calls."""
 
 ANSWER_BYTES: Final = 128 * 1024 * 1024
-"""Bytes of one response on the wire. Each piece of a few letters has about a hundred bytes around it."""
+"""The most bytes of one response on the wire. Each chunk of a few letters has about a hundred bytes around it."""
 
 
 class AnswerBound:
@@ -30,25 +31,25 @@ class AnswerBound:
         self._parts = 0
 
     def over(self) -> None:
-        """The next response begins."""
+        """Start counting anew, because the next response begins."""
         self._characters = self._parts = 0
 
     def part(self) -> None:
-        """A part begins. Raises InternalError, with words for the user, if there are too many."""
+        """Count a part that begins. Raises InternalError, with a text for the user, if there are too many."""
         self._parts += 1
         if self._parts > PARTS:
             raise InternalError(f"The model's response has more than {PARTS:,} parts.")
 
     def add(self, piece: Any) -> None:
-        """More of a part has arrived. Raises InternalError, with words for the user, if the response is too long."""
+        """Count more content of a part. Raises InternalError, with a text for the user, if the response is too long."""
         self._characters += len(piece if isinstance(piece, str) else str(piece or ""))
         if self._characters > ANSWER:
             raise InternalError(f"The model's response is longer than {ANSWER // 2**20} million characters.")
 
 
 def bound_client(client: Any) -> Any:
-    """Make a client of httpx raise InternalError, with words for the user, for a response of too many bytes. Compressed
-    responses could expand far beyond their size, so none are requested, and none are accepted."""
+    """Make a client of httpx raise InternalError, with a text for the user, for a response of too many bytes.
+    Compressed responses could expand far beyond their size, so the client requests none and accepts none."""
     hooks = client.event_hooks
     if _check not in hooks["response"]:
         hooks["response"].append(_check)
@@ -82,7 +83,7 @@ def _counted(stream: Any) -> Any:
 
 
 def bound_model(model: Any) -> Any:
-    """Bound the client of a pydantic-ai model, if that is a client of httpx."""
+    """Bound the responses for a pydantic-ai model if it uses a client of httpx. Returns the model."""
     provider = getattr(model, "_provider", None)
     client = getattr(getattr(provider, "client", None), "_client", None)
     if hasattr(client, "event_hooks"):
@@ -100,13 +101,13 @@ _LATER: Final = {
     "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
 }
-"""Variables that a provider's library reads only at its first use, by the prefix of the provider name."""
+"""Variables that a provider's library reads only at its first use, by the prefix of the provider's name."""
 
 
 @contextmanager
 def reading(provider: str, names: set[str]) -> Generator[None]:
-    """Add to `names` the variables that a provider reads within the block: variables with its name, and secrets.
-    Variables that all programs read, such as proxies, are not included."""
+    """Add to `names` the variables that a provider reads within the block: variables that begin with its name, and
+    secrets. Variables that all programs read, such as proxies, are not included."""
     noted = _Noting(os.environ)
     before, os.environ = os.environ, noted  # type: ignore[assignment]
     try:
@@ -119,7 +120,7 @@ def reading(provider: str, names: set[str]) -> Generator[None]:
 
 
 class _Noting(MutableMapping[str, str]):
-    """The environment, which records the names that are read."""
+    """The environment. It records the names that are read."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
         self._environment = environment

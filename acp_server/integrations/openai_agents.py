@@ -1,7 +1,7 @@
-"""`from_agent`: an agent of the OpenAI Agents SDK as an agent (extra `openai-agents`).
+"""`from_agent` makes an agent from an agent of the OpenAI Agents SDK (extra `openai-agents`).
 
-It runs in `run_native`. A turn that is cancelled or fails leaves nothing in the history for its model, as in
-`Turn.context`. Its events are read by their attributes, and the SDK is not imported before the first turn.
+The SDK's agent runs in `run_native`. A turn that is cancelled or fails leaves nothing in the history for the model, as
+in `Turn.context`. The SDK's events are read by their attributes, and the SDK is not imported before the first turn.
 """
 
 from __future__ import annotations
@@ -41,19 +41,21 @@ def from_agent(
     context_size: int | None = None,
     **options: Any,
 ) -> Agent:
-    """An agent whose turns are runs of `agent`, an `agents.Agent`; on asyncio only.
+    """Return an agent whose turns are runs of `agent`, an `agents.Agent`. It runs on asyncio only.
 
-    Text and reasoning are shown as they arrive, tool calls from their beginning to their result, also if an agent
+    Text and reasoning are shown as they arrive, and tool calls from their beginning to their result, even if an agent
     after a handoff calls them. The user is asked about tools with `needs_approval`. The model is offered the tools of
-    the session (`Session.tools`) besides its agent's. The history of a session is kept with its turns (`Turn.keep`), in
-    any store.
+    the session (`Session.tools`) in addition to the tools of its agent. The history of a session is stored with its
+    turns (`Turn.keep`), in any store.
 
-    - `name`: by default the agent's.
-    - `context`: the context of its runs, or a function of the `Turn` that returns it.
-    - `max_turns`: the most requests to the model in one turn; above it, the stop reason is `max_turn_requests`.
+    - `name`: the agent's name, by default that of `agent`.
+    - `context`: the context of the runs, or a function that gets the `Turn` and returns the context.
+    - `max_turns`: the most requests to the model in one turn. If there are more, the stop reason is
+      `max_turn_requests`.
     - `run_config`: an `agents.RunConfig`.
-    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know them.
-    - `options`: of `Agent`, by default with `system_prompt="append"`.
+    - `context_size`: the models' context window in tokens, if genai-prices is not installed or does not know the
+      models.
+    - `options`: options of `Agent`. The default is `system_prompt="append"`.
 
     Raises UsageError for anything but an agent of the SDK.
     """
@@ -75,7 +77,7 @@ def from_agent(
 
 
 class _Run:
-    """One turn."""
+    """Runs the SDK's agent for one turn."""
 
     def __init__(self, turn: Turn, options: dict[str, Any], context_size: int | None) -> None:
         self._library = import_module("agents")
@@ -84,11 +86,11 @@ class _Run:
         self._options = options | {"run_config": self._instructed(options["run_config"])}
         self._view = CallsView(turn)
         self._ours: set[str] = set()
-        """The names of the session tools, which show their calls themselves."""
+        """The names of the session tools. These tools show their calls themselves."""
 
     def _instructed(self, run_config: Any) -> Any:
-        """The run configuration with the client's instructions for the model (ACP, System Prompt), also after a
-        handoff."""
+        """Return the run configuration with the client's instructions for the model (ACP, System Prompt). They also
+        apply after a handoff."""
         if not (told := self._turn.session.instructions()):
             return run_config
         config = run_config or self._library.RunConfig()
@@ -103,7 +105,7 @@ class _Run:
         return replace(config, call_model_input_filter=instructed)
 
     async def run(self, agent: Any, history: list[Any]) -> list[Any]:
-        """Run the turn. Returns the history after it."""
+        """Run the turn. Returns the history with this turn."""
         agent = agent.clone(tools=[*agent.tools, *map(self._tool, self._turn.session.tools.describe())])
         given: Any = [*history, {"role": "user", "content": _content(self._turn.record.prompt)}]
         try:
@@ -123,7 +125,7 @@ class _Run:
 
     @asynccontextmanager
     async def _running(self, agent: Any, given: Any) -> AsyncGenerator[tuple[Any, Any]]:
-        """A run and its events. The run has ended when the block is left in any way."""
+        """Start a run, and yield it with its events. The run has ended when the block is left, however it is left."""
         result = self._library.Runner.run_streamed(agent, given, hooks=self._hooks(), **self._options)
         # A resumed state includes the usage before it.
         before = _tokens(result.context_wrapper.usage)
@@ -156,7 +158,7 @@ class _Run:
             await self._view.end(event.item.raw_item["call_id"], str(event.item.output))
 
     def _hooks(self) -> Any:
-        """Hooks for events that the SDK's stream does not have."""
+        """Return hooks for events that the SDK's stream does not have."""
         hooks = self._library.RunHooks()
 
         async def on_tool_start(context: Any, _agent: Any, tool: Any) -> None:
@@ -183,7 +185,7 @@ class _Run:
             state.reject(asked, rejection_message=REFUSED)
 
     def _tool(self, described: dict[str, Any]) -> Any:
-        """A tool of the session as a tool of the SDK."""
+        """Return a tool of the session as a tool of the SDK."""
         name: str = described["name"]
         self._ours.add(name)
 
@@ -214,14 +216,14 @@ def _tokens(used: Any) -> Tokens:
 
 
 def _model_of(agent: Any, run_config: Any) -> tuple[Any, str | None]:
-    """The name of the model that the agent uses and the URL of its server, as far as known."""
+    """Return the name of the model that the agent uses and the URL of the model's server, as far as they are known."""
     model = getattr(run_config, "model", None) or agent.model or import_module("agents.models").get_default_model()
     url = getattr(getattr(model, "_client", None), "base_url", None)
     return getattr(model, "model", model), None if url is None else str(url)
 
 
 def _arguments(text: str | None) -> Any:
-    """The arguments from a model, parsed; unchanged if they are not JSON."""
+    """Parse the arguments from a model. They are returned unchanged if they are not JSON."""
     try:
         return json.loads(text or "{}")
     except ValueError:
@@ -229,14 +231,14 @@ def _arguments(text: str | None) -> Any:
 
 
 def _load(kept: Any) -> list[Any]:
-    """The kept history, if it is a list of items for the model."""
+    """Return the stored history. Raises ValueError if it is not a list of items for the model."""
     if not isinstance(kept, list) or not all(isinstance(item, dict) for item in cast("list[Any]", kept)):
         raise ValueError("not a list of items")
     return cast("list[Any]", kept)
 
 
 def _said(context: Sequence[Message]) -> list[Any]:
-    """The conversation as input for the model."""
+    """Return the conversation as input for the model."""
     return [
         {"role": message.role, "content": message.text if message.role == "assistant" else _content(message.content)}
         for message in context
@@ -244,7 +246,7 @@ def _said(context: Sequence[Message]) -> list[Any]:
 
 
 def _content(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Content blocks (ACP, Content) as input for the model."""
+    """Return content blocks (ACP, Content) as input for the model."""
     pieces: list[dict[str, Any]] = []
     for block in blocks:
         if (text := text_of(block)) is not None:

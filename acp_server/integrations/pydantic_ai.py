@@ -1,8 +1,8 @@
-"""`from_agent`: an agent of pydantic-ai as an agent (extra `pydantic-ai`).
+"""`from_agent` makes an agent from an agent of pydantic-ai (extra `pydantic-ai`).
 
-It runs in `run_native`, and only the cancel of the turn cancels it. A turn that is cancelled or fails leaves nothing in
-the history for its model, as in `Turn.context`. The session's tools are offered to it (`SessionToolset`). They run as
-in `Turn.run_tool`: they show their calls, request approval and end with the turn.
+pydantic-ai's agent runs in `run_native`, and only the cancel of the turn cancels it. A turn that is cancelled or fails
+leaves nothing in the history for the model, as in `Turn.context`. The model is offered the session's tools
+(`SessionToolset`). They run as in `Turn.run_tool`: they show their calls, request approval and end with the turn.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def from_agent(
     context_size: int | None = None,
     **options: Any,
 ) -> Agent:
-    """An agent whose turns are runs of `agent`, a `pydantic_ai.Agent`; on asyncio only.
+    """Return an agent whose turns are runs of `agent`, a `pydantic_ai.Agent`. It runs on asyncio only.
 
-    Text and thinking are shown as they arrive, tool calls from their beginning to their result, and the user is asked
-    about tools that need approval. The model is offered the tools of the session (`Session.tools`) besides its agent's.
-    The history of a session is kept with its turns (`Turn.keep`), in any store.
+    Text and thinking are shown as they arrive, and tool calls from their beginning to their result. The user is asked
+    about tools that need approval. The model is offered the tools of the session (`Session.tools`) in addition to the
+    tools of its agent. The history of a session is stored with its turns (`Turn.keep`), in any store.
 
-    - `name`: by default the agent's.
-    - `deps`: the dependencies of its runs, or a function of the `Turn` that returns them.
-    - `usage_limits`: of each run, a `pydantic_ai.UsageLimits`.
-    - `models`: the models that the user chooses from in each session, beginning with the first: pydantic-ai's names, or
-      models by names for the user. A turn uses the model that is chosen when it begins. By default there is only the
-      agent's.
+    - `name`: the agent's name, by default that of `agent`.
+    - `deps`: the dependencies of the runs, or a function that gets the `Turn` and returns the dependencies.
+    - `usage_limits`: the limits of each run, a `pydantic_ai.UsageLimits`.
+    - `models`: the models that the user can choose from in each session; the first is the default. They are
+      pydantic-ai's names, or a mapping from names for the user to models. A turn uses the model that is chosen when the
+      turn begins. By default there is only the agent's model.
     - `context_size`: the models' context window in tokens, if pydantic-ai does not know it.
-    - `options`: of `Agent`, by default with `system_prompt="append"`.
+    - `options`: options of `Agent`. The default is `system_prompt="append"`.
 
     Raises UsageError for anything but an agent of pydantic-ai, and for a model name that cannot be used (see
     `find_model`).
@@ -69,8 +69,8 @@ def _has_system_prompt(agent: Any) -> bool:
 
 
 def offer_models(agent: Agent, names: Sequence[str]) -> None:
-    """Offer these models as the agent's config option `MODEL` (ACP, Session Config Options). No effect without
-    names."""
+    """Offer these models as the agent's config option `MODEL` (ACP, Session Config Options). Has no effect if there are
+    no names."""
     if names:
         choices = [
             SessionConfigSelectOption(value=name, name=title, description=None if title == name else name)
@@ -90,14 +90,15 @@ def prompt_handler(
     instructions: Callable[[Turn], Awaitable[str]] | None = None,
     settings: Callable[[Turn], Mapping[str, Any]] | None = None,
 ) -> Callable[[Turn], Awaitable[None]]:
-    """The prompt handler of `from_agent`, for your own `Agent` that does more in a turn.
+    """Return the prompt handler of `from_agent`, for your own `Agent` that does more in a turn.
 
-    `models`: by the values of its config option `MODEL`. `instructions`: a turn's instructions, appended to the agent's
-    own; by default the client's (`Session.instructions`), which may replace the agent's. `settings`: a turn's model
+    `models`: the models, by the values of the agent's config option `MODEL`. `instructions`: a function that returns a
+    turn's instructions, which are appended to the agent's own. By default they are the client's
+    (`Session.instructions`), which may replace the agent's. `settings`: a function that returns a turn's model
     settings. Raises UsageError for anything but an agent of pydantic-ai.
 
-    The handler raises InternalError with words for the user if the model or its server fails. If a run ends for such a
-    reason, it sets `Turn.stop_reason` to `max_turn_requests`, `max_tokens` or `refusal`.
+    If the model or its server fails, the handler raises InternalError with a text for the user. If a run ends by
+    design, the handler sets `Turn.stop_reason` to `max_turn_requests`, `max_tokens` or `refusal`.
     """
     if not hasattr(agent, "run_stream_events"):
         raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
@@ -126,7 +127,7 @@ def prompt_handler(
 
 
 async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, Any], meter: Meter) -> list[Any]:
-    """Run one turn. Returns the history after it."""
+    """Run one turn. Returns the history with this turn."""
     library = import_module("pydantic_ai")
     tools = SessionToolset(turn)
     view = CallsView(turn)
@@ -172,7 +173,7 @@ async def _run(agent: Any, turn: Turn, history: list[Any], options: dict[str, An
 
 
 def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
-    """A capability that shows when a tool begins to run."""
+    """Return a capability that shows when a tool begins to run."""
 
     async def begun(_context: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
         if tool_def.name not in shows_itself:
@@ -185,7 +186,7 @@ def _starts(view: CallsView, shows_itself: Collection[str]) -> Any:
 
 
 def _counts(meter: Meter) -> Any:
-    """A capability that counts each response of the model."""
+    """Return a capability that counts each response of the model."""
 
     async def answered(context: Any, *, request_context: Any, response: Any) -> Any:
         await meter.count(
@@ -258,7 +259,7 @@ def _load(kept: Any) -> list[Any]:
 
 
 def _said(context: Sequence[Message]) -> list[Any]:
-    """The conversation as messages of pydantic-ai."""
+    """Return the conversation as messages of pydantic-ai."""
     messages = import_module("pydantic_ai.messages")
     recalled: list[Any] = []
     for message in context:
@@ -271,7 +272,7 @@ def _said(context: Sequence[Message]) -> list[Any]:
 
 
 def _content(blocks: Sequence[dict[str, Any]]) -> Any:
-    """Content blocks (ACP, Content) as pydantic-ai's content."""
+    """Return content blocks (ACP, Content) as pydantic-ai's content."""
     messages = import_module("pydantic_ai.messages")
     pieces: list[Any] = []
     for block in blocks:
@@ -284,7 +285,7 @@ def _content(blocks: Sequence[dict[str, Any]]) -> Any:
 
 
 class SessionToolset:
-    """The tools of the session of a turn, as a toolset."""
+    """Offers the tools of a turn's session as a toolset."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -321,11 +322,11 @@ def _told(result: ToolResult, library: Any) -> Any:
 
 
 _MEDIA: Final = ("image", "audio")
-"""Content that means more to a model than its text."""
+"""Content types that models can read as such, besides text."""
 
 
 def _piece(piece: Any, library: Any) -> Any:
-    """Content that a tool has shown, as models accept it; "" for other content."""
+    """Return content that a tool has shown in the form that models accept; "" for other content."""
     if isinstance(piece, str):
         return cut(piece)
     kind = getattr(piece, "type", "")

@@ -1,7 +1,7 @@
 """Counts the usage of a turn's model calls as they end (`Meter`): tokens, context window, cost.
 
-Context sizes and prices come from genai-prices if it is installed, as it is with pydantic-ai. Numbers from servers are
-bounded.
+Context sizes and prices come from genai-prices if it is installed. It is always installed with pydantic-ai. Numbers
+from servers are bounded.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from anyio import to_thread
 from acp_server import Turn, UsageError
 
 MOST: Final = 2**53 - 1
-"""Tokens of one call: the largest whole number that every JSON reader supports."""
+"""The most tokens of one call: the largest whole number that every JSON reader supports."""
 
 CURRENCY: Final = "USD"
 """The currency of the prices."""
 
 
 class Tokens(NamedTuple):
-    """Tokens of one or several calls. Input and output include cached and thought tokens."""
+    """The tokens of one or several calls. Input and output include cached and thought tokens."""
 
     input: int = 0
     output: int = 0
@@ -33,20 +33,20 @@ class Tokens(NamedTuple):
 
     @classmethod
     def read(cls, *numbers: Any) -> Tokens:
-        """Tokens from a server's numbers, which may be any values."""
+        """Return tokens for a server's numbers, which may be any values."""
         return cls(*(min(number, MOST) if type(number) is int and number > 0 else 0 for number in numbers))
 
     def beyond(self, other: Tokens) -> Tokens:
-        """The tokens of this that exceed `other`."""
+        """Return the tokens by which these exceed `other`."""
         return Tokens(*(max(0, mine - its) for mine, its in zip(self, other, strict=True)))
 
     def plus(self, other: Tokens) -> Tokens:
-        """The sum."""
+        """Return the sum of these tokens and `other`."""
         return Tokens(*map(sum, zip(self, other, strict=True)))
 
 
 class Meter:
-    """The usage of one turn. `context_size`: of its models, if the author gives it."""
+    """Counts the usage of one turn. `context_size`: the context size of the turn's models, if the author gives it."""
 
     def __init__(self, turn: Turn, context_size: int | None = None) -> None:
         self._turn = turn
@@ -55,7 +55,7 @@ class Meter:
         """The tokens since the run began."""
 
     def begin(self) -> None:
-        """A run begins. Its framework adds up the usage of its calls."""
+        """Start counting a run. The run's framework adds up the usage of its calls."""
         self._counted = Tokens()
 
     async def count(
@@ -67,8 +67,9 @@ class Meter:
         url: str | None = None,
         context_size: int | None = None,
     ) -> None:
-        """A call has ended. `model`: its name. `provider`: the provider's name; the `url` of its API is preferred,
-        since it identifies the prices without doubt. `context_size`: from the framework."""
+        """Count a call that has ended. `model`: the model's name. `provider`: the provider's name. If the `url` of its
+        API is given, it is used instead, since it identifies the prices reliably. `context_size`: the context size from
+        the framework."""
         if not any(tokens):
             # Not every server reports usage.
             return
@@ -79,7 +80,8 @@ class Meter:
         self._add(tokens, cost, self._size or context_size or size)
 
     def end(self, total: Tokens) -> None:
-        """The run has ended with this total usage. A call that was cancelled has not been counted yet."""
+        """Count the rest of a run that has ended with this total usage. A call that was cancelled has not been counted
+        yet."""
         rest = total.beyond(self._counted)
         if any(rest):
             self._add(rest, None, None)
@@ -102,7 +104,7 @@ class Meter:
 
 
 def checked_size(context_size: int | None) -> int | None:
-    """The number of tokens that an author gives. Raises UsageError for anything but a number from 1 up, or None."""
+    """Return the number of tokens that an author gives. Raises UsageError unless it is None or a positive number."""
     if context_size is None or (type(context_size) is int and 0 < context_size <= MOST):
         return context_size
     raise UsageError(f"context_size is a number of tokens, not {context_size!r}")
@@ -110,7 +112,7 @@ def checked_size(context_size: int | None) -> int | None:
 
 @cache
 def _prices() -> Any:
-    """The library, which is large; None if it is not installed."""
+    """Return the library genai-prices, whose import takes long; None if it is not installed."""
     try:
         return import_module("genai_prices")
     except ImportError:
@@ -118,13 +120,13 @@ def _prices() -> Any:
 
 
 def _look_up(tokens: Tokens, model: str, provider: str | None, url: str | None) -> tuple[float | None, int | None]:
-    """The cost of a call and the model's context size, as far as known."""
+    """Return the cost of a call and the model's context size, as far as they are known."""
     price = _price(tokens, model, {"provider_id": provider} if url is None else {"provider_api_url": url})
     return (None, None) if price is None else (float(price.total_price), price.model.context_window)
 
 
 def _price(tokens: Tokens, model: str, whose: dict[str, str | None]) -> Any:
-    """The library's price of a call and its model; None if it does not know the model."""
+    """Return the library's price of a call with its model; None if the library does not know the model."""
     library = _prices()
     if library is None or not model or None in whose.values():
         return None
@@ -142,8 +144,8 @@ def _price(tokens: Tokens, model: str, whose: dict[str, str | None]) -> Any:
 
 
 def titles_of(names: Sequence[str]) -> list[str]:
-    """The display names of models named `PROVIDER:NAME`. The name itself if the display name is unknown or not
-    unique."""
+    """Return the display names of models named `PROVIDER:NAME`. If a display name is unknown or not unique, the model's
+    name is returned instead."""
     titles = [_title_of(name) for name in names]
     return [title if titles.count(title) == 1 else name for name, title in zip(names, titles, strict=True)]
 

@@ -1,21 +1,21 @@
-"""Stored sessions: the records, a store in memory, a store in a SQLite file.
+"""Stored sessions: the records, a store in memory, and a store in a SQLite file.
 
 How it works:
 
-- A session is a `SessionRecord` with a `TurnRecord` for each turn (`records`). It is the live object: a running turn
-  writes into its own record.
-- An update becomes JSON once, when it is sent (`transcript`), and stays JSON. Neither the end of a turn nor a save
-  encodes it again. `history` turns it into messages for a model and updates for a replay.
+- A session is a `SessionRecord` with a `TurnRecord` for each turn (`records`). The record is the live object: a running
+  turn writes into its `TurnRecord`.
+- An update is encoded as JSON once, when it is sent (`transcript`), and stays JSON. Neither the end of a turn nor a
+  save encodes it again. `history` turns the JSON into messages for a model and updates for a replay.
 - A store has four methods (`session_store`): save, load, list, delete. `save` may be synchronous or return an
-  awaitable. A `TurnJournal` also stores a turn when it begins, in case the program dies.
+  awaitable. A `TurnJournal` also stores a turn when it begins, so that the turn is not lost if the program dies.
 - `SqliteStore` (`sqlite_store`) works in a thread on one file that several programs share. The statements are in
   `sqlite_tables`, the content of a row in `encoding`, and the rules for every SQLite file in `sqlite_file`.
 - The stored format has a version, and every later version of this package reads it.
 
-A store saves and finds. When a session is saved, replayed or forked is decided by `acp_server.session`.
+A store only saves and finds sessions. `acp_server.session` decides when a session is saved, replayed or forked.
 
-This module itself checks and restricts file permissions: only its owner may read a file with conversations. New files
-are created with such permissions; these functions are for existing files.
+The functions of this module check and restrict permissions of existing files, because only its owner may read a file
+with conversations. New files are created with such permissions.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def lax_rights(file: int | str | os.PathLike[str]) -> str | None:
-    """The permissions of a file that its group or others may access, in octal digits as for `chmod`. None if only the
-    owner may access it, if it is not an ordinary file, and on Windows. Raises OSError."""
+    """Return the permissions of a file that its group or others may access, in octal digits as for `chmod`. Return None
+    if only the owner may access the file, if it is not an ordinary file, and on Windows. Raises OSError."""
     status = os.stat(file)
     if os.name == "nt" or not stat.S_ISREG(status.st_mode) or not status.st_mode & _OTHERS:
         return None

@@ -1,7 +1,7 @@
 """Child sessions as they are stored in the turn of their parent: key, conversation and end.
 
-A store has no entry for a child. Its key is unique in its parent, so a copy of the parent, which has another id, has
-children with other ids.
+A store has no entry for a child. The child's key is unique only within its parent. A copy of the parent has another id,
+so its children have other ids too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CHILD: Final = "_acp_server/subagent"
 """The `sessionUpdate` of a stored child session. It is not an update of the protocol; see `note`."""
 
 _SHOWN: Final = ("tool_call", "tool_call_update", "_acp_server/terminal")
-"""The events of a child that a client without child sessions is shown, besides the child's text."""
+"""The events of a child that are shown to a client without child sessions, in addition to the child's text."""
 
 
 def note(child: TurnRecord, about: dict[str, Any]) -> list[bytes]:
-    """The stored form of a child, as JSON in pieces. `about`: its `key`, its title and the other members of its
+    """Return the stored form of a child, as chunks of JSON. `about`: its `key`, its title and the other members of its
     announcement."""
     error = child.last_error
     how = {"id": child.id, "status": child.status, "stopReason": child.stop_reason}
@@ -34,7 +34,7 @@ def note(child: TurnRecord, about: dict[str, Any]) -> list[bytes]:
 
 
 def state_of(child: TurnRecord) -> dict[str, Any] | None:
-    """The state of a child that has ended (ACP, Subagents). None for a child that has not."""
+    """Return the state of a child that has ended (ACP, Subagents); None if it has not ended."""
     if child.status == "failed":
         error = child.last_error
         told = {} if error is None else {"error": {"code": error.code, "message": error.message}}
@@ -43,13 +43,13 @@ def state_of(child: TurnRecord) -> dict[str, Any] | None:
 
 
 def message(id: str, sender: str, recipient: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-    """The event of a child's conversation that has the task from its parent."""
+    """Return the event of a child's conversation that holds the task from its parent."""
     between = {"senderSessionId": sender, "recipientSessionId": recipient}
     return {"sessionUpdate": "session_message", "messageId": id, **between, "content": content}
 
 
 def folded(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The events of a turn with each child as a tool call, followed by the child's own tool calls."""
+    """Yield the events of a turn with each child as a tool call, followed by the child's own tool calls."""
     for event in events:
         if event.get("sessionUpdate") == CHILD:
             yield _call(event)

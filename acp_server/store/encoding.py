@@ -1,7 +1,7 @@
-"""Sessions as bytes and back: as one JSON text, and as rows for the tables of a file.
+"""Encodes and decodes sessions: as one JSON text, and as rows for the tables of a file.
 
-The encoded form has a version, and every later version of this package reads it. This module executes no SQL and opens
-no file.
+The encoded form has a version, and every later version of this package can read it. This module executes no SQL and
+opens no file.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from acp_server.store.records import SessionRecord, TurnError, TurnRecord, Usage
 from acp_server.wire import codec
 
 VERSION: Final = 1
-"""The version that is written, and the newest that is read."""
+"""The version that is written, which is also the newest version that can be read."""
 
 _FLAGS: Final = ("unused", "named", "archived")
-"""Written only where they are true."""
+"""Members that are written only if they are true."""
 
 T = TypeVar("T")
 
 
 def encode_session(record: SessionRecord) -> bytes:
-    """A session with all its turns, in its present state. Values that JSON cannot express are omitted."""
+    """Encode a session with all its turns, in its present state. Values that JSON cannot express are omitted."""
     turns = [{**turn_head(turn), "contents": codec.decode(turn.contents)} for turn in record.turns]
     return codec.encode({**session_head(record), "turns": turns})
 
 
 def decode_session(data: bytes) -> SessionRecord:
-    """The session that `encode_session` wrote. Raises ValueError for any other data, and for a newer version."""
+    """Decode a session that `encode_session` wrote. Raises ValueError for any other data, and for a newer version."""
     fields = _object(codec.decode(data))
     record = session_of(fields)
     for item in _list(fields.get("turns", [])):
@@ -40,7 +40,7 @@ def decode_session(data: bytes) -> SessionRecord:
 
 
 def session_head(record: SessionRecord) -> dict[str, Any]:
-    """A session without its turns."""
+    """Return a session without its turns, as a JSON object."""
     flags = {name: getattr(record, name) or None for name in _FLAGS}
     cost = None if record.cost is None else [*record.cost]
     more = {"spelled": record.spelled, **flags, "begins": record.begins, "cost": cost}
@@ -59,7 +59,7 @@ def session_head(record: SessionRecord) -> dict[str, Any]:
 
 
 def session_of(fields: dict[str, Any]) -> SessionRecord:
-    """The session of a `session_head`, without turns. Raises ValueError."""
+    """Return the session of a `session_head`, without turns. Raises ValueError."""
     _check_version(fields)
     title, mode = fields.get("title"), fields.get("mode")
     spelled, begins = fields.get("spelled"), fields.get("begins")
@@ -91,7 +91,7 @@ def _cost(parts: list[Any]) -> tuple[float, str]:
 
 
 def turn_head(turn: TurnRecord) -> dict[str, Any]:
-    """A turn without its contents."""
+    """Return a turn without its contents, as a JSON object."""
     head: dict[str, Any] = {
         "version": VERSION,
         "id": turn.id,
@@ -110,7 +110,7 @@ def turn_head(turn: TurnRecord) -> dict[str, Any]:
 
 
 def turn_of(fields: dict[str, Any], contents: bytes | Callable[[], bytes]) -> TurnRecord:
-    """The turn of a `turn_head` and its `TurnRecord.contents`, or a function that reads them. The contents are not
+    """Return the turn of a `turn_head`. `contents`: `TurnRecord.contents`, or a function that reads them. They are not
     checked. Raises ValueError."""
     _check_version(fields)
     turn = TurnRecord.restored(_of(str, fields, "id"), contents)
@@ -173,24 +173,24 @@ INTERRUPTED: Final = TurnError(INTERNAL_ERROR, "The program ended while this tur
 
 
 Changes: TypeAlias = dict[tuple[str, ...], Any]
-"""New values for members of a session's head, by their paths; `_GONE` for a removed member."""
+"""New values for members of a session's head, by their paths. `_GONE` means that the member was removed."""
 
 _GONE: Final = object()
 
 
 class SessionRow(NamedTuple):
-    """A session without its turns."""
+    """A session without its turns, as a row."""
 
     id: str
     cwd: str
-    """As JSON, since a client may name a directory that has no form in UTF-8."""
+    """The directory as JSON, since a client may name a directory that cannot be encoded as UTF-8."""
     updated_at: float
     head: bytes
 
 
 class TurnRow(NamedTuple):
-    """A turn. `running`: it has not ended. `contents`: bytes, pieces that the store's thread joins, or a function that
-    reads them; None if they were not read."""
+    """A turn as a row. `running`: whether the turn has not ended. `contents`: bytes, or chunks that the store's thread
+    joins, or a function that reads them; None if they were not read."""
 
     id: str
     running: bool
@@ -199,7 +199,7 @@ class TurnRow(NamedTuple):
 
 
 def session_row(record: SessionRecord) -> SessionRow:
-    """The session in its present state."""
+    """Return the row of a session in its present state."""
     head = session_head(record)
     # In its own column, so that using a session changes nothing else.
     del head["updatedAt"]
@@ -207,13 +207,13 @@ def session_row(record: SessionRecord) -> SessionRow:
 
 
 def session_from(row: SessionRow) -> SessionRecord:
-    """The session, without its turns. Raises ValueError if its format is malformed or newer."""
+    """Return the session of a row, without its turns. Raises ValueError if its format is malformed or newer."""
     return session_of({**codec.decode(row.head), "updatedAt": row.updated_at})
 
 
 def differences(before: bytes, now: bytes, besides: Collection[tuple[str, ...]] = ()) -> Changes:
-    """The members that differ between two heads of a session, each config option by itself. The paths in `besides` are
-    included with their present values, also if they are equal."""
+    """Return the members that differ between two heads of a session. Each config option is compared separately. The
+    paths in `besides` are included with their present values even if they are equal."""
     if before == now and not besides:
         return {}
     old, new = _parts(before), _parts(now)
@@ -222,8 +222,8 @@ def differences(before: bytes, now: bytes, besides: Collection[tuple[str, ...]] 
 
 
 def merged(mine: SessionRow, changes: Changes, theirs: bytes) -> SessionRow:
-    """The session with `changes`, and with all other members as in `theirs`, the head in the file. `mine` unchanged if
-    `theirs` cannot be read."""
+    """Return the session with `changes`, and with all other members from `theirs`, the head in the file. Returns `mine`
+    unchanged if `theirs` cannot be read."""
     try:
         parts = _parts(theirs) | changes
         head = {path[0]: value for path, value in parts.items() if len(path) == 1 and value is not _GONE}
@@ -243,23 +243,24 @@ def _parts(head: bytes) -> Changes:
 
 
 def turn_row(turn: TurnRecord) -> TurnRow:
-    """The turn in its present state."""
+    """Return the row of a turn in its present state."""
     return TurnRow(turn.id, turn.is_open, codec.encode(turn_head(turn)), turn.unread or turn.pieces)
 
 
 def joined(row: TurnRow) -> bytes:
-    """The turn's contents in one piece."""
+    """Return the turn's contents as one bytes object."""
     contents = row.contents() if callable(row.contents) else row.contents
     return contents if isinstance(contents, bytes) else b"".join(contents or ())
 
 
 def turn_from(row: TurnRow, read: Callable[[], bytes]) -> TurnRecord:
-    """The turn. `read` gives its contents if the row has none. Raises ValueError for a malformed or newer format."""
+    """Return the turn of a row. `read` reads its contents if the row has none. Raises ValueError for a malformed or
+    newer format."""
     return turn_of(codec.decode(row.head), read if row.contents is None else joined(row))
 
 
 def interrupted(head: bytes) -> bytes:
-    """The head of a running turn, changed to failed because its program died."""
+    """Change the head of a running turn to failed, because its program died."""
     try:
         turn = turn_of(codec.decode(head), b"")
     except ValueError:
@@ -272,7 +273,7 @@ def interrupted(head: bytes) -> bytes:
 
 
 def place(cwd: str) -> str:
-    """A working directory as the tables have it."""
+    """Return a working directory in the form of the tables."""
     return codec.encode_fragment(cwd).decode()
 
 

@@ -1,8 +1,9 @@
-"""A stored turn in the shapes that others read: messages for a model, and terminals for a replay.
+"""Converts a stored turn to the forms that others read: messages for a model, and terminals for a replay.
 
-Messages for a model come without tool calls, or with them in the shapes of MCP, which belong to no framework. A call is
-a block `{"type": "tool_use", "id", "name", "input"}` in a message of the role assistant. The next message, of the role
-user, has its result: a block `{"type": "tool_result", "toolUseId", "content", "isError"}` with `content` blocks.
+Messages for a model come without tool calls, or with tool calls in the form of MCP, which belongs to no framework. A
+call is a block `{"type": "tool_use", "id", "name", "input"}` in a message of the role assistant. The next message, of
+the role user, has its result: a block `{"type": "tool_result", "toolUseId", "content", "isError"}`, where `content` is
+a list of blocks.
 
 A terminal does not outlive its turn, so a client that replays a tool call does not know the terminal's id. A client of
 version 1, which runs the terminals itself, gets the last output as text. In version 2 the agent sends the output of its
@@ -24,7 +25,7 @@ _UNKNOWN: Final = "This call has no result. Its effects are unknown."
 
 
 class Message(NamedTuple):
-    """The message of one side in a turn, for a model."""
+    """One message of a turn, from the user or the assistant, for a model."""
 
     role: Literal["user", "assistant"]
     content: list[dict[str, Any]]
@@ -37,9 +38,9 @@ class Message(NamedTuple):
 
 
 def messages_of(prompt: list[dict[str, Any]], events: list[dict[str, Any]], found: Sequence[str]) -> list[Message]:
-    """The messages of a turn without thoughts and tool calls: the user's, and the agent's if it sent the user any text.
-    There are more if the user sent messages during the turn. `found`: partial results of tools that were cancelled with
-    the turn; they end the last message."""
+    """Return the messages of a turn without thoughts and tool calls: the user's message, and the agent's if it sent any
+    text. There are more messages if the user sent some during the turn. `found`: partial results of tools that were
+    cancelled with the turn. They are appended to the last message."""
     messages = [Message("user", prompt)]
     said: list[dict[str, Any]] = []
     before: dict[str, Any] = {}
@@ -60,8 +61,8 @@ def messages_of(prompt: list[dict[str, Any]], events: list[dict[str, Any]], foun
 
 
 def messages_with_tools(contents: bytes) -> list[Message]:
-    """The messages of a turn with these `contents`, with tool calls. Each call has a result, since models refuse a
-    history with a call without a result."""
+    """Return the messages of a turn with these `contents`, including tool calls. Each call has a result, because models
+    refuse a history with a call without a result."""
     prompt, events, *_ = codec.decode(contents)
     noted = [event for event in events if event.get("sessionUpdate") == RESULT]
     results = {note.get("call", note["result"]["id"]): note["result"] for note in noted}
@@ -70,7 +71,7 @@ def messages_with_tools(contents: bytes) -> list[Message]:
     answers: list[dict[str, Any]] = []
 
     def through() -> None:
-        """Append the collected text and calls as one message, and the results as the next."""
+        """Append the collected text and calls as one message, and the results as the next message."""
         if said:
             messages.append(Message("assistant", [*said]))
         if answers:
@@ -122,7 +123,7 @@ def _answer(event: dict[str, Any], result: dict[str, Any] | None) -> dict[str, A
 
 
 def _goes_on(before: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Whether both are plain text of the same message."""
+    """Whether both events are plain text of the same message."""
     return (
         before.get("sessionUpdate") == "agent_message_chunk"
         and before.get("messageId") == event.get("messageId")
@@ -135,8 +136,8 @@ TERMINAL: Final = "_acp_server/terminal"
 
 
 def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[str, Any] | None) -> dict[str, Any]:
-    """The stored form of a terminal. `about`: its `command` and `cwd`. `output`: the last output that the agent has
-    read."""
+    """Return the stored form of a terminal. `about`: its `command` and `cwd`. `output`: the last output that the agent
+    has read."""
     kept = {"sessionUpdate": TERMINAL, "terminalId": id, **about}
     if output is not None:
         kept["output"] = output
@@ -146,8 +147,8 @@ def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[s
 
 
 def shown(events: Iterable[dict[str, Any]], *, as_terminals: bool) -> Iterator[dict[str, Any]]:
-    """The updates of a turn with its terminals: as terminal updates of version 2 with `as_terminals`, else as text in
-    the tool calls that show them."""
+    """Yield the updates of a turn with its terminals. With `as_terminals` these are terminal updates of version 2;
+    otherwise they are text in the tool calls that show the terminals."""
     events = list(events)
     kept = {event["terminalId"]: event for event in events if event.get("sessionUpdate") == TERMINAL}
     for event in events:
@@ -179,6 +180,6 @@ def _as_text(content: list[dict[str, Any]], kept: dict[str, dict[str, Any]]) -> 
 
 
 def _fenced(text: str) -> str:
-    """As a block of code, since clients show text as Markdown."""
+    """Return the text as a code block, because clients show text as Markdown."""
     fence = "~" * max(3, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{fence}\n{text.rstrip()}\n{fence}"

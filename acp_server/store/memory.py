@@ -1,4 +1,4 @@
-"""Sessions in memory, lost when the program ends. `acp_server.store.sqlite_store` keeps them in a file."""
+"""Stores sessions in memory until the program ends. `acp_server.store.sqlite_store` stores them in a file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from acp_server.store.session_store import DELETED, PAGE_SIZE, Page, decode_curs
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 HISTORY: Final = 128 * 1024 * 1024
-"""Bytes of ended turns that are kept in memory."""
+"""The most bytes of ended turns that are kept in memory."""
 
 SESSIONS: Final = 10_000
-"""Number of sessions that are kept in memory."""
+"""The most sessions that are kept in memory."""
 
 
 class MemoryStore:
-    """Sessions in memory, shared by all connections of one agent. `page_size`: sessions in one page of `list`.
+    """Stores sessions in memory, for all connections of one agent. `page_size`: the number of sessions in one page of
+    `list`.
 
-    `history`: bytes of ended turns that are kept. Above it, the earliest turns of the least recently used sessions are
-    dropped. `sessions`: the most sessions that are kept; above it, the least recently used are dropped. The first drop
-    is logged.
+    `history`: the most bytes of ended turns that are kept. Above this bound, the earliest turns of the least recently
+    used sessions are dropped. `sessions`: the most sessions that are kept. Above this bound, the least recently used
+    sessions are dropped. The first drop is logged.
     """
 
     def __init__(self, page_size: int = PAGE_SIZE, history: int = HISTORY, sessions: int = SESSIONS) -> None:
@@ -41,7 +42,7 @@ class MemoryStore:
         self._told = False
 
     def save(self, record: SessionRecord) -> None:
-        """See `SessionStore`. The record itself is kept, so there is nothing to await."""
+        """Save a session, see `SessionStore`. The record itself is kept, so there is nothing to await."""
         id = record.id
         if record.stored is self._mark and id not in self._records:
             raise ResourceNotFound(DELETED)
@@ -70,8 +71,8 @@ class MemoryStore:
         return self._records.get(session_id)
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """See `SessionStore`. Sessions are ordered by their `updated_at` at the last `save`. A page begins after the
-        last session of the page before."""
+        """Return a page of sessions, see `SessionStore`. Sessions are ordered by their `updated_at` at the last `save`.
+        A page begins after the last session of the previous page."""
         behind = None if cursor is None else decode_cursor(cursor)
         places, more = self._shelf.page(cwd, behind, self._page_size)
         return Page([self._records[place.id] for place in places], encode_cursor(*places[-1]) if more else None)
@@ -107,7 +108,7 @@ class MemoryStore:
 
 
 _MOST_MOVED: Final = 1000
-"""The most sessions that are sorted in at once, which takes 2 ms."""
+"""The most moved sessions that are sorted at once, which takes 2 ms."""
 
 
 class Place(NamedTuple):
@@ -119,10 +120,10 @@ class Place(NamedTuple):
 
 
 class Shelf:
-    """The order of sessions: each has the position of its last `put`.
+    """Keeps sessions in the order of their last `put`.
 
-    Sessions are used far more often than they are listed. So moved sessions are sorted in only when the order is read,
-    or when there are many of them.
+    Sessions are used far more often than they are listed. So moved sessions are sorted only when the order is read, or
+    when there are many of them.
     """
 
     def __init__(self) -> None:
@@ -140,7 +141,7 @@ class Shelf:
             self._apply_moves()
 
     def remove(self, id: str) -> None:
-        """Remove the session. No effect if it is not there."""
+        """Remove the session. Has no effect if it is not there."""
         self._moved[id] = None
 
     def _apply_moves(self) -> None:
@@ -163,8 +164,8 @@ class Shelf:
             del self._by_cwd[cwd]
 
     def page(self, cwd: str | None, behind: tuple[float, str] | None, size: int) -> tuple[list[Place], bool]:
-        """Up to `size` positions, the latest first, after the position `behind` if given. And whether there are
-        more."""
+        """Return up to `size` positions, the latest first, and whether there are more. `behind`: a position; only
+        earlier positions are returned."""
         self._apply_moves()
         places = self._all if cwd is None else self._by_cwd.get(cwd, [])
         end = len(places) if behind is None else bisect_left(places, behind)

@@ -1,7 +1,5 @@
-"""The conversation of a session, in a form that is stored, replayed (`session/load`) and given to a model as context.
-
-Plain data: this module neither sends nor stores anything.
-"""
+"""The conversation of a session, in a form that is stored, replayed (`session/load`) and given to a model as
+context."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from acp_server.wire import codec
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 TURN_KEY: Final = "acp_server/turn"
-"""The key in `_meta` of a replayed turn that failed or was cancelled; its value has the status and the error."""
+"""A key in the `_meta` of a replayed turn that failed or was cancelled. Its value has the status and the error."""
 
 _NOTES: Final = (RESULT, TERMINAL, CHILD)
 """Entries of a stored turn that are not updates of the protocol."""
@@ -31,22 +29,24 @@ _NOTES: Final = (RESULT, TERMINAL, CHILD)
 _CALLS: Final = ("tool_call", "tool_call_update")
 
 _UNENDED: Final = ("pending", "in_progress")
-"""The status of a tool call that has not ended."""
+"""The statuses of a tool call that has not ended."""
 
 _LONG: Final = 1024 * 1024
-"""Bytes from which the contents of a turn are not joined at its end but stay in pieces."""
+"""If the contents of a turn have at least this many bytes, they stay in chunks and are not joined when the turn
+ends."""
 
 OPEN: Final = frozenset({"created", "in_progress", "requires_action"})
 """The states of turns that have not ended."""
 
 
 def iso(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, the form in session info."""
+    """Return seconds since the epoch as ISO 8601 in UTC, the form in session info."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class TurnError(NamedTuple):
-    """Why a turn failed, in words for the client: never the text of an exception that was not meant for it."""
+    """Why a turn failed, as a text for the client. It never has the text of an exception that was not meant for the
+    client."""
 
     code: int
     """A JSON-RPC error code."""
@@ -54,7 +54,7 @@ class TurnError(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens that a turn has used, as its agent reports them. None: not reported."""
+    """The tokens that a turn has used, as its agent reports them. None means that a count was not reported."""
 
     input: int
     output: int
@@ -67,12 +67,12 @@ class Usage(NamedTuple):
     """The part of the input that was written to a cache."""
 
     def plus(self, other: Usage) -> Usage:
-        """The sum. A count that neither reports stays None."""
+        """Return the sum of two usages. A count that neither reports stays None."""
         pairs = zip(self, other, strict=True)
         return Usage(*(None if one is None and two is None else (one or 0) + (two or 0) for one, two in pairs))  # pyright: ignore[reportArgumentType]
 
     def to_wire(self) -> dict[str, int]:
-        """As `Usage` of the protocol (unstable: end of turn token usage)."""
+        """Return the usage as `Usage` of the protocol (unstable: end of turn token usage)."""
         return {f"{_WIRE[name]}Tokens": count for name, count in self._asdict().items() if count is not None}
 
 
@@ -88,22 +88,22 @@ _WIRE: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolResult:
-    """The result of one tool call. It is true if the tool completed."""
+    """The result of one tool call. In a condition, it is true if the tool completed."""
 
     id: str
-    """The id that the caller gave, usually the model's; the `toolCallId` if it gave none."""
+    """The id that the caller gave, usually the model's; the `toolCallId` if the caller gave none."""
     name: str
-    """The tool's name, as it was requested."""
+    """The tool's name in the request."""
     status: Literal["completed", "failed", "rejected", "cancelled"]
-    """`rejected`: the user did not approve it, so it was not run. `cancelled`: it, or the work that it was part of, was
-    cancelled before it completed."""
+    """`rejected`: the user did not approve the call, so the tool was not run. `cancelled`: the call, or the work that
+    contains it, was cancelled before it completed."""
     message: str | None
-    """The text for the model: the value as text, the error, or the tool's text about its cancel. None if there is no
+    """The text for the model: the value as text, the error, or the tool's text after its cancel. None if there is no
     text."""
     value: Any = None
     """The function's return value, if the call completed."""
     error: BaseException | None = None
-    """The exception that the function raised, if the call failed. Its text may be fit for a model; it is not sent to
+    """The exception that the function raised, if the call failed. Its text may be useful for a model; it is not sent to
     clients."""
 
     @property
@@ -116,9 +116,9 @@ class ToolResult:
 
 
 class TurnRecord:
-    """One turn: the user's message, the updates, and the end.
+    """One turn: the user's message, the updates, and how it ended.
 
-    `prompt`: content blocks as received. `id`: by default a new one. `most`: bytes of updates to keep.
+    `prompt`: content blocks as received. `id`: by default a new id. `most`: the most bytes of updates to keep.
     """
 
     __slots__ = (
@@ -143,26 +143,26 @@ class TurnRecord:
         self._prompt = prompt
         self._most = most
         self.transcript: Transcript | None = None
-        """What is said in it; None until something is (`begin`)."""
+        """The updates of the turn; None until the first one (`begin`)."""
         """The updates; None before the first one."""
         self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None
         self.status: str = "created"
-        """A state of `acp_server.session.state.TurnState`."""
+        """One of the values of `acp_server.session.state.TurnState`."""
         self.stop_reason: str | None = None
         self.created_at: float = time()
         """Seconds since the epoch, like the other times."""
         self.ended_at: float | None = None
         self.last_error: TurnError | None = None
-        """Why it failed, if it did."""
+        """Why the turn failed; None if it did not fail."""
         self.usage: Usage | None = None
         self.meta_data: dict[str, str] | None = None
         """Notes that the agent's author added."""
 
     @classmethod
     def restored(cls, id: str, contents: bytes | Callable[[], bytes]) -> TurnRecord:
-        """A turn that has ended, from its `contents` or a function that reads them. They are decoded only when they are
-        used."""
+        """Return a turn that has ended. `contents`: its `contents`, or a function that reads them. They are decoded
+        only when they are used."""
         record = cls([], id)
         record._packed = contents
         del record._prompt, record.transcript
@@ -170,7 +170,7 @@ class TurnRecord:
 
     @classmethod
     def of_child(cls, kept: dict[str, Any]) -> TurnRecord:
-        """The turn of a child session as `replay` yields it."""
+        """Return the turn of a child session, from the form that `replay` yields."""
         record = cls.restored(kept["id"], codec.encode(kept["contents"]))
         record.status, record.stop_reason = kept["status"], kept["stopReason"]
         if "error" in kept:
@@ -178,7 +178,7 @@ class TurnRecord:
         return record
 
     def copy(self) -> TurnRecord:
-        """The same turn for another session. The turn must have ended."""
+        """Copy the turn for another session. The turn must have ended."""
         assert self._packed is not None
         copied = TurnRecord.restored(self.id, cast("bytes", self._packed))
         for name in _OF_A_TURN:
@@ -199,7 +199,7 @@ class TurnRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether this record does not know of its end."""
+        """Whether the turn has not ended, as far as this record knows."""
         return self.status in OPEN
 
     @property
@@ -214,12 +214,12 @@ class TurnRecord:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The updates: one for each run of text, and each tool call once, in its last state."""
+        """The updates. Consecutive text is one update, and each tool call is one update with its last state."""
         return self._contents()[1]
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """The results of its tool calls in the order in which they ended, without values and errors."""
+        """The results of the turn's tool calls in the order in which they ended, without values and errors."""
         return [
             ToolResult(**kept["result"])
             for kept in codec.decode(self.contents)[1]
@@ -253,8 +253,7 @@ class TurnRecord:
         self._kept = {**others, key: entry}
 
     def kept(self, key: str, version: int) -> Any:
-        """The value that was kept under `key` in this `version`; None if there is none, or only one of another
-        version."""
+        """Return the value that was stored under `key` in this `version`; None if there is no such value."""
         _, _, *more = codec.decode(self.contents)
         entry = more[0].get(key) if more else None
         if entry is None or entry["version"] != version:
@@ -263,9 +262,9 @@ class TurnRecord:
 
     @property
     def contents(self) -> bytes:
-        """`prompt`, the kept events (`events` and the notes between them), and the values of `keep` if there are any,
-        as a JSON array. Values that JSON cannot express are omitted. Like everything derived from it, it may have to be
-        read from the store, and raises the store's errors."""
+        """A JSON array of `prompt`, the stored events (`events` and the notes between them), and the values of `keep`
+        if there are any. Values that JSON cannot express are omitted. The contents, and everything derived from them,
+        may have to be read from the store; the store's errors are then raised."""
         pieces = self.pieces
         return pieces if isinstance(pieces, bytes) else b"".join(pieces)
 
@@ -276,7 +275,8 @@ class TurnRecord:
 
     @property
     def pieces(self) -> bytes | Sequence[bytes]:
-        """`contents`, in pieces if it is long: joining takes a while, and may be done in any thread."""
+        """The same as `contents`, in chunks if it is long. Joining the chunks takes time, and may be done in any
+        thread."""
         if self._packed is not None:
             return self._packed() if callable(self._packed) else self._packed
         try:
@@ -297,7 +297,7 @@ class TurnRecord:
         return prompt, [event for event in said if event.get("sessionUpdate") not in _NOTES]
 
     def messages(self) -> list[Message]:
-        """The conversation for a model; see `acp_server.store.history.messages_of`."""
+        """Return the conversation for a model; see `acp_server.store.history.messages_of`."""
         prompt, events = self._contents()
         results = self.tool_results if self.status == "canceled" else []
         found = [f"{each.name}: {each.message}" for each in results if each.status == "cancelled" and each.message]
@@ -308,12 +308,13 @@ class TurnRecord:
         (self.transcript or self.begin()).add(update, json)
 
     def begin(self) -> Transcript:
-        """The first thing is said: its `transcript`. Not of a turn that has ended."""
+        """Make the `transcript`, for the first update of a turn. The turn must not have ended."""
         self.transcript = Transcript(self._most)
         return self.transcript
 
     def pack(self) -> None:
-        """The turn has ended: keep it as bytes, which take less memory and are not visited by the garbage collector."""
+        """Keep the turn, which has ended, as bytes. Bytes take less memory, and the garbage collector does not visit
+        them."""
         if self._packed is None:
             if self.status != "completed":
                 self._kept = None
@@ -325,7 +326,7 @@ class TurnRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of its contents in memory; 0 while the turn runs."""
+        """The number of bytes of the turn's contents in memory; 0 while the turn runs."""
         packed = self._packed
         if packed is None or callable(packed):
             return 0
@@ -333,20 +334,20 @@ class TurnRecord:
 
     @property
     def is_here(self) -> bool:
-        """Whether its contents are in memory and need not be read."""
+        """Whether the turn's contents are in memory and need not be read from the store."""
         return not callable(self._packed)
 
     def release(self, read: Callable[[], bytes]) -> None:
-        """Drop the contents, which are stored, from memory; `read` reads them again."""
+        """Drop the contents from memory. They are stored; `read` reads them again."""
         if self._packed is not None:
             self._packed = read
 
     def replay(self, *, as_terminals: bool = False, folds: bool = True) -> Iterator[dict[str, Any]]:
-        """The updates that replay this turn, beginning with the prompt. If the turn failed or was cancelled, the
-        updates of the prompt have its status in `_meta`, and no tool call is shown as running.
+        """Yield the updates that replay this turn, beginning with the prompt. If the turn failed or was cancelled, the
+        updates of the prompt have the turn's status in `_meta`, and no tool call is shown as running.
 
-        `as_terminals`: see `acp_server.store.history.shown`. `folds`: yield each child session as a tool call;
-        otherwise as it is stored, see `of_child`.
+        `as_terminals`: see `acp_server.store.history.shown`. `folds`: whether each child session is a tool call;
+        otherwise it is yielded as stored, see `of_child`.
         """
         prompt, said, *_ = codec.decode(self.contents)
         said = folded(said) if folds else said
@@ -373,7 +374,7 @@ _OF_A_TURN: Final = ("status", "stop_reason", "created_at", "ended_at", "last_er
 
 
 class UnkeptTurn(TurnRecord):
-    """A turn of an agent without history: keeps only how it ended."""
+    """A turn of an agent without history. It stores only how it ended."""
 
     __slots__ = ()
 
@@ -396,40 +397,40 @@ class SessionRecord:
 
     id: str
     cwd: str
-    """The working directory, by which lists of sessions are filtered: one name for each folder."""
+    """The working directory, by which lists of sessions are filtered. Each folder has exactly one name here."""
     additional_directories: list[str] = field(default_factory=list[str])
     title: str | None = None
     created_at: float = field(default_factory=time)
     """Seconds since the epoch."""
     updated_at: float = field(default_factory=time)
-    """When it was last used, in seconds since the epoch."""
+    """When the session was last used, in seconds since the epoch."""
     mode: str | None = None
     config: dict[str, str | bool] = field(default_factory=dict[str, "str | bool"])
     turns: list[TurnRecord] = field(default_factory=list[TurnRecord])
     chosen: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]], repr=False)
-    """The settings that the user or the agent has chosen, as `("mode",)` or `("config", id)`, also if their values did
-    not change. A store that other programs use too removes the entries that it has written."""
+    """The settings that the user or the agent has chosen, as `("mode",)` or `("config", id)`, even if their values did
+    not change. A store that other programs also use removes the entries that it has written."""
     spelled: str | None = None
-    """`cwd` as the client spells it, if that differs."""
+    """`cwd` as the client spells it, if that differs from `cwd`."""
     unused: bool = False
-    """Whether it has had no turn. A list of sessions knows this without reading turns."""
+    """Whether the session has had no turn. So a list of sessions need not read turns to know that."""
     begins: str | None = None
-    """The beginning of the first prompt, to be listed where there is no title."""
+    """The beginning of the first prompt. Lists show it if the session has no title."""
     named: bool = False
-    """Whether the title is the user's. A title from the agent does not replace it."""
+    """Whether the user has set the title. A title from the agent then does not replace it."""
     cost: tuple[float, str] | None = None
-    """The cost of its turns so far as amount and currency, if the agent knows it."""
+    """The cost of the session's turns so far as amount and currency, if the agent knows it."""
     archived: bool = False
-    """Whether the user has archived it. Lists omit it unless the client requests archived sessions."""
+    """Whether the user has archived the session. Lists omit it unless the client requests archived sessions."""
     data: Any = field(default=None, repr=False)
-    """Data that a store of the author has read with the session. `load` puts it here for the session handlers, which
-    find it in `session.record.data`. A fork has its source's. No store saves it."""
+    """Data that the author's store has read with the session. `load` sets it, and session handlers find it in
+    `session.record.data`. A fork has the data of its source. No store saves it."""
     stored: Any = field(default=None, repr=False)
-    """The store's own note that it has the session, and how. None until the session is first saved."""
+    """The store's own data about how the session is stored. None until the session is first saved."""
 
     def begin_with(self, source: SessionRecord, turns: int | None = None) -> None:
         """Copy the conversation and the settings of `source`. Later changes of either session do not affect the other.
-        `turns`: how many of its turns to copy, by default all that have ended."""
+        `turns`: how many turns of `source` to copy, by default all that have ended."""
         self.title, self.named, self.mode = source.title, source.named, source.mode
         self.config, self.chosen = dict(source.config), set(source.chosen)
         self.turns = [turn.copy() for turn in source.turns[:turns] if not turn.is_open]
@@ -437,7 +438,7 @@ class SessionRecord:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has happened in it and nothing was set, so that no user would miss it."""
+        """Whether nothing has happened in the session and nothing was set, so that no user would miss it."""
         settled = self.title is None and self.mode is None and not self.config
         return self.unused and settled and not self.turns
 
@@ -447,8 +448,9 @@ class SessionRecord:
         return self.spelled or self.cwd
 
     def context(self, *, cancelled: bool = False) -> list[TurnRecord]:
-        """The ended turns that a model should see. A turn that failed, was cancelled or refused stays in the history,
-        but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: include the turns that the user cancelled."""
+        """Return the ended turns that a model should see. A turn that failed, was cancelled or refused stays in the
+        history, but is not context (ACP, Prompt Turn: stop reasons). `cancelled`: whether to include the turns that the
+        user cancelled."""
         seen = {"completed", "canceled"} if cancelled else {"completed"}
         return [turn for turn in self.turns if turn.status in seen and turn.stop_reason != "refusal"]
 

@@ -1,4 +1,4 @@
-"""The interface of every store of sessions, and the cursors by which the list of sessions is paged."""
+"""The interface of every session store, and the cursors of pages of the session list."""
 
 from __future__ import annotations
 
@@ -19,56 +19,58 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 50
-"""Sessions in one response to `session/list`, for each store."""
+"""The number of sessions in one response to `session/list`, for each store."""
 
 DELETED: Final = "The session was deleted, and is no longer stored"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of the list of sessions, which may come without their turns. `next_cursor` is None on the last page."""
+    """One page of the list of sessions. The sessions may come without their turns. `next_cursor` is None on the last
+    page."""
 
     sessions: list[SessionRecord]
     next_cursor: str | None
     infos: Sequence[SessionInfo] = ()
-    """Sessions to list after these, in the client's form: without a time, or with `_meta`, from an author's log."""
+    """Sessions to list after `sessions`, in the client's form. They may lack a time or have `_meta`, for example
+    because they come from an author's log."""
 
 
 class SessionStore(Protocol):
     """Stores sessions. Methods may be called from any task of the event loop, also concurrently.
 
-    An exception becomes the response: an RpcError as it is, others without their text. At the end of a turn it is
-    logged instead.
+    If a method raises, the exception becomes the response: an RpcError is sent as it is, other exceptions without their
+    text. At the end of a turn the exception is logged instead.
     """
 
     def save(self, record: SessionRecord) -> Awaitable[None] | None:
-        """Save the session in its present state. It is called when a session is created or opened, when a setting of
+        """Save the session in its present state. This is called when a session is created or opened, when a setting of
         the user changes, and when a turn has ended, before its response. A returned awaitable is awaited inside a
         shield.
 
-        Raises ResourceNotFound if the session was saved before (see `SessionRecord.stored`) and was deleted since: a
-        deleted session stays deleted. After any other exception, `save` is called again when the session is closed, at
-        the latest.
+        Raises ResourceNotFound if the session was saved before (see `SessionRecord.stored`) and was deleted since then,
+        because a deleted session stays deleted. After any other exception, `save` is called again, at the latest when
+        the session is closed.
         """
         ...
 
     async def load(self, session_id: str, *, cwd: str | None = None) -> SessionRecord | None:
-        """The session with this id, or None. `cwd`: where the client wants to continue it, in the form of
-        `SessionRecord.cwd`.
+        """Return the session with this id, or None. `cwd`: the directory in which the client wants to continue it, in
+        the form of `SessionRecord.cwd`.
 
-        It is also called without `cwd`: for the id that `Agent.session_id` gives a new session, unless the agent has no
-        history, and for a prompt in a session that is not open, which is refused. So it must open nothing and take no
-        lock. Session handlers find what it puts in `SessionRecord.data`.
+        In two cases it is called without `cwd`. One is the id that `Agent.session_id` gives a new session, unless the
+        agent has no history. The other is a prompt in a session that is not open, which is refused. So it must open
+        nothing and take no lock. Session handlers find the data that it puts in `SessionRecord.data`.
         """
         ...
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """A page of sessions, the most recently used first. `cwd`: only sessions of this folder, in the form of
-        `SessionRecord.cwd`. Raises InvalidParams for a bad cursor."""
+        """Return a page of sessions, the most recently used first. `cwd`: list only sessions of this folder, in the
+        form of `SessionRecord.cwd`. Raises InvalidParams for a bad cursor."""
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Delete the session. No effect if the store does not have it."""
+        """Delete the session. Has no effect if the store does not have it."""
         ...
 
 
@@ -77,20 +79,21 @@ class TurnJournal(Protocol):
     """A store that also records the beginning of a turn, so that a turn whose program dies is not lost."""
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
-        """Note that `turn`, the last one of the session, is running.
+        """Store that `turn`, the last turn of the session, is running.
 
-        The turn does not wait for it, so it may come after the `save` at its end. Exceptions are logged.
+        The turn does not wait for this call, so it may be executed after the `save` at the end of the turn. Exceptions
+        are logged.
         """
         ...
 
 
 def encode_cursor(updated_at: float, session_id: str) -> str:
-    """An opaque token for the position after this session in the list."""
+    """Return an opaque token for the position after this session in the list."""
     return base64.urlsafe_b64encode(f"{updated_at!r}\n{session_id}".encode()).decode()
 
 
 def decode_cursor(cursor: str) -> tuple[float, str]:
-    """The position that `encode_cursor` encoded. Raises InvalidParams for any other text."""
+    """Return the position that `encode_cursor` encoded. Raises InvalidParams for any other text."""
     try:
         text, _, session_id = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
         updated_at = float(text)
@@ -102,13 +105,15 @@ def decode_cursor(cursor: str) -> tuple[float, str]:
 
 
 async def loaded(store: SessionStore, session_id: str, cwd: str | None = None) -> SessionRecord | None:
-    """`SessionStore.load`, checked. Raises UsageError if it is not async or returns anything but a session or None."""
+    """Call `SessionStore.load` and check its result. Raises UsageError if it is not async or returns anything but a
+    session or None."""
     record = await _awaited(store, "load", store.load(session_id, cwd=cwd))
     return None if record is None else _one(store, "load", record, SessionRecord, " or None")
 
 
 async def listed(store: SessionStore, cwd: str | None, cursor: str | None) -> Page:
-    """`SessionStore.list`, checked. Raises UsageError if it is not async or returns anything but a Page."""
+    """Call `SessionStore.list` and check its result. Raises UsageError if it is not async or returns anything but a
+    Page."""
     return _one(store, "list", await _awaited(store, "list", store.list(cwd, cursor)), Page)
 
 

@@ -1,12 +1,12 @@
-"""The rules for every SQLite file of this package: only its owner may read it, it has this package's application id,
-its tables have a version, and its errors have messages.
+"""The rules for every SQLite file of this package: only its owner may read the file, it has this package's application
+id, its tables have a version, and its errors have messages.
 
-It knows no tables. The tables of sessions are in `acp_server.store.sqlite_tables`, the tables of chats in
+This module knows no tables. The tables of sessions are in `acp_server.store.sqlite_tables`, the tables of chats in
 `acp_server.apps.gateway.store`.
 
-`Owner` shows other programs with the same store that this program runs, by a lock file that it holds locked. The lock
-is SQLite's: it is the same on every system, ends with the process in any case, and can be tried without waiting. The
-consequences of a program's death are not decided here.
+An `Owner` shows other programs with the same store that this program runs. It holds a lock file locked. The lock is
+SQLite's, because that works equally on every system, ends with the process in any case, and can be tried without
+waiting. This module does not decide what happens if a program dies.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ T = TypeVar("T")
 
 
 class Foreign(Exception):
-    """The file was written by a newer version of the package, or by another program. The text tells which."""
+    """Raised if the file was written by a newer version of the package, or by another program. The text says which."""
 
 
 class Format(NamedTuple):
-    """Which files are ours, and the versions of their tables."""
+    """Identifies the files of this package, and has the versions of their tables."""
 
     application_id: int
     """Identifies the program that wrote the file."""
     migrations: tuple[tuple[str, ...], ...]
-    """For each version, the statements that make its tables from the version before. The file's `user_version` is the
-    number of migrations done."""
+    """For each version, the statements that make its tables from the previous version. The file's `user_version` is the
+    number of completed migrations."""
 
     def check(self, connection: sqlite3.Connection) -> int:
-        """The version of the tables, 0 for an empty file. Raises Foreign for a file of another program or a newer
-        version."""
+        """Return the version of the tables, 0 for an empty file. Raises Foreign for a file of another program or a
+        newer version."""
         # In one transaction: another program may be creating the tables, and half-created tables look like a foreign
         # file.
         with transaction(connection, "BEGIN"):
@@ -78,8 +78,8 @@ def migrate(connection: sqlite3.Connection, kind: Format) -> None:
 def transaction(
     connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE", patience: float = 0
 ) -> Generator[sqlite3.Connection]:
-    """Commit what is done inside as a whole, or roll it back. An immediate transaction waits for other programs at its
-    beginning, up to `patience` seconds, and not in the middle. May be nested."""
+    """Commit everything done in the block as a whole, or roll it back. An immediate transaction waits for other
+    programs only at its beginning, up to `patience` seconds. Transactions may be nested."""
     if connection.in_transaction:
         yield connection
         return
@@ -95,8 +95,8 @@ def transaction(
 
 
 def patiently(step: Callable[[], T], patience: float) -> T:
-    """Retry `step` for up to `patience` seconds while another program has a lock, since SQLite refuses some locks
-    without waiting."""
+    """Retry `step` for up to `patience` seconds while another program holds a lock. SQLite refuses some locks without
+    waiting."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -108,13 +108,13 @@ def patiently(step: Callable[[], T], patience: float) -> T:
 
 
 def connect(path: Path, patience: float = 0) -> sqlite3.Connection:
-    """A connection to an existing file. Its statements wait up to `patience` seconds for other programs."""
+    """Return a connection to an existing file. Its statements wait up to `patience` seconds for other programs."""
     uri = f"file:{quote(os.fspath(path))}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
 
 
 def make_private(path: Path, *, folders: bool = False) -> None:
-    """Create an empty file that only its owner can read, unless the file exists. SQLite gives the files beside it the
+    """Create an empty file that only its owner can read, unless the file exists. SQLite gives its additional files the
     same permissions. `folders`: create missing parent folders too."""
     missing = [folder for folder in path.parents if folders and not folder.exists()]
     for folder in reversed(missing):
@@ -127,7 +127,7 @@ def make_private(path: Path, *, folders: bool = False) -> None:
 
 
 def tighten_file(path: Path) -> None:
-    """Let only its owner read an existing file, and SQLite's files beside it."""
+    """Let only the owner read an existing file, and SQLite's additional files."""
     for each in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         try:
             if (mode := lax_rights(each)) is not None:
@@ -144,12 +144,12 @@ PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
 
 
 def explain(error: BaseException) -> str:
-    """Why the file cannot be used, in words for a client: without its path."""
+    """Return why the file cannot be used, as a text for a client, without the file's path."""
     return reason(error) or "it fails"
 
 
 def reason(error: BaseException) -> str | None:
-    """Like `explain`, but None for an error without a message."""
+    """Return the same as `explain`, but None for an error without a message."""
     if isinstance(error, Foreign):
         return str(error)
     if isinstance(error, OSError):
@@ -189,7 +189,8 @@ _MARK: Final = "-owner-"
 
 
 class Owner:
-    """This program's lock file beside the store at `base`, locked until `close`. Raises OSError and sqlite3.Error."""
+    """Creates this program's lock file beside the store at `base`, and keeps it locked until `close`. Raises OSError
+    and sqlite3.Error."""
 
     def __init__(self, base: Path) -> None:
         while True:
@@ -205,14 +206,14 @@ class Owner:
             # Another process that sweeps took it for a dead program's before it was locked.
 
     def close(self) -> None:
-        """Unlock and remove the lock file: this program counts as dead then."""
+        """Unlock and remove the lock file. Other programs then consider this program dead."""
         self._connection.close()
         self._path.unlink(missing_ok=True)
 
 
 def is_alive(base: Path, id: str) -> bool:
-    """Whether the program with this lock file runs; True if that cannot be determined. Removes a dead program's
-    file."""
+    """Return whether the program with this lock file runs; True if that cannot be determined. Removes the file of a
+    dead program."""
     path = _lock_file(base, id)
     try:
         with closing(connect(path)) as connection:

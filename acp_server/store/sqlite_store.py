@@ -1,6 +1,6 @@
-"""Sessions in one SQLite file that several programs share.
+"""Stores sessions in one SQLite file that several programs share.
 
-This is the part in the event loop. The file is accessed by `acp_server.store.sqlite_tables`, which is imported with the
+This is the part that runs in the event loop. `acp_server.store.sqlite_tables` accesses the file; it is imported at the
 first use and works in a thread.
 """
 
@@ -42,37 +42,38 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 T = TypeVar("T")
 
 HISTORY: Final = 64 * 1024 * 1024
-"""Bytes of stored turns that are also kept in memory."""
+"""The most bytes of stored turns that are also kept in memory."""
 
 
 class StoreBusy(InternalError):
-    """Another program has locked the file. A retry may work."""
+    """Raised if another program has locked the file. A retry may work."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The state of a session in the file, as far as this program knows it."""
+    """The state of a session in the file, as far as this program knows."""
 
     store: SqliteStore
     id: str
     head: bytes
-    """As this program last read or wrote it."""
+    """The head as this program last read or wrote it."""
     unconfirmed: frozenset[tuple[str, ...]] = frozenset()
-    """Members that may differ in the file, since their write failed or its caller was cancelled."""
+    """Members that may differ in the file, because writing them failed or its caller was cancelled."""
 
 
 class SqliteStore:
-    """Sessions in the file at `path`, for any number of programs; `~` is the user's folder. `page_size`: sessions in
-    one page of `list`. `history`: bytes of turns that stay in memory; other turns are read from the file when they are
-    used.
+    """Stores sessions in the file at `path`, which any number of programs may share; `~` is the user's folder.
+    `page_size`: the number of sessions in one page of `list`. `history`: the most bytes of turns that stay in memory.
+    Other turns are read from the file when they are used.
 
-    The file is opened at the first use. It is created, readable only for its owner, if it is missing. A session that is
-    open in several programs has the turns of all of them, and the last change of each setting. A deleted session stays
-    deleted: saving it again raises ResourceNotFound. A turn that was running when its program died is loaded as failed,
-    with the error `acp_server.store.encoding.INTERRUPTED`.
+    The file is opened at the first use. If it is missing, it is created, readable only by its owner. If a session is
+    open in several programs, the file has the turns of all of them and the last change of each setting. A deleted
+    session stays deleted: saving it again raises ResourceNotFound. If a program died while a turn was running, the turn
+    is loaded as failed, with the error `acp_server.store.encoding.INTERRUPTED`.
 
-    Errors of the file are logged and raised as an InternalError with a text for the client: a StoreBusy if another
-    program has locked it. A turn that could not be saved is saved with the next turn of its session.
+    Errors of the file are logged and raised as an InternalError with a text for the client. If another program has
+    locked the file, the error is a StoreBusy. A turn that could not be saved is saved with the next turn of its
+    session.
     """
 
     def __init__(self, path: str | os.PathLike[str], page_size: int = PAGE_SIZE, history: int = HISTORY) -> None:
@@ -94,7 +95,7 @@ class SqliteStore:
 
     async def open(self, patience: float | None = None) -> None:
         """Open the file now, to find out whether that works. `patience`: seconds to wait for another program's lock, by
-        default two; with 0 the failure is not logged."""
+        default two. With 0, a failure is not logged."""
         await self._in_thread(lambda _database: None, patience)
 
     async def begin(self, record: SessionRecord, turn: TurnRecord) -> None:
@@ -151,8 +152,8 @@ class SqliteStore:
         return record
 
     async def list(self, cwd: str | None, cursor: str | None) -> Page:
-        """See `SessionStore`. The sessions come without their turns. A page begins after the last session of the page
-        before."""
+        """Return a page of sessions, see `SessionStore`. They come without their turns. A page begins after the last
+        session of the previous page."""
         behind = None if cursor is None else decode_cursor(cursor)
         if behind is not None and not _can_be_bound(behind[1]):
             return Page([], None)
@@ -175,7 +176,7 @@ class SqliteStore:
             await self._in_thread(lambda database: database.delete(session_id))
 
     def close(self) -> None:
-        """Close the file; the end of the program closes it at the latest. Idempotent."""
+        """Close the file. If this is not called, the file is closed when the program ends. Idempotent."""
         with self._lock:
             self._closed = True
             if self._reader is not None:
@@ -203,7 +204,7 @@ class SqliteStore:
         turn.release(partial(self._read, session_id, turn.id))
 
     def _read(self, session_id: str, turn_id: str) -> bytes:
-        """The contents of a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
+        """Return the contents of a turn. Raises ResourceNotFound if it was deleted, and InternalError."""
         from acp_server.store.sqlite_file import PROBLEMS, explain
         from acp_server.store.sqlite_tables import Reader
 
@@ -258,7 +259,7 @@ class SqliteStore:
 
 
 def _can_be_bound(session_id: str) -> bool:
-    """Whether the id has a form in UTF-8; no other id can be in the file."""
+    """Whether the id can be encoded as UTF-8. No other id can be in the file."""
     try:
         session_id.encode()
     except UnicodeEncodeError:
@@ -267,8 +268,8 @@ def _can_be_bound(session_id: str) -> bool:
 
 
 class Budget:
-    """Bounds the bytes of turns in memory. `most`: bytes of contents. `let_go`: called with a turn that exceeds the
-    bound, and its session's id."""
+    """Bounds the bytes of turns in memory. `most`: the most bytes of contents. `let_go`: is called with a turn that
+    exceeds the bound, and its session's id."""
 
     def __init__(self, most: int, let_go: Callable[[TurnRecord, str], None]) -> None:
         self._most = most
@@ -276,7 +277,7 @@ class Budget:
         # In the order of adding. A collected turn is removed by the callback of its reference.
         self._held: dict[weakref.ref[TurnRecord], tuple[int, str]] = {}
         self.size: int = 0
-        """Bytes that are held."""
+        """The number of bytes that are held."""
 
     def add(self, turn: TurnRecord, session_id: str) -> None:
         """Count an ended turn that is in memory. Above the bound, the turns that were added first are released."""

@@ -1,7 +1,7 @@
 """The tables of `SqliteStore`: their versions, and every SQL statement for them.
 
-It is blocking code that is called from one thread at a time. It knows rows and not sessions; the content of the rows is
-encoded by `acp_server.store.encoding`.
+This is blocking code, which is called from one thread at a time. It handles rows and not sessions;
+`acp_server.store.encoding` encodes the content of the rows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from acp_server.store.sqlite_file import (
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 BUSY: Final = 2.0
-"""Seconds to wait for another program that is writing. Less than the grace period (`Limits.grace`) that the end of a
-turn has, so that the reason for a failed save gets into the log."""
+"""Seconds to wait for another program that is writing. It is less than the grace period (`Limits.grace`) of the end of
+a turn, so that the reason for a failed save is logged."""
 
 _FORMAT: Final = Format(
     0x41435053,  # "ACPS"
@@ -67,7 +67,7 @@ _SAVE_TURN: Final = """
     ON CONFLICT (session_id, id) DO UPDATE
     SET owner = excluded.owner, head = excluded.head, contents = excluded.contents
     WHERE turns.owner IS NOT NULL OR excluded.owner IS NULL"""
-"""A turn that has ended is never replaced by an earlier state."""
+"""A turn that has ended is never replaced by an earlier state of itself."""
 
 _BEGIN_TURN: Final = """
     INSERT INTO turns (session_id, id, owner, head, contents)
@@ -76,12 +76,12 @@ _BEGIN_TURN: Final = """
 
 
 class Gone(Exception):
-    """The session was deleted, usually by another program."""
+    """Raised if the session was deleted, usually by another program."""
 
 
 class Database:
-    """An open file at `path`. A missing file is created with its folders. `patience`: seconds to wait while opening for
-    another program's lock, by default `BUSY`.
+    """An open file at `path`. A missing file is created with its folders. `patience`: while opening, seconds to wait
+    for another program's lock, by default `BUSY`.
 
     All methods raise sqlite3.Error and OSError; the constructor also raises Foreign. A change is committed as a whole
     or not at all, and survives a crash of the program or of the machine right afterwards.
@@ -111,8 +111,9 @@ class Database:
         new: bool,
         merge: Callable[[bytes], SessionRow] | None = None,
     ) -> None:
-        """Save a session and some of its turns. Unless it is `new`, only the time of its last use is written, and the
-        result of `merge` for the head in the file. Raises Gone if it is not new and not in the file."""
+        """Save a session and some of its turns. Unless the session is `new`, only the time of its last use is written,
+        and the head that `merge` makes from the head in the file. Raises Gone if the session is not new and not in the
+        file."""
         owner = self._owned() if any(turn.running for turn in turns) else None
         with self._writing() as connection:
             if new:
@@ -135,7 +136,7 @@ class Database:
                 )
 
     def begin(self, session_id: str, turn: TurnRow) -> None:
-        """Note that a turn of this program runs. No effect if the turn is in the file already, or its session is
+        """Store that a turn of this program runs. Has no effect if the turn is already in the file, or its session is
         not."""
         owner = self._owned()
         with self._writing() as connection:
@@ -144,8 +145,8 @@ class Database:
     def load(
         self, session_id: str, interrupted: Callable[[bytes], bytes], most: int
     ) -> tuple[SessionRow, list[TurnRow]] | None:
-        """A session and its turns, in the order in which they began. The last turns come with their contents, up to
-        `most` bytes in total.
+        """Return a session and its turns, in the order in which they began. The last turns come with their contents, up
+        to `most` bytes in total.
 
         `interrupted`: converts the head of a turn whose program has died.
         """
@@ -171,8 +172,8 @@ class Database:
             return SessionRow(*found), rows
 
     def list(self, cwd: str | None, behind: tuple[float, str] | None, limit: int) -> list[SessionRow]:
-        """Up to `limit` sessions, the most recently used first. `cwd`: only sessions of this folder. `behind`: only
-        sessions after this position."""
+        """Return up to `limit` sessions, the most recently used first. `cwd`: only sessions of this folder. `behind`:
+        only sessions after this position."""
         conditions: list[str] = []
         values: list[object] = []
         if cwd is not None:
@@ -186,7 +187,7 @@ class Database:
         return [SessionRow(*row) for row in self._connection.execute(query, (*values, limit))]
 
     def delete(self, session_id: str) -> None:
-        """Delete a session and its turns. No error if there is no such session."""
+        """Delete a session and its turns. Raises nothing if there is no such session."""
         with self._writing() as connection:
             connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
@@ -234,14 +235,14 @@ def _set_up(connection: sqlite3.Connection) -> None:
 
 
 _PATIENCE: Final = 0.1
-"""Seconds to wait for another program with an exclusive lock. The event loop is blocked meanwhile."""
+"""Seconds to wait for another program with an exclusive lock. The event loop is blocked while waiting."""
 
 
 class Reader:
     """Reads the contents of turns that are not in memory from the file at `path`. Raises sqlite3.Error.
 
-    It has its own connection, which no writer blocks, so it may be used in the event loop: a turn that a prompt handler
-    accesses is read synchronously. It writes nothing.
+    It has its own connection, which no writer blocks. So it may be used in the event loop: if a prompt handler accesses
+    a turn, the turn is read synchronously. It writes nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -250,7 +251,7 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
 
     def contents(self, session_id: str, turn_id: str) -> bytes | None:
-        """The contents of a turn; None if it was deleted."""
+        """Return the contents of a turn; None if the turn was deleted."""
         query = "SELECT CAST(contents AS BLOB) FROM turns WHERE session_id = ? AND id = ?"
         with self._lock:
             if self._connection is None:

@@ -1,7 +1,8 @@
-"""The updates of one turn, encoded as JSON when they are sent, so that nothing is left to encode when the turn ends.
+"""The updates of one turn. They are encoded as JSON when they are sent, so that nothing is left to encode when the turn
+ends.
 
-Only a running tool call, which later updates can change, stays an object until it has ended. A turn over its bound
-keeps its beginning and its end. This module sends and stores nothing.
+Only a running tool call stays an object until it has ended, because later updates can change it. If a turn exceeds its
+bound, its beginning and its end are kept. This module neither sends nor stores anything.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from typing import Any, Final, TypeGuard, cast
 from acp_server.wire import codec
 
 MOST: Final = 32 * 1024 * 1024
-"""Bytes of updates that are kept of one turn, unless its connection has another bound (`Limits.turn`)."""
+"""The most bytes of updates that are kept of one turn, unless its connection has another bound (`Limits.turn`)."""
 
 RESULT: Final = "_acp_server/tool_result"
 """The `sessionUpdate` of a stored tool result. It is not an update of the protocol, and is not replayed."""
 
 _JOIN: Final = 1000
 _SLICE: Final = 64 * 1024
-"""This many pieces of text, or bytes of them, are joined, since each bytes object takes 33 bytes more than its content.
-Text above the bound is dropped by the slice."""
+"""When this many pieces of text, or bytes of them, are collected, they are joined, because each bytes object takes 33
+bytes more than its content. Text above the bound is dropped in units of this size."""
 
 _EACH: Final = 100
-"""Bytes that an event takes besides its JSON."""
+"""The bytes that an event takes in addition to its JSON."""
 
 _STATE: Final = frozenset(
     {"available_commands_update", "config_option_update", "current_mode_update", "notice", "session_info_update"}
 )
-"""Updates about the present state. They would be wrong in a replay of the conversation."""
+"""Updates about the present state. In a replay of the conversation they would be wrong."""
 
 _ENDED: Final = frozenset({"completed", "failed"})
 """The final statuses of a tool call."""
 
 _LATEST: Final = frozenset({"plan", "usage_update"})
-"""Updates that replace the update of their kind before them."""
+"""Updates that replace the previous update of their kind."""
 
 _CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
@@ -43,7 +44,7 @@ _GAP: Final = "\n[A part of this turn was too long to be kept.]\n"
 
 
 class _Event:
-    """One update as JSON, empty if a later one replaced it; or a running tool call as an object."""
+    """One update. It is JSON, which is empty if a later update replaced it, or a running tool call as an object."""
 
     __slots__ = ("call", "id", "json")
 
@@ -54,7 +55,7 @@ class _Event:
 
     @property
     def is_open(self) -> bool:
-        """Whether its end is still to come."""
+        """Whether the tool call has not ended."""
         return self.call is not None
 
     def write(self, pieces: list[bytes]) -> None:
@@ -65,7 +66,7 @@ class _Event:
 
 
 class _Nested(_Event):
-    """A child session. While it runs, `read` gives its JSON in pieces."""
+    """A child session. While it runs, `read` returns its JSON in chunks."""
 
     __slots__ = ("read",)
 
@@ -85,8 +86,8 @@ class _Nested(_Event):
 
 
 class _Run:
-    """One message: consecutive chunks of one kind and one `messageId`, if they have one. Its text is JSON without the
-    quotes."""
+    """One message: consecutive chunks of one kind and, if they have one, the same `messageId`. Its text is JSON without
+    the quotes."""
 
     __slots__ = ("_loose", "_size", "id", "kind", "parts")
 
@@ -114,20 +115,22 @@ class _Run:
         pieces.append(b'"}},')
 
     def shed(self) -> int:
-        """Drop the oldest piece, and return its bytes."""
+        """Drop the oldest part, and return its size in bytes."""
         dropped = self.parts.pop(0)
         self._loose = min(self._loose, len(self.parts))
         return len(dropped)
 
 
 _NO_TAIL: Final[deque[_Event | _Run]] = deque()
-"""Shared by all turns that are not full, which are nearly all: an empty deque for each would take 0.6 kB."""
+"""An empty deque that all turns share until they are full. Nearly all turns never are, and an empty deque for each
+would take 0.6 kB."""
 
 
 class Transcript:
-    """The updates of one turn: one for each run of text, and each tool call once, in its last state.
+    """The updates of one turn. Consecutive text is one update, and each tool call is one update with its last state.
 
-    `most`: the bytes to keep. Above it, the first half and the most recent updates are kept, with a note between them.
+    `most`: the most bytes to keep. Above this bound, the first half and the most recent updates are kept, with a note
+    between them.
     """
 
     __slots__ = ("_calls", "_half", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
@@ -145,7 +148,7 @@ class Transcript:
         self._latest: dict[str, _Event] = {}
 
     def text(self, kind: str, fragment: bytes, id: str | None = None) -> None:
-        """Keep a piece of text, given as JSON, of the message with this id, if it has one."""
+        """Keep a chunk of text, given as JSON. `id`: the id of its message, if it has one."""
         run = self._run
         # Without its quotes.
         text = fragment[1:-1]
@@ -203,7 +206,7 @@ class Transcript:
                 self._make_room()
 
     def pieces(self) -> list[bytes]:
-        """All events as a JSON array in pieces."""
+        """Return all events as one JSON array, in chunks."""
         pieces = [b"["]
         for event in self._head:
             event.write(pieces)
@@ -216,8 +219,8 @@ class Transcript:
         return pieces
 
     def note(self, record: dict[str, Any]) -> None:
-        """Keep an entry that is not an update. It goes before the text that is being streamed, so that it does not
-        split it."""
+        """Keep an entry that is not an update. The entry is inserted before the text that is being streamed, so that it
+        does not split the text."""
         json = codec.encode(record)[:-1]
         kept: deque[_Event | _Run] | list[_Event | _Run] = self._tail if self._is_full else self._head
         kept.insert(len(kept) - (self._run is not None), _Event(json))
@@ -226,7 +229,7 @@ class Transcript:
             self._make_room()
 
     def nest(self, read: Callable[[], list[bytes]]) -> Callable[[], None]:
-        """Keep a child session whose JSON `read` gives in pieces. The returned function must be called when the child
+        """Keep a child session. `read` returns its JSON in chunks. The returned function must be called when the child
         ends."""
         event = _Nested(read)
         self._append(event, 0)
@@ -286,7 +289,7 @@ class Transcript:
 
 
 class _NotKept(Transcript):
-    """Of a turn that is not kept."""
+    """Takes the updates of a turn that is not stored, and drops them."""
 
     __slots__ = ()
 
@@ -301,7 +304,7 @@ class _NotKept(Transcript):
 
 
 NOT_KEPT: Final[Transcript] = _NotKept()
-"""Takes what is said in turns that are not kept."""
+"""The transcript of all turns that are not stored."""
 
 
 def _gap() -> _Event:
@@ -310,7 +313,7 @@ def _gap() -> _Event:
 
 
 def is_text(block: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a content block has only text."""
+    """Whether a content block is only text."""
     if type(block) is not dict:
         return False
     block = cast("dict[str, Any]", block)
