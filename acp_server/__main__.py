@@ -1,10 +1,10 @@
-"""The program: the console script `acp-server`, and `python -m acp_server` where that is not installed."""
+"""The program: the console script `acp-server`, or `python -m acp_server` where that script is not installed."""
 
 import sys
 
 
 def main() -> int:
-    """Run the command line. Returns its exit code. Ctrl-C ends it with 130, also while its modules are imported."""
+    """Run the command line. Returns its exit code. Ctrl-C ends it with 130, even while its modules are imported."""
     try:
         from acp_server.apps.cli import main
 

@@ -1,6 +1,6 @@
 """Every exception of the package, for every layer.
 
-Which response a failed request gets is decided by `acp_server.peer.outcome`.
+`acp_server.peer.outcome` decides which response a failed request gets.
 
     AcpError
     ├── RpcError                  an error object of JSON-RPC, raised here or received from the peer
@@ -57,23 +57,24 @@ class AcpError(Exception):
 class RpcError(AcpError):
     """A JSON-RPC error object (JSON-RPC 2.0, section 5.1).
 
-    Raise it in a handler to answer the request with it: `code`, `message` and `data` are sent unchanged. Data that JSON
-    cannot express is omitted, which is logged. A request to the peer raises it when the peer answers with an error. A
-    handler that does not catch it answers its own request with the same error, which is logged.
+    Raise it in a handler to answer the request with this error: `code`, `message` and `data` are sent unchanged. Data
+    that JSON cannot express is omitted, and the omission is logged. A request to the peer raises an RpcError when the
+    peer answers with an error. If a handler does not catch it, its own request is answered with the same error, and the
+    error is logged.
 
-    A subclass has its own code; `RpcError("Rate limited", code=-31001)` has any code. Raises TypeError for a message
-    that is not text, or a code that is not a whole number.
+    A subclass has its own code. For any other code write, for example, `RpcError("Rate limited", code=-31001)`. Raises
+    TypeError for a message that is not text, or a code that is not a whole number.
 
-    `str` gives the message, the code, and some of the data: `details` or `message`, `problems`, `path` and `uri`, or
-    all of it if it is text. They are shortened and escaped. `str` is for logs and users; a peer gets `message`.
+    `str()` returns the message, the code, and some of the data: `details` or `message`, `problems`, `path` and `uri`,
+    or all data if it is text. These are shortened and escaped. `str()` is for logs and users; a peer gets `message`.
     """
 
     code: int = INTERNAL_ERROR
     default_message: ClassVar[str] = "Internal error"
     received: bool = False
-    """Whether it is a peer's response to a request."""
+    """Whether the error is a peer's response to a request."""
     method: str | None = None
-    """The method of that request; None if it was raised here."""
+    """The method of the request that the peer answered with this error; None if the error was raised here."""
 
     def __init__(self, message: str | None = None, *, code: int | None = None, data: Any = None) -> None:
         # A code passed as the message would reach the peer as a text, and with another error code.
@@ -93,7 +94,7 @@ class RpcError(AcpError):
         return f"{told} ({what})" if (what := in_short(self.data)) else told
 
     def to_wire(self) -> dict[str, Any]:
-        """The error object on the wire: `code`, `message`, and `data` unless it is None."""
+        """Return the error object on the wire: `code`, `message`, and `data` unless it is None."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
@@ -101,20 +102,20 @@ class RpcError(AcpError):
 
     @classmethod
     def from_wire(cls, error: dict[str, Any]) -> RpcError:
-        """The exception for a received error object, of the class for its code, if there is one."""
+        """Return the exception for a received error object. Its class is the class for the code, if there is one."""
         kind = _BY_CODE.get(error["code"], RpcError)
         return kind(str(error["message"]), code=error["code"], data=error.get("data"))
 
 
 class ParseError(RpcError):
-    """-32700: the bytes were not JSON."""
+    """-32700: the received bytes were not JSON."""
 
     code = PARSE_ERROR
     default_message = "Parse error"
 
 
 class InvalidRequest(RpcError):
-    """-32600: JSON, but not a request."""
+    """-32600: the message is JSON, but not a request."""
 
     code = INVALID_REQUEST
     default_message = "Invalid request"
@@ -135,7 +136,7 @@ class InvalidParams(RpcError):
 
 
 class InternalError(RpcError):
-    """-32603: the handler failed; the cause is in the log, not in the response."""
+    """-32603: the handler failed. The cause is in the log, not in the response."""
 
     code = INTERNAL_ERROR
 
@@ -165,7 +166,7 @@ class UnsupportedProtocolVersion(RpcError):
 class RequestCancelled(RpcError):
     """-32800: the peer reports that this side's request was cancelled (ACP, Cancellation).
 
-    It is an ordinary exception: the coroutine that catches it is not itself being cancelled.
+    It is an ordinary exception, which does not mean that the coroutine that catches it is being cancelled.
     """
 
     code = REQUEST_CANCELLED
@@ -176,8 +177,8 @@ _BY_CODE: dict[int, type[RpcError]] = {kind.code: kind for kind in RpcError.__su
 
 
 class ConnectionClosed(AcpError):
-    """The connection ended before the peer answered, or before the message was sent. `reason`: the reason as text, if
-    known."""
+    """The connection ended before the peer answered, or before the message was sent. `reason`: the reason as a text, if
+    it is known."""
 
     def __init__(self, method: str | None = None, reason: str | None = None) -> None:
         self.method = method
@@ -187,7 +188,7 @@ class ConnectionClosed(AcpError):
 
 
 class RequestTimeout(AcpError, TimeoutError):
-    """A request of this side was not answered within its caller's time-out; it was withdrawn."""
+    """A request of this side was not answered within its caller's time-out, and was withdrawn."""
 
     def __init__(self, method: str, seconds: float) -> None:
         self.method = method
@@ -204,7 +205,7 @@ class MalformedResponse(AcpError):
 
 
 class CapabilityMissing(AcpError):
-    """The peer has not announced the capability that this call needs; nothing was sent."""
+    """The peer has not announced the capability that this call needs. Nothing was sent."""
 
     def __init__(self, method: str, capability: str) -> None:
         self.method = method
@@ -213,16 +214,16 @@ class CapabilityMissing(AcpError):
 
 
 class TurnEnded(AcpError):
-    """An update for a turn that is already answered: it would reach the client too late, so it was not sent."""
+    """The update belongs to a turn that is already answered. It would reach the client too late, so it was not sent."""
 
 
 class SessionClosed(AcpError):
-    """An update for a session that is closed; it was not sent."""
+    """The update belongs to a session that is closed. It was not sent."""
 
 
 class ToolError(AcpError):
-    """A tool call that failed, was rejected or was cancelled. `message`: the text for the model, or None. `result`: the
-    ToolResult, if it came from a call."""
+    """A tool call failed, was rejected or was cancelled. `message`: the text for the model, or None. `result`: the
+    ToolResult, if there was a tool call."""
 
     def __init__(self, message: str | None = None, *, result: Any = None) -> None:
         # Callers often pass an exception, which readers of `message` do not expect.
@@ -234,8 +235,8 @@ class ToolError(AcpError):
 class ToolFailed(ToolError):
     """The tool failed.
 
-    Raise it in a tool with a message that is fit for the model and the user. The texts of all other exceptions are
-    hidden from the user.
+    Raise it in a tool with a message for the model and the user. The texts of all other exceptions are hidden from the
+    user.
     """
 
 
@@ -244,7 +245,7 @@ class ToolRejected(ToolError):
 
 
 class ToolCancelled(ToolError):
-    """The tool was cancelled, and the turn goes on."""
+    """The tool was cancelled, and the turn continues."""
 
 
 class TooManyThreads(AcpError):
@@ -252,21 +253,21 @@ class TooManyThreads(AcpError):
 
 
 class EncodeError(AcpError):
-    """A value that JSON cannot express."""
+    """JSON cannot express the value."""
 
 
 class UsageError(AcpError):
-    """The embedding program or the command line requested something impossible; the text tells what."""
+    """The embedding program or the command line requested something impossible. The message says what."""
 
 
 # Failures of an agent, as its client sees them.
 
 
 class AgentExited(ConnectionClosed):
-    """The agent's process is gone, or has closed its output: no response will come.
+    """The agent's process has ended, or has closed its output, so no response will come.
 
-    `exit_code`: None if the process still runs; minus the number of the signal if one ended it. `stderr`: the end of
-    its standard error.
+    `exit_code`: None if the process still runs; the negative number of the signal if a signal ended it. `stderr`: the
+    end of the process's standard error.
     """
 
     def __init__(self, method: str | None, exit_code: int | None, stderr: str) -> None:
@@ -290,7 +291,7 @@ class AgentExited(ConnectionClosed):
 class SessionTaken(AcpError):
     """The agent has given the id of an open session to another session, perhaps while the session was being loaded.
 
-    Nothing is sent for the session that lost its id, since it would reach the other one.
+    Nothing is sent for the session that lost its id, because it would reach the other session.
     """
 
     def __init__(self, session_id: str) -> None:
@@ -301,7 +302,7 @@ class SessionTaken(AcpError):
 class CancelUnanswered(AcpError, TimeoutError):
     """The agent did not answer a cancelled prompt, so the prompt was withdrawn `seconds` after its cancel.
 
-    Later updates of that turn do not belong to it.
+    Updates that arrive later are not counted as updates of that turn.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -310,8 +311,8 @@ class CancelUnanswered(AcpError, TimeoutError):
 
 
 class UpdatesDropped(AcpError):
-    """`count` updates of a turn have been dropped so far, and all later ones will be, since the program read too
-    slowly. The turn continues, and its result is not affected."""
+    """`count` updates of a turn have been dropped so far, because the program read too slowly. All later updates will
+    be dropped too. The turn continues, and its result is not affected."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -1,8 +1,9 @@
-"""The way from a folder down to a file in it, walked name by name, so that no symbolic link leads elsewhere.
+"""Walks the path from a folder down to a file in it, name by name, so that no symbolic link leads elsewhere.
 
-The system resolves a path again at each use, and a folder may be replaced by a link meanwhile. A `Way` holds the file's
-folder open, and operations through it happen in that folder. Where a system has no operations relative to an open
-folder (Windows), each folder is checked by its path instead, which leaves a short time between check and use.
+The operating system resolves a path again at each use, and a folder may be replaced by a link between two uses. A `Way`
+holds the file's folder open, and operations through it happen in that folder. Some systems have no operations relative
+to an open folder (Windows). There, each folder is checked by its path instead, which leaves a short time between check
+and use.
 
 This module imports nothing of the package, and does not decide which folders may be used.
 """
@@ -19,25 +20,26 @@ from typing import Any, Final, NamedTuple
 
 _RELATIVE: Final = os.open in os.supports_dir_fd
 _SEARCHED: Final[int | None] = getattr(os, "O_PATH", None)
-"""Opens a folder only in order to reach names below it. So a folder above the root that cannot be listed can be
-passed."""
+"""A flag that opens a folder only to reach names below it. So a folder above the root can be passed even if it cannot
+be listed."""
 
 _DEVICES: Final = ("/dev", "/dev/fd")
-"""The system's own folders with links among their entries. `/dev/shm` is not one, since any user may write to it."""
+"""The system's own folders, whose entries include links. `/dev/shm` is not among them, because any user may write to
+it."""
 
 # A system does not need the flags that it lacks: Windows has no O_NOFOLLOW, POSIX no O_BINARY.
 _ALWAYS: Final = sum(getattr(os, n, 0) for n in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT"))
 _FOLDER: Final = _ALWAYS | getattr(os, "O_DIRECTORY", 0) | (_SEARCHED or os.O_RDONLY)
 
 _MOST_MADE: Final = 64
-"""The most new folders for one file: each is held open until the file is created."""
+"""The most new folders for one file. Each of them is held open until the file is created."""
 
 Identity = tuple[int, int]
-"""The device and the inode."""
+"""The device and the inode of a file or folder."""
 
 
 def here() -> str | None:
-    """The current folder; None if it has been removed."""
+    """Return the current folder; None if it has been removed."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -51,12 +53,12 @@ def is_inside(path: str, root: str) -> bool:
 
 
 class Place(NamedTuple):
-    """The place of an existing or new file.
+    """The position of an existing or new file below a folder.
 
     Attributes:
-        root: the folder that the file must stay in: absolute, and without symbolic links.
-        rest: the path below it.
-        seen: the folders and the file found there earlier, as from `Way.seen`; empty if that was not checked.
+        root: the folder that must contain the file: absolute, and without symbolic links.
+        rest: the path below that folder.
+        seen: the folders and the file that were found there earlier (see `Way.seen`); empty if that was not checked.
     """
 
     root: str
@@ -65,10 +67,11 @@ class Place(NamedTuple):
 
 
 class Folder:
-    """An open folder. Functions of `os` with `dir_fd` act in it if they get `at(name)` and `relative`."""
+    """An open folder. Pass `at(name)` and `relative` to functions of `os` with `dir_fd`, so that they act in the
+    folder."""
 
     def __init__(self, path: str, above: Folder | None = None) -> None:
-        """`path`: absolute, or a name in the folder `above`. Raises OSError for a link."""
+        """`path`: an absolute path, or a name in the folder `above`. Raises OSError for a link."""
         self._path = path if above is None else os.path.join(above._path, path)
         self._descriptor: int | None = None
         if _RELATIVE:
@@ -81,7 +84,7 @@ class Folder:
         self.identity: Identity = _identity(found)
 
     def close(self) -> None:
-        """Close it. Idempotent. It cannot be used afterwards, also not by its path."""
+        """Close the folder. Idempotent. It cannot be used afterwards, not even by its path."""
         if self._descriptor is not None and self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -92,11 +95,12 @@ class Folder:
         return {} if self._descriptor is None else {"dir_fd": self._descriptor}
 
     def at(self, name: str) -> str:
-        """A name in the folder, for a function that is called with `relative`."""
+        """Return a name in the folder, for a function that is called with `relative`."""
         return os.path.join(self._path, name) if self._descriptor is None else name
 
     def link(self, source: Folder, old: str, new: str) -> None:
-        """Create another name here for the file `old` of `source`. Raises FileExistsError if the name is taken."""
+        """Create another name in this folder for the file `old` of `source`. Raises FileExistsError if the name is
+        taken."""
         os.link(source.at(old), self.at(new), **_both(source, self))
 
     def replace(self, old: str, new: str) -> None:
@@ -109,7 +113,7 @@ def _both(source: Folder, target: Folder) -> dict[str, Any]:
 
 
 class Way:
-    """An open way: the folder of a file, or the nearest existing one above it.
+    """The path to a file, with the file's folder open, or the nearest existing folder above it.
 
     All methods raise OSError, and follow no link.
     """
@@ -138,23 +142,23 @@ class Way:
         self._nearest = self.folder
 
     def close(self) -> None:
-        """Close it. Idempotent."""
+        """Close the folder. Idempotent."""
         self._nearest.close()
         self.folder.close()
 
     @property
     def folders(self) -> tuple[Identity | None, ...]:
-        """The folders on the way; None for each missing folder."""
+        """The folders of the path; None for each missing folder."""
         return (*self._seen, *(None for _ in self.missing))
 
     @property
     def seen(self) -> tuple[Identity | None, ...]:
-        """The folders on the way, followed by the file."""
+        """The folders of the path, followed by the file."""
         found = self.stat()
         return (*self.folders, None if found is None else _identity(found))
 
     def stat(self) -> os.stat_result | None:
-        """The status of the file; None if it does not exist."""
+        """Return the status of the file; None if it does not exist."""
         if self.missing:
             return None
         try:
@@ -198,7 +202,7 @@ class Way:
                     folder.close()
 
     def _enter(self, name: str) -> Folder:
-        """Enter a folder. Returns the one before, still open."""
+        """Enter a folder. Returns the previous folder, which is still open."""
         before, self.folder = self.folder, Folder(name, self.folder)
         self._seen.append(self.folder.identity)
         return before
@@ -206,7 +210,8 @@ class Way:
 
 @contextmanager
 def way_to(place: Place) -> Generator[Way]:
-    """The way to a file, open within the block. Raises OSError if there is a link on it, or the root is gone."""
+    """Return the path to a file, open within the block. Raises OSError if the path contains a link or the root is
+    gone."""
     way = Way(place)
     try:
         yield way
@@ -215,8 +220,8 @@ def way_to(place: Place) -> Generator[Way]:
 
 
 def is_same(before: tuple[Identity | None, ...], now: tuple[Identity | None, ...]) -> bool:
-    """Whether the way has the same folders and the same file, and no file where there was none. New folders are
-    ignored: several files of one new folder may be created at once."""
+    """Whether the path has the same folders and the same file as before. If there was no file, there must still be
+    none. New folders are ignored, because several files of one new folder may be created at once."""
     return before[-1] == now[-1] and all(then in (None, later) for then, later in zip(before, now, strict=True))
 
 
@@ -225,8 +230,8 @@ def _identity(found: os.stat_result) -> Identity:
 
 
 def _start(root: str) -> tuple[list[str], str]:
-    """The names to walk above `root`, and where the walk begins. A folder above the root may be replaced too. Walking
-    from the top needs folders that can be opened without permission to list them."""
+    """Return the names to walk above `root`, and where the walk begins. A folder above the root may be replaced too.
+    Walking from the top needs folders that can be opened without permission to list them."""
     if _SEARCHED is None:
         return [], root
     return [name for name in root.split(os.sep) if name], os.sep
@@ -241,8 +246,8 @@ def open_private(path: str | os.PathLike[str], flags: int, *, mode: int = 0o600,
     `flags`: `os.O_APPEND` or `os.O_TRUNC`. `mode`: the permissions of a new file; with `O_TRUNC` an existing file loses
     other permissions. `follow`: follow a symbolic link at the path.
 
-    Raises OSError, also for a file that would block, such as a named pipe. An entry of `/dev`, such as `/dev/stdout`,
-    belongs to the system and is opened wherever it leads.
+    Raises OSError, for example for a file that would block, such as a named pipe. An entry of `/dev`, such as
+    `/dev/stdout`, belongs to the system, and is opened even if it is a link.
     """
     if os.path.dirname(path) in _DEVICES:
         return os.open(path, os.O_WRONLY | (flags & ~os.O_TRUNC))

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 _STEERING: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-"""Control characters (also C1) except newline and tab, surrogates, marks that belong in no text, invisible tags."""
+"""Control characters (including C1) except newline and tab, surrogates, characters that belong in no text, and
+invisible tags."""
 
 _TURNING: Final = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Line separators, and characters that change the direction of text."""
@@ -21,33 +22,33 @@ _UNSEEN: Final = (
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff"
     r"\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
 )
-"""Characters without width or visible form, and spaces other than the space. Texts need them: joiners belong to
-Persian, Hindi and emoji."""
+"""Characters without width or visible form, and spaces other than the ordinary space. Normal texts need them: joiners
+are used in Persian, Hindi and emoji."""
 
 UNSAFE: Final = re.compile(f"[{_STEERING}{_TURNING}]")
-"""Characters that untrusted text must not show: they control a terminal, end a line invisibly or reverse it."""
+"""Characters that untrusted text must not show, because they control a terminal, end a line invisibly or reverse it."""
 
 SEQUENCE: Final = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[@-Z\\\\^_])")
 """Escape sequences: colours, cursor movements, window titles."""
 
 _UNSAFE_EXACT: Final = re.compile(f"[{_STEERING}{_TURNING}{_UNSEEN}]")
-"""Characters that a command, a path or a name must not show either, since two that look alike would differ."""
+"""Characters that a command, a path or a name must not show either, because two different names could look alike."""
 
 _INDENT: Final = "\n    "
 _LONGEST: Final = 300
-"""Characters of one member of the data that are shown, before they are escaped."""
+"""The most characters that are shown of one member of the data, before they are escaped."""
 _MOST_PROBLEMS: Final = 3
-"""Problems that are shown."""
+"""The most problems that are shown."""
 
 
 def whole(text: str) -> str:
-    """The text with U+FFFD for each lone surrogate, since few parsers of JSON accept those."""
+    """Return the text with U+FFFD for each lone surrogate, because few JSON parsers accept lone surrogates."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def escape(text: str, *, exact: bool = False) -> str:
-    """`text` with unsafe characters as Python's escapes: safe to show, and still visible. `exact`: it is a command, a
-    path or a name, in which each character counts."""
+    """Return `text` with unsafe characters as Python's escapes, so that it is safe to show and the characters stay
+    visible. `exact`: whether it is a command, a path or a name, in which each character counts."""
     if text.isascii() and text.isprintable():
         return text
     table = _UNSAFE_EXACT if exact else UNSAFE
@@ -55,26 +56,27 @@ def escape(text: str, *, exact: bool = False) -> str:
 
 
 def masked(text: str) -> str:
-    """`text` with U+FFFD for each unsafe character: for texts whose width counts."""
+    """Return `text` with U+FFFD for each unsafe character, for texts whose width counts."""
     return text if text.isascii() and text.isprintable() else UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def indented(text: str) -> str:
-    """`text`, escaped, with each line but the first indented, so that no line looks like a log entry."""
+    """Return `text` escaped, with each line but the first indented, so that no line looks like a log entry."""
     return escape(text.replace("\r\n", "\n")).replace("\n", _INDENT)
 
 
 def one_line(text: str, most: int, *, exact: bool = False) -> str:
-    """`text`, escaped, on one line. The middle of a text over `most` characters is omitted. `exact`: see `escape`."""
+    """Return `text` escaped, on one line. If it has more than `most` characters, its middle is omitted. `exact`: see
+    `escape`."""
     if len(text) > most:
         text = f"{text[: most // 2]}...{text[-(most // 2) :]}"
     return escape(text, exact=exact).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def in_short(data: Any) -> str:
-    """The part of an error's data that may be shown; other members may be secret, or mean nothing to a user. Agents in
-    TypeScript have the cause in `details`, some agents in `message`, and agents in Rust have a text as the whole
-    data."""
+    """Return the part of an error's data that may be shown. Other members may be secret, or mean nothing to a user.
+    Agents in TypeScript put the cause into `details`, some agents into `message`, and agents in Rust send a text as the
+    whole data."""
     if isinstance(data, str):
         return one_line(data, _LONGEST).strip()
     if not isinstance(data, dict):
@@ -91,7 +93,7 @@ def in_short(data: Any) -> str:
 
 
 def problems_of(data: Any, most: int | None = None) -> list[str]:
-    """The problems that an error's data lists, each with its place, as in "prompt[0].text: Field required"."""
+    """Return the problems that an error's data lists, each with its path, as in "prompt[0].text: Field required"."""
     problems: Any = cast("dict[str, Any]", data).get("problems") if isinstance(data, dict) else None
     return [
         f"{problem.get('path', '')}: {problem['message']}".lstrip(": ")
@@ -101,7 +103,7 @@ def problems_of(data: Any, most: int | None = None) -> list[str]:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """A suggestion for a wrong word, as the end of a message: the nearest of the known words, or all of them."""
+    """Return a suggestion for a wrong word, as the end of a message: the nearest of the known words, or all of them."""
     from difflib import get_close_matches  # imported here, since only a mistake needs it
 
     words = list(known)

@@ -1,4 +1,4 @@
-"""Signatures of an author's functions whose annotations may name undefined types.
+"""Returns signatures of an author's functions whose annotations may name undefined types.
 
 Since Python 3.14 annotations are evaluated when they are read. A name that only type checkers import, or that is
 defined further down, stays text, as with `from __future__ import annotations`.
@@ -13,7 +13,8 @@ from typing import Any, get_args
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """`inspect.signature`, with the text of an annotation that cannot be evaluated. Raises the same errors."""
+    """Return `inspect.signature`, in which an annotation that cannot be evaluated is its text. Raises the same
+    errors."""
     try:
         return inspect.signature(function)
     except Exception:

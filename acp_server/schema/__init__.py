@@ -1,6 +1,6 @@
-"""The types of the Agent Client Protocol, version 1: one file for each of its areas.
+"""The types of the Agent Client Protocol, version 1, with one file for each area of the protocol.
 
-    base             shared by all types: reading, writing, `_meta`, unknown fields and members, lenient fields
+    base             code that all types share: reading, writing, `_meta`, unknown fields and members, lenient fields
     types            identifiers, numbers, open unions and enumerations, the error object
     content          content blocks, `session/prompt` and the two cancels
     tool_call        tool calls, `session/request_permission`
@@ -13,10 +13,10 @@
     elicitation      `elicitation/*`, with its forms
     methods          the table of methods
     features         the table of unstable features
-    reading          reading any of these types leniently, and explaining errors
+    reading          reads any of these types leniently, and explains errors
 
-Every public name is available here, and is imported at its first use: a program that only answers `initialize` imports
-only the types for that. This package does no I/O.
+Every public name is available here, and is imported at its first use. A program that only answers `initialize` imports
+only the types for that method. This package does no I/O.
 """
 
 import sys
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def offer(package: str, areas: Mapping[str, str]) -> tuple[Callable[[str], str | None], Any, Callable[[], list[str]]]:
-    """`area_of`, `__getattr__` and `__dir__` of a package, from its areas with their public names."""
+    """Return `area_of`, `__getattr__` and `__dir__` of a package. `areas`: its areas with their public names."""
     module, found = sys.modules[package], {name: area for area, names in areas.items() for name in names.split()}
 
     def load(name: str) -> Any:

@@ -1,22 +1,22 @@
-"""The base of every type of the protocol: reading a received object, writing one, `_meta`, unknown fields.
+"""The base of every type of the protocol: reading a received object, writing an object, `_meta`, unknown fields.
 
-It knows no type of the protocol, and no JSON text: dictionaries in, dictionaries out.
+This module knows no type of the protocol, and no JSON text: its input and output are dictionaries.
 
-Five rules hold everywhere:
+Five rules apply everywhere:
 
-- Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes the messages
-  of a newer peer on without loss. A name that Python code gives to a constructor or an attribute must be that of a
-  field; the error for a wrong name suggests the right one.
-- Unset, null and a value are three things. A field that is not given, or given as `None`, is unset: it is not written,
-  and reads as the protocol's default, or as `None`. `NULL` is null, which is written; only fields where null has its
-  own meaning, such as to clear, accept it. It reads as `None`, and `is_null` tells it from unset. Everything else is a
-  value, and is written even if it is the default.
-- Validation ends at the first wrong item of a list, since a list of a million zeros must not produce a million errors.
-  That is set in pydantic's schema of a type (`first_problem`).
+- Fields that this version does not know are kept (`model_extra`) and written again, so that a proxy passes on the
+  messages of a newer peer without loss. A name that Python code passes to a constructor, or assigns as an attribute,
+  must be the name of a field. The error for a wrong name suggests the right one.
+- Unset, null and a value are three different things. A field that is not given, or is given as `None`, is unset: it is
+  not written, and reads as the protocol's default, or as `None`. `NULL` means null, which is written. Only fields for
+  which null has its own meaning, such as to clear a value, accept `NULL`. A null field reads as `None`, and `is_null`
+  distinguishes it from an unset field. Everything else is a value, and is written even if it is the default.
+- Validation ends at the first wrong item of a list, because a list of a million zeros must not produce a million
+  errors. This is set in pydantic's schema of a type (`first_problem`).
 - Objects that Python code builds are validated strictly. Received objects are read by `from_wire`, which is lenient
-  where the protocol requires it. `Wire`, a note beside a type, marks such fields. Validation ignores it, so it costs
-  nothing for a valid message. Only `acp_server.schema.reading` uses it, when a received message is invalid; the
-  exported JSON Schema has it under the keys that ACP publishes.
+  where the protocol requires that. Such fields are marked by `Wire`, metadata beside the type. Validation ignores it,
+  so it costs nothing for a valid message. Only `acp_server.schema.reading` uses it, when a received message is invalid.
+  The exported JSON Schema has it under the keys that ACP publishes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,21 +54,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The notes on one field."""
+    """Metadata for one field."""
 
     required: bool = False
-    """It is in every message, although Python code may leave it to its default."""
+    """Whether the field is in every message, although Python code may omit it and use its default."""
     of_python: bool = False
-    """Its default is only for Python code, and not in the published schema."""
+    """Whether the field's default is only for Python code and not in the published schema."""
     on_error: bool = False
-    """A malformed value counts as absent (`x-deserialize-default-on-error`)."""
+    """Whether a malformed value counts as absent (`x-deserialize-default-on-error`)."""
     skip_items: bool = False
-    """Malformed items are dropped from the list (`x-deserialize-skip-invalid-items`)."""
+    """Whether malformed items are dropped from the list (`x-deserialize-skip-invalid-items`)."""
     on_null: bool = False
-    """Null counts as absent (`x-deserialize-default-on-null`)."""
+    """Whether null counts as absent (`x-deserialize-default-on-null`)."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Add the notes to the JSON Schema of the field; `x-required` and `x-of-python` are only for the exporter."""
+        """Add the metadata to the JSON Schema of the field. `x-required` and `x-of-python` are only for the
+        exporter."""
         notes = {
             "x-required": self.required,
             "x-of-python": self.of_python,
@@ -86,9 +87,9 @@ LenientItems: TypeAlias = Annotated[T, Wire(on_error=True, skip_items=True)]
 NullIsDefault: TypeAlias = Annotated[T, Wire(on_null=True)]
 """Null counts as absent."""
 Sent: TypeAlias = Annotated[T, Wire(required=True)]
-"""It has a default in Python, but is always written, since the protocol requires it."""
+"""A field with a default in Python that is always written, because the protocol requires it."""
 Unsaid: TypeAlias = Annotated[T, Wire(required=True, of_python=True)]
-"""Like `Sent`, with a default that the protocol does not have."""
+"""A field like `Sent`, but with a default that the protocol does not have."""
 
 
 class _Null:
@@ -105,7 +106,7 @@ class _Null:
 
 
 NULL: Final[Any] = _Null()
-"""Null on the wire, for a field where null has its own meaning. `None` omits a field."""
+"""Null on the wire, for a field in which null has its own meaning. `None` omits a field."""
 
 if TYPE_CHECKING:
     # A constructor accepts any sequence, and the attribute is a list. Type checkers derive both from a descriptor,
@@ -144,18 +145,18 @@ UNSET: Any = None
 
 
 def no_items() -> Any:
-    """The default of a field that reads as an empty list."""
+    """Return the default of a field that reads as an empty list."""
     return Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class CountsAs:
-    """The value that an unset field counts as. The field reads as None all the same; null is not a valid value."""
+    """The value that an unset field counts as. The attribute still reads as None. Null is not a valid value."""
 
     value: Any
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Add the default to the JSON Schema of the field, and remove null; `x-default` is only for the exporter."""
+        """Add the default to the JSON Schema of the field, and remove null. `x-default` is only for the exporter."""
         written = handler(schema)
         (kind,) = (member for member in written.pop("anyOf") if member != {"type": "null"})
         return {**written, **kind, "x-default": self.value}
@@ -163,10 +164,10 @@ class CountsAs:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """One error for a union of plain values, instead of one for each member."""
+    """Gives one error for a union of plain values, instead of one error for each member."""
 
     what: str
-    """The expected value, in words for the error."""
+    """The description of the expected value in the error."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
@@ -180,7 +181,7 @@ JsonObject = dict[str, Any]
 
 
 def to_wire_name(name: str) -> str:
-    """`session_id` -> `sessionId`, the spelling of the wire; `meta` -> `_meta`."""
+    """Convert an attribute's name to the wire's spelling: `session_id` -> `sessionId`, and `meta` -> `_meta`."""
     if name == "meta":  # with Field(alias=...) type checkers would refuse `meta=`
         return "_meta"
     first, *rest = name.split("_")
@@ -188,7 +189,7 @@ def to_wire_name(name: str) -> str:
 
 
 def tolerantly(kind: Any, validator: Any, data: Any) -> Any:
-    """Read `data` leniently as `kind`, a class or a union, by `validator`. Raises `pydantic.ValidationError`."""
+    """Read `data` leniently as `kind`, a class or a union, with `validator`. Raises `pydantic.ValidationError`."""
     try:
         return validator.validate_python(data, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -205,7 +206,7 @@ class Record(BaseModel, **SHOWN):
     )
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset()
-    """Attributes where null has its own meaning; see `NULL`."""
+    """Attributes in which null has its own meaning; see `NULL`."""
 
     if not TYPE_CHECKING:  # to type checkers a constructor has the fields as parameters
 
@@ -239,14 +240,15 @@ class Record(BaseModel, **SHOWN):
                 self.__pydantic_fields_set__.discard(name)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with the attributes in `update` set. Raises AttributeError for a name that is not a field."""
+        """Return a copy with the attributes in `update` set. Raises AttributeError for a name that is not a field."""
         copied = super().model_copy(deep=deep)
         for name, value in (update or {}).items():
             setattr(copied, name, value)
         return copied
 
     def is_null(self, name: str) -> bool:
-        """Whether the attribute is null, where that has its own meaning. It reads as None, like an unset one."""
+        """Whether the attribute is null, where null has its own meaning. A null attribute reads as None, like an unset
+        one."""
         return name in self.__pydantic_fields_set__ and getattr(self, name) is None and self.may_be_null(name)
 
     @classmethod
@@ -260,30 +262,30 @@ class Record(BaseModel, **SHOWN):
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator and serializer of the type at its first use. One thread at a time, since pydantic before
-        2.14 requires it."""
+        """Build the validator and serializer of the type at its first use. Only one thread builds at a time, because
+        pydantic before 2.14 requires that."""
         with _building:
             # One frame more: pydantic looks type names up in the caller's frame.
             return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Only what is set, since most objects have few of their fields."""
+        """Return only the attributes that are set, because most objects have few of their fields."""
         return [(name, value) for name, value in super().__repr_args__() if value is not None]
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
-        """Read a received object, a parsed JSON value. `None` counts as an object without fields.
+        """Read a received object, which is a parsed JSON value. `None` counts as an object without fields.
 
         Only the keys of the wire are accepted. Raises `pydantic.ValidationError` if the object is invalid even with all
-        lenient fields dropped; `acp_server.schema.explain` describes the error briefly.
+        lenient fields dropped. `acp_server.schema.explain` describes the error briefly.
         """
         return tolerantly(cls, cls.__pydantic_validator__, data)
 
     def to_wire(self) -> JsonObject:
-        """This object as JSON-ready values under the keys of the wire; unset fields are omitted.
+        """Return this object as JSON-ready values under the keys of the wire. Unset fields are omitted.
 
-        Raises `pydantic_core.PydanticSerializationError` for a value that has no JSON form, and ValueError for a value
-        that is nested more than about 250 deep.
+        Raises `pydantic_core.PydanticSerializationError` for a value that JSON cannot express, and ValueError for a
+        value that is nested more than about 250 deep.
         """
         try:
             return self.__pydantic_serializer__.to_python(self, mode="json", by_alias=True, exclude_none=True)
@@ -302,14 +304,14 @@ class Record(BaseModel, **SHOWN):
 
 
 def build_all(value: Any) -> bool:
-    """Build the types of a record and of the records in it. Returns whether any was not built yet."""
+    """Build the types of a record and of all records in it. Returns whether any of them was not built yet."""
     if isinstance(value, Record):
         return any([type(value).model_rebuild() is True, *map(build_all, value.__dict__.values())])
     return isinstance(value, list) and any([*map(build_all, cast("list[Any]", value))])
 
 
 def _with_whole_keys(value: Any) -> Any:
-    """A copy with keys that UTF-8 can express. The nesting is bounded, see `to_wire`."""
+    """Return a copy with keys that UTF-8 can express. The nesting is bounded, see `to_wire`."""
     if isinstance(value, Record):
         copy = value.model_copy()
         object.__setattr__(copy, "__dict__", _with_whole_keys(dict(copy.__dict__)))
@@ -324,20 +326,20 @@ def _with_whole_keys(value: Any) -> Any:
 
 @cache
 def _checked(cls: type[Record]) -> dict[str, Own]:
-    """The attributes that Python code must not set to every value of their type."""
+    """Return the attributes that Python code may not set to every value of their type, with their checks."""
     found = ((name, own_of(field.annotation, field.metadata)) for name, field in cls.model_fields.items())
     return {name: own for name, own in found if own is not None}
 
 
 @cache
 def _names(cls: type[Record]) -> frozenset[str]:
-    """The arguments of a constructor: attributes, and the keys of the wire."""
+    """Return the names of a constructor's arguments: the attributes and the keys of the wire."""
     return frozenset((*attributes(cls), *cls.model_fields))
 
 
 def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments `data` of a constructor, without unset ones, and with null as None. Raises ValidationError for
-    names that are not fields, and for null where it has no meaning."""
+    """Return the arguments `data` of a constructor, without unset ones, and with null as None. Raises ValidationError
+    for names that are not fields, and for null where it has no meaning."""
     given: dict[str, Any] = {}
     problems: list[InitErrorDetails] = []
     for key, value in data.items():
@@ -359,7 +361,7 @@ def _given(cls: type[Record], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _instead(cls: type[Record], name: str) -> str:
-    """A suggestion for a wrong name, as the end of a message."""
+    """Return a suggestion for a wrong name, as the end of a message."""
     from difflib import get_close_matches  # imported here, since only a mistake needs it
 
     # The official SDK has a field `field_meta`.
@@ -377,7 +379,7 @@ NO_SCHEMAS: Final = ("metadata", "default", "expected", "members", "config", "se
 
 
 def first_problem(schema: Any, done: type | None = None) -> Any:
-    """A copy of a schema of pydantic's with which validation ends at the first wrong item of a collection. Models of
+    """Return a copy of a pydantic schema in which validation ends at the first wrong item of a collection. Models of
     the kind `done` within the schema are left unchanged."""
 
     def copy(value: Any, top: bool) -> Any:
@@ -401,22 +403,22 @@ def first_problem(schema: Any, done: type | None = None) -> Any:
 
 
 class _MetaOrNothing:
-    """Reads anything but an object as None, since extension data must never make a message invalid."""
+    """Reads anything but an object as None, because extension data must never make a message invalid."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_default_schema(handler(source), default=None, on_error="default")
 
 
 class Model(Record):
-    """An object with `_meta`, the place for extensions (protocol: extensibility)."""
+    """An object with `_meta`, which holds extension data (protocol: extensibility)."""
 
     meta: Annotated[dict[str, Any] | None, _MetaOrNothing(), Wire(on_error=True)] = None
-    """Data of extensions, by key. Never mixed with parameters; None if absent or not an object."""
+    """Extension data, by key. It is never mixed with parameters. None if absent or not an object."""
 
 
 class Sparse(Record):
-    """Absent fields read as a useful default (`[]`, `False`), and still stay absent when written. Null is written where
-    it has its own meaning."""
+    """A record in which absent fields read as a useful default (`[]`, `False`), but stay absent when they are written.
+    Null is written where it has its own meaning."""
 
     @model_serializer(mode="wrap")
     def _write_what_was_set(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -437,14 +439,14 @@ class Sparse(Record):
 
 @cache
 def attributes(cls: type[Record]) -> dict[str, str]:
-    """The attribute for each key of the wire."""
+    """Return the attribute for each key of the wire."""
     return {field.alias or name: name for name, field in cls.model_fields.items()}
 
 
 @cache
 def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple[str, str]]]:
-    """(key, attribute, default as written) of fields that are omitted unless set; (key, attribute) of fields that may
-    be null."""
+    """Return two lists: (key, attribute, default as written) of fields that are omitted unless set, and (key,
+    attribute) of fields that may be null."""
     defaults: list[tuple[str, str, Any]] = []
     for key, name in attributes(cls).items():
         field = cls.model_fields[name]
@@ -455,10 +457,11 @@ def _presence(cls: type[Sparse]) -> tuple[list[tuple[str, str, Any]], list[tuple
 
 
 class Unknown(Record):
-    """A member of a union that this version of the protocol does not have: kept and written again unchanged.
+    """A member of a union that this version of the protocol does not have. It is kept and written again unchanged.
 
-    Its tag is an attribute, as in all members of the union, and also `tag`. Everything else is in `fields`, under its
-    keys on the wire. A constructor takes any names; type checkers only know `from_wire`.
+    The member's tag is an attribute, as in all members of the union, and also `tag`. All other members are in `fields`,
+    under their keys on the wire. A constructor accepts any keyword arguments at run time; for type checkers, unknown
+    fields are only possible through `from_wire`.
     """
 
     if not TYPE_CHECKING:
@@ -470,7 +473,7 @@ class Unknown(Record):
 
     @property
     def tag(self) -> str:
-        """The kind of the member; "" if the union has no tags. Type checkers take the attribute of the tag for a
+        """The tag of the member; "" if the union has no tags. For type checkers the tag's own attribute is a
         literal."""
         return next(
             (getattr(self, name) for name, field in type(self).model_fields.items() if "tag" in field.metadata), ""
@@ -483,7 +486,7 @@ class Unknown(Record):
 
     @property
     def meta(self) -> dict[str, Any] | None:
-        """Its `_meta`, as in all members of the union; None if it is missing or malformed."""
+        """The member's `_meta`, as in all members of the union; None if it is missing or malformed."""
         meta: Any = self.fields.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else None
 

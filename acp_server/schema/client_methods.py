@@ -1,5 +1,5 @@
 """Requests of the agent to the client: files, including unsaved changes, and commands (protocol: file system,
-terminals). Only for clients that have announced `fs` and `terminal`."""
+terminals). An agent may send them only if the client has announced `fs` or `terminal`."""
 
 from acp_server.schema.base import Items, Lenient, Model, NullIsDefault, Sparse, no_items
 from acp_server.schema.session import EnvVariable
@@ -55,14 +55,14 @@ class CreateTerminalRequest(Sparse, Model):
     cwd: FilePath | None = None
     """The working directory, an absolute path."""
     output_byte_limit: UInt64 | None = None
-    """The most bytes of output to keep. Above it the oldest are dropped, in whole characters."""
+    """The most bytes of output to keep. Above this limit the oldest output is dropped, in whole characters."""
 
 
 class CreateTerminalResponse(Model):
     """Result of `terminal/create`: the command has been started."""
 
     terminal_id: TerminalId
-    """The terminal it runs in."""
+    """The terminal in which the command runs."""
 
 
 class _OfTerminal(Model):

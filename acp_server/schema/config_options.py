@@ -44,7 +44,7 @@ class SessionMode(Model):
     name: str
     """The name to show the user."""
     description: Lenient[str | None] = None
-    """A short description of how the agent works in it."""
+    """A short description of how the agent works in this mode."""
 
 
 class SessionModeState(Model):
@@ -73,7 +73,8 @@ SessionConfigOptionCategory = TypeAliasType(
     "SessionConfigOptionCategory",
     Annotated[Literal["mode", "model", "model_config", "thought_level"] | str, OpenEnum(extensible=True)],
 )
-"""The subject of an option, only for its icon and position on the screen. Custom categories begin with `_`."""
+"""The subject of an option. It only determines the option's icon and position on the screen. Custom categories begin
+with `_`."""
 
 
 class SessionConfigSelectOption(Model):
@@ -99,7 +100,8 @@ class SessionConfigSelectGroup(Model):
 
 
 def by_first_item(key: str) -> Discriminator:
-    """Distinguishes a list of groups, whose items have `key`, from a list of options by its first item."""
+    """Return a discriminator that distinguishes a list of groups from a list of options by its first item. The items of
+    groups have `key`."""
 
     def tag(value: Any) -> str | None:
         if not isinstance(value, list):
@@ -124,7 +126,7 @@ SessionConfigSelectOptions = TypeAliasType(
         FirstProblem(),
     ],
 )
-"""The available values: all of them under headings, or none."""
+"""The available values. Either all of them are under headings, or none."""
 
 
 class _ConfigOption(Model):
@@ -160,11 +162,11 @@ class SessionConfigSelect(_ConfigOption):
         description: str | None = None,
         category: str | None = None,
     ) -> Self:
-        """An option in one line: `SessionConfigSelect.of("style", ["short", "full"])`.
+        """Make an option in one line: `SessionConfigSelect.of("style", ["short", "full"])`.
 
-        `values`: the available values; a mapping has the name of each for the user. By default a name is the value, or
-        the id, with a capital letter. `current`: the current value, by default the first. Raises ValueError for no
-        values, and for a single string.
+        `values`: the available values, or a mapping from the values to their names for the user. By default the name of
+        a value, and of the option, is the value or the id with a capital letter. `current`: the current value, by
+        default the first. Raises ValueError if there are no values, and for a single string.
         """
         if isinstance(values, str) or not (names := _named(values)):
             raise ValueError(f"an option has several values to choose from, and not {values!r}")
@@ -217,7 +219,8 @@ class SetSessionConfigOptionRequest(Model):
     config_id: SessionConfigId
     """The option to change."""
     type: str | None = None
-    """`boolean` for a boolean value, which sets it automatically; absent or any other text for the id of a value."""
+    """`boolean` for a boolean value, which sets `type` automatically. Absent, or any other text, for the id of a
+    value."""
     value: Annotated[Bool | SessionConfigValueId, Expect("a string or a boolean")]
     """The new value."""
 
@@ -232,7 +235,7 @@ class SetSessionConfigOptionRequest(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The two forms: a typed boolean, or the id of a value."""
+        """Return the two forms: a typed boolean, or the id of a value."""
         written = handler.resolve_ref_schema(handler(schema))
         properties = written["properties"]
         del properties["type"]
@@ -264,4 +267,4 @@ class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
     config_options: LenientItems[Items[SessionConfigOption]]
-    """All options with their current values; a change of one may have changed others."""
+    """All options with their current values. Changing one option may have changed others."""

@@ -1,7 +1,8 @@
 """Content blocks of prompts, messages and tool results (protocol: content), and prompts: `session/prompt`, its stop
 reason, and the two cancels (protocol: prompt turn, cancellation).
 
-Content blocks have the shapes of the Model Context Protocol, so that a tool's output can be passed on unchanged.
+Content blocks have the same form as in the Model Context Protocol, so that a tool's output can be passed on
+unchanged.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -46,7 +47,7 @@ class Annotations(Model):
     last_modified: Lenient[str | None] = None
     """When the content's resource last changed, ISO 8601."""
     priority: Lenient[Double | None] = None
-    """Its relative importance; a larger number is more important."""
+    """The relative importance of the content. A larger number is more important."""
 
 
 class TextContent(Model):
@@ -163,15 +164,15 @@ ContentBlock = TypeAliasType(
         Tagged("type"),
     ],
 )
-"""One piece of content, distinguished by `type`."""
+"""One content block, distinguished by `type`."""
 
 
 StopReason = TypeAliasType(
     "StopReason",
     Annotated[Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"] | str, OpenEnum()],
 )
-"""Why a turn ended. `cancelled`: the client cancelled it. `refusal`: the prompt and what followed are not part of the
-context."""
+"""Why a turn ended. `cancelled`: the client cancelled it. `refusal`: the prompt and the updates after it are not part
+of the context."""
 
 
 class PromptRequest(Model):
@@ -193,7 +194,7 @@ class Usage(Model):
     output_tokens: UInt64
     """Output tokens of the model."""
     thought_tokens: Lenient[UInt64 | None] = None
-    """Tokens of the model while thinking; None if unknown, as for the next two."""
+    """Tokens that the model used for thinking; None if unknown. The next two members are also None if unknown."""
     cached_read_tokens: Lenient[UInt64 | None] = None
     """Input tokens that were read from a cache."""
     cached_write_tokens: Lenient[UInt64 | None] = None

@@ -201,7 +201,7 @@ class ElicitationSchema(Model):
 
 
 class ElicitationSessionScope(Record):
-    """The elicitation belongs to a session, and perhaps to one of its tool calls."""
+    """The scope of an elicitation that belongs to a session, and perhaps to one of the session's tool calls."""
 
     session_id: SessionId
     """The session."""
@@ -210,7 +210,7 @@ class ElicitationSessionScope(Record):
 
 
 class ElicitationRequestScope(Sparse):
-    """The elicitation belongs to a request outside of sessions, such as `authenticate`."""
+    """The scope of an elicitation that belongs to a request outside of sessions, such as `authenticate`."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"request_id"})
 
@@ -219,7 +219,7 @@ class ElicitationRequestScope(Sparse):
 
 
 def with_scopes(schema: CoreSchema, handler: GetJsonSchemaHandler, *scopes: type[Record]) -> JsonObject:
-    """The JSON Schema of a mode: it has the members of exactly one of the scopes."""
+    """Return the JSON Schema of a mode, which has the members of exactly one of the scopes."""
     written = handler.resolve_ref_schema(handler(schema))
     for key in ("sessionId", "toolCallId", "requestId"):
         del written["properties"][key]
@@ -269,7 +269,7 @@ class ElicitationFormMode(_Mode):
 
 
 class ElicitationUrlMode(_Mode):
-    """Send the user to a URL; `elicitation/complete` follows. Only for clients with `elicitation.url`."""
+    """Send the user to a URL. `elicitation/complete` follows. Only for clients with `elicitation.url`."""
 
     mode: Sent[Literal["url"]] = "url"
     elicitation_id: ElicitationId
@@ -301,7 +301,7 @@ ElicitationContentValue = TypeAliasType(
 
 
 class _NotAccepted(Model):
-    """It is false, since it has no answer. Only `ElicitationAcceptAction` is true."""
+    """The base of outcomes without an answer. They are false in a condition; only `ElicitationAcceptAction` is true."""
 
     def __bool__(self) -> bool:
         return False
@@ -328,7 +328,7 @@ class ElicitationCancelAction(_NotAccepted):
 
 
 class UnknownElicitationAction(Unknown):
-    """An outcome that this version does not have; it counts as no answer."""
+    """An outcome that this version does not have. It counts as no answer."""
 
     action: UnknownTag
 

@@ -2,11 +2,12 @@
 
     python -m acp_server.schema.export [--check] [--stable] DIRECTORY...
 
-Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every stable type under `$defs`; as a whole it
-describes any one message. `DIRECTORY/v1/methods.json` has the types of the parameters and the result of each method,
-its receiver, and the required capability. `schema.unstable.json` and `methods.unstable.json` also have the unstable
-features, see `acp_server.schema.features`. The schemas describe what may be sent. Lenient reading and unknown members
-of newer peers are not in them, except for the `x-deserialize-*` notes that ACP itself publishes.
+Each version of the protocol has a folder. `DIRECTORY/v1/schema.json` has every stable type under `$defs`. The schema as
+a whole describes any one message. `DIRECTORY/v1/methods.json` has the types of the parameters and the result of each
+method, its receiver, and the required capability. `schema.unstable.json` and `methods.unstable.json` also have the
+unstable features, see `acp_server.schema.features`. The schemas describe messages that may be sent. They do not
+describe lenient reading and unknown members of newer peers, except for the `x-deserialize-*` keys that ACP itself
+publishes.
 """
 
 import argparse
@@ -52,9 +53,9 @@ class Version(NamedTuple):
     package: ModuleType
     methods: Mapping[str, Method]
     members: Mapping[str, Mapping[str, str]]
-    """The capabilities of members of unions."""
+    """The capabilities that members of unions need."""
     error_id: Json
-    """The id of an error response."""
+    """The JSON Schema of an error response's id."""
 
 
 V1 = Version(schema.PROTOCOL_VERSION, schema, schema.METHODS, schema.MEMBER_CAPABILITIES, {"$ref": f"{REF}RequestId"})
@@ -65,7 +66,7 @@ VERSIONS = (V1, V2)
 
 
 def documents(version: Version = V1) -> dict[str, Json]:
-    """The documents of a version, by file name."""
+    """Return the documents of a version, by file name."""
     every = definitions(version)
     return {
         "schema.json": _schema(version, stable(version, every), "."),
@@ -107,12 +108,12 @@ def _unstable() -> list[Feature]:
 
 
 def stable(version: Version, definitions: Mapping[str, Json]) -> dict[str, Json]:
-    """The definitions without the types, members and methods of unstable features."""
+    """Return the definitions without the types, members and methods of unstable features."""
     return without(_unstable(), definitions) | _envelopes(version, _stable_methods(version))
 
 
 def without(features: Sequence[Feature], definitions: Mapping[str, Json]) -> dict[str, Json]:
-    """The definitions without the types of these features and their members of other types."""
+    """Return the definitions without the types of these features and without the features' members of other types."""
     types = {name for feature in features for name in feature.types}
     gone = {_ref(name)["$ref"] for name in types}
     members: dict[str, set[str]] = {}
@@ -127,7 +128,8 @@ def without(features: Sequence[Feature], definitions: Mapping[str, Json]) -> dic
 
 
 def _left(part: Any, gone: set[str], members: set[str]) -> Any:
-    """A definition without these properties, tags and words, and without references to the types in `gone`."""
+    """Return a definition without these properties, tags and enum values, and without references to the types in
+    `gone`."""
     if isinstance(part, list):
         listed = cast("list[Any]", part)
         return [_left(each, gone, members) for each in listed if not (isinstance(each, dict) and _refers(each, gone))]
@@ -146,7 +148,7 @@ def _refers(part: Any, gone: set[str]) -> bool:
 
 
 def definitions(version: Version = V1) -> dict[str, Json]:
-    """The JSON Schema of every type, by name, with references of the form `#/$defs/Name`."""
+    """Return the JSON Schema of every type, by name, with references of the form `#/$defs/Name`."""
     types = dict(_types(version.package))
     _, written = TypeAdapter.json_schemas(
         [(name, "validation", TypeAdapter[Any](kind)) for name, kind in types.items()],
@@ -187,7 +189,7 @@ def _types(package: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _tidied(definition: Json) -> Json:
-    """A generated definition without meaningless members, and with every required member in `required`."""
+    """Return a generated definition without meaningless members, and with every required member in `required`."""
     definition = dict(definition)
     definition.pop("title", None)
     if "oneOf" in definition and "discriminator" not in definition:
@@ -211,7 +213,7 @@ def _tidied(definition: Json) -> Json:
 
 
 def _complete(cls: type[Record], definition: Json) -> None:
-    """Add to the properties of a class what pydantic does not know: descriptions, and generated defaults."""
+    """Add to the properties of a class the parts that pydantic does not know: descriptions, and generated defaults."""
     properties: dict[str, Json] = definition.get("properties", {})
     for key, name in attributes(cls).items():
         if key not in properties:
@@ -225,7 +227,7 @@ def _complete(cls: type[Record], definition: Json) -> None:
 
 
 def meaning_of(cls: type[Record], name: str) -> str | None:
-    """The description of a field: the docstring below it in the source."""
+    """Return the description of a field, which is the docstring below it in the source."""
     bases = [base for base in cls.__mro__ if issubclass(base, Record)]
     texts = (_docstrings(base.__module__).get(f"{base.__name__}.{name}") for base in bases)
     return next(filter(None, texts), None)
@@ -233,7 +235,7 @@ def meaning_of(cls: type[Record], name: str) -> str | None:
 
 @cache
 def _docstrings(module: str) -> dict[str, str]:
-    """The docstrings of a module: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
+    """Return the docstrings of a module: of classes and aliases by `Name`, of attributes by `Name.attribute`."""
     tree = ast.parse(inspect.getsource(import_module(module)))
     found = dict(_strings_below(tree.body))
     for node in tree.body:
@@ -260,7 +262,7 @@ def _row(method: Method) -> Json:
 
 
 def _envelopes(version: Version, methods: Sequence[Method]) -> dict[str, Json]:
-    """Requests, notifications and responses, by their sender."""
+    """Return the definitions of requests, notifications and responses, by their sender."""
     found: dict[str, Json] = {}
     for sender, receiver in (("Agent", "client"), ("Client", "agent")):
         sent = [method for method in methods if method.receiver == receiver]
@@ -325,7 +327,7 @@ def _texts(directory: Path, *, only_stable: bool = False) -> dict[Path, str]:
 
 
 def stale(directory: Path, *, only_stable: bool = False) -> list[Path]:
-    """The files under `directory` that differ from the types, and files that should not exist."""
+    """Return the files under `directory` that differ from the types, and files that should not exist."""
     wanted = _texts(directory, only_stable=only_stable)
     wrong = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
     present = [path for version in VERSIONS for path in sorted((directory / f"v{version.number}").glob("*"))]
@@ -342,7 +344,8 @@ def write(directory: Path, *, only_stable: bool = False) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Exit status 1 if `--check` finds a stale file, which it names on standard error."""
+    """Run the command. Returns exit status 1 if `--check` finds a stale file, whose name is printed on standard
+    error."""
     parser = argparse.ArgumentParser(prog="python -m acp_server.schema.export", description="Write the JSON Schemas.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is stale")
     parser.add_argument("--stable", action="store_true", help="only the files without unstable features")

@@ -1,7 +1,7 @@
-"""The features of the protocol that are, or were, unstable: their state, methods, types and members.
+"""The features of the protocol that are unstable, or were: their state, methods, types and members.
 
-An agent serves an unstable feature if it names it in `Agent(unstable={...})`. When the protocol makes a feature stable,
-its state here changes. The table has only names and imports nothing.
+An agent serves an unstable feature if it names it in `Agent(unstable={...})`. When a feature becomes stable in the
+protocol, its state is changed here. The table has only names and imports nothing.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ class Release(NamedTuple):
 
 
 PUBLISHED: Final = Release("npm 2.4.0", "2026-11-02")
-"""The newest published schema that the types here were compared with. A feature with another release was written from
-the protocol's pages."""
+"""The newest published schema that the types here were compared with. If a feature has another release, its types were
+written from the protocol's pages."""
 
 
 class Feature(NamedTuple):
-    """One feature of the protocol. Names are of either version; a version need not have each of them."""
+    """One feature of the protocol. Its names may come from either version, and a version need not have all of them."""
 
     state: Literal["stable", "unstable"]
     """Unstable: the protocol may change or remove it."""
     release: str
-    """The release of the published schema that has it in this state, as far as known."""
+    """The release of the published schema in which the feature has this state, as far as known."""
     does: str
-    """Its purpose, in one line."""
+    """The feature's purpose, in one line."""
     methods: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    """Types that only this feature needs."""
+    """The types that only this feature needs."""
     members: tuple[str, ...] = ()
-    """Members of other types, as `Type.member`, with the name on the wire."""
+    """The members that the feature adds to other types, as `Type.member`, with their names on the wire."""
 
 
 _CAPABILITY = "SessionCapabilities"
@@ -150,7 +150,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         ),
     }
 )
-"""All such features that this library has, by the name for `Agent(unstable=...)`."""
+"""All features of this table that the library has, by the name for `Agent(unstable=...)`."""
 
 _PROXY = ("Proxy", "InitializeProxy", "ProxySuccessor")
 
@@ -212,12 +212,12 @@ ABSENT: Mapping[str, Feature] = MappingProxyType(
         ),
     }
 )
-"""The features of published schemas that this library does not have. `Feature.does` also tells what replaces them."""
+"""The features of published schemas that this library does not have. `Feature.does` also says what replaces them."""
 
 
 @cache
 def unstable_members() -> frozenset[str]:
-    """The members of all unstable features, as `Type.member`."""
+    """Return the members of all unstable features, as `Type.member`."""
     return frozenset(member for each in FEATURES.values() if each.state == "unstable" for member in each.members)
 
 

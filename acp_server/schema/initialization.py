@@ -74,7 +74,7 @@ class SessionSystemPromptModeCapabilities(Model):
     """The modes of a system prompt that the agent supports besides `append`."""
 
     override: Lenient[SessionSystemPromptOverrideCapabilities | None] = None
-    """The prompt replaces the agent's own."""
+    """A system prompt that replaces the agent's own."""
 
 
 class SessionSystemPromptCapabilities(Model):
@@ -93,7 +93,7 @@ class SessionTitleCapabilities(Model):
 
 
 class SessionArchiveCapabilities(Model):
-    """The agent answers `session/archive` and `session/unarchive`, and lists with each session whether it is
+    """The agent answers `session/archive` and `session/unarchive`. In its lists, each session says whether it is
     archived."""
 
 
@@ -205,7 +205,7 @@ class AuthCapabilities(Sparse, Model):
     """The login methods that the client supports."""
 
     terminal: Lenient[Bool] = False
-    """Methods of type `terminal`: it can run the agent's command again in an interactive terminal."""
+    """Methods of type `terminal`: the client can run the agent's command again in an interactive terminal."""
 
 
 class ElicitationFormCapabilities(Model):
@@ -250,7 +250,7 @@ class AuthMethodAgent(Model):
     """The agent authenticates by itself when the client calls `authenticate`."""
 
     type: SkipJsonSchema[Literal["agent"] | None] = None
-    """Absent in the protocol, where a method without a type has this one; some agents write it."""
+    """Absent in the protocol: a method without a type is of this type. Some agents write it nevertheless."""
     id: AuthMethodId
     """Identifies the method."""
     name: str
@@ -260,9 +260,9 @@ class AuthMethodAgent(Model):
 
 
 class AuthMethodTerminal(Sparse, Model):
-    """The client runs the agent's command again in an interactive terminal; exit status 0 means success.
+    """The client runs the agent's command again in an interactive terminal. Exit status 0 means success.
 
-    Announced only to clients with `auth.terminal`, and never passed to `authenticate`.
+    An agent announces this method only to clients with `auth.terminal`. It is never passed to `authenticate`.
     """
 
     type: Sent[Literal["terminal"]] = "terminal"
@@ -275,7 +275,7 @@ class AuthMethodTerminal(Sparse, Model):
     args: NullIsDefault[Items[str]] = no_items()
     """Arguments that are appended to the agent's."""
     env: NullIsDefault[dict[str, str]] = Field(default_factory=dict[str, str])
-    """Variables that are added to the agent's environment; they replace variables of the same name."""
+    """Variables that are added to the agent's environment. They replace variables with the same name."""
 
 
 class UnknownAuthMethod(Unknown):
@@ -287,7 +287,7 @@ class UnknownAuthMethod(Unknown):
 AuthMethod = TypeAliasType(
     "AuthMethod", Annotated[AuthMethodTerminal | AuthMethodAgent | UnknownAuthMethod, Tagged("type")]
 )
-"""A login method, distinguished by `type`; without a type the agent authenticates by itself."""
+"""A login method, distinguished by `type`. A method without a type means that the agent authenticates by itself."""
 
 
 class AuthenticateRequest(Model):
@@ -313,9 +313,9 @@ class Implementation(Model):
     """A program that implements the protocol."""
 
     name: str
-    """Its name in code."""
+    """The program's name in code."""
     title: Lenient[str | None] = None
-    """Its name for the user; without one, `name` is shown."""
+    """The program's name for the user. If there is none, `name` is shown."""
     version: str
     """Its version, in any form."""
 
@@ -336,7 +336,7 @@ class InitializeRequest(Sparse, Model):
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
-        """Read received parameters; see the class for accepted mistakes."""
+        """Read received parameters. The class lists the mistakes that are accepted."""
         data = _with_number(data)
         if isinstance(data, dict) and "capabilities" in data and "clientCapabilities" not in data:
             items = cast("JsonObject", data).items()
@@ -348,7 +348,7 @@ class InitializeResponse(Sparse, Model):
     """Result of `initialize`."""
 
     protocol_version: ProtocolVersion
-    """The negotiated version: the client's if the agent supports it, else the agent's newest."""
+    """The negotiated version: the client's version if the agent supports it, else the agent's newest version."""
     agent_capabilities: Lenient[AgentCapabilities] = Field(default_factory=AgentCapabilities)
     """The agent's capabilities."""
     auth_methods: LenientItems[Items[AuthMethod]] = no_items()
@@ -358,7 +358,7 @@ class InitializeResponse(Sparse, Model):
 
     @classmethod
     def from_wire(cls, data: Any) -> Self:
-        """Read a received result; also accepts a version written as digits in a string."""
+        """Read a received result. A version written as digits in a string is also accepted."""
         return super().from_wire(_with_number(data))
 
 

@@ -1,7 +1,7 @@
 """The methods of the protocol as data: receiver, types of parameters and result, required capability.
 
-The table has names, so that it costs nothing; a type is imported when it is used. The meaning of a method is documented
-at its types.
+The table contains only names, so that it costs nothing. A type is imported when it is used. The docstrings of a
+method's types describe what the method does.
 """
 
 from collections.abc import Mapping
@@ -23,40 +23,41 @@ class Method(NamedTuple):
     name: str
     """The name on the wire."""
     receiver: Side
-    """The side that handles it."""
+    """The side that handles the method."""
     params: str
-    """The name of the type of its parameters."""
+    """The name of the type of the method's parameters."""
     result: str | None = None
-    """The name of the type of its result; None for a notification."""
+    """The name of the type of the method's result; None for a notification."""
     capability: str | None = None
-    """The capability that its receiver must announce before the other side may send it; None if there is none.
+    """The capability that the receiver must announce before the other side may send the method; None if none is needed.
 
-    A path of wire names from the parameters or the result of `initialize`: `agentCapabilities.loadSession`.
+    It is a path of wire names in the parameters or the result of `initialize`, for example
+    `agentCapabilities.loadSession`.
     """
 
     @property
     def package(self) -> ModuleType:
-        """The package of its types."""
+        """The package that contains the method's types."""
         return cast("ModuleType", schema)
 
     @classmethod
     def request(cls, name: str, receiver: Side, does: str, capability: str | None = None) -> Self:
-        """A request whose types are named after `does`."""
+        """Return a request whose types are named after `does`."""
         return cls(name, receiver, f"{does}Request", f"{does}Response", capability)
 
     @property
     def is_request(self) -> bool:
-        """Whether it has a response."""
+        """Whether the method has a response."""
         return self.result is not None
 
     @property
     def params_type(self) -> Any:
-        """The class of its parameters, or a union of classes."""
+        """The class of the method's parameters, or a union of classes."""
         return getattr(self.package, self.params)
 
     @property
     def result_type(self) -> Any:
-        """The class of its result, or a union of classes. None for a notification."""
+        """The class of the method's result, or a union of classes. None for a notification."""
         return None if self.result is None else getattr(self.package, self.result)
 
     def read_params(self, data: Any) -> "Record":
@@ -64,7 +65,7 @@ class Method(NamedTuple):
         return schema.from_wire(self.params_type, data)
 
     def read_result(self, data: Any) -> "Record":
-        """Read a received result; None counts as an empty one. Raises `pydantic.ValidationError`."""
+        """Read a received result. None counts as an empty result. Raises `pydantic.ValidationError`."""
         return schema.from_wire(self.result_type, data)
 
 
@@ -117,7 +118,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of the protocol, by its name on the wire; `acp_server.schema.features` has the unstable ones."""
+"""Every method of the protocol, by its name on the wire. `acp_server.schema.features` lists the unstable methods."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -143,16 +144,16 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-"""For unions with members that need a capability of the receiver: the capability by the member's tag.
+"""The capability that a member of a union needs, by the union and the member's tag.
 
-For `ContentBlock` this holds only in prompts, which go to the agent; an agent may send any content.
+For `ContentBlock` this applies only to prompts, which go to the agent. An agent may send any content.
 """
 
 
 def is_announced(
     capability: str | None, *, agent: "AgentCapabilities | None", client: "ClientCapabilities | None"
 ) -> bool:
-    """Whether a capability, written as in `Method.capability`, is among the announced capabilities of the two sides.
+    """Whether one of the two sides has announced a capability, which is written as in `Method.capability`.
 
     None needs no announcement. A side that is not known yet has announced nothing.
     """

@@ -1,13 +1,13 @@
-"""Reads received data as a type of the protocol, including unions, or explains why it is invalid.
+"""Reads received data as a type of the protocol, including unions, or explains why the data is invalid.
 
-Errors are explained in words for the peer that sent the data: places and reasons, no values.
+The explanations are for the peer that sent the data. They contain positions and reasons, but no values.
 
 The protocol marks fields whose malformed values count as absent, lists whose malformed items are skipped, and fields
 whose null counts as absent (`acp_server.schema.base`). A message is first read strictly. Only if that fails, `forgiven`
-looks for values to drop. So lenience costs a valid message nothing, and a message with a million malformed values not
-much.
+looks for values to drop. So lenience costs nothing for a valid message, and little for a message with a million
+malformed values.
 
-The import is cheap: pydantic is imported when something is read.
+Importing this module is cheap, because pydantic is imported only when something is read.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Record")
 Path = tuple[str | int, ...]
 Repairs = dict[Path, bool]
-"""The places to cut, and whether an empty list must replace what is cut."""
+"""The paths of values to remove, and for each whether an empty list must replace the value."""
 
 MISSING = object()
 
 _MOST_LOOKED_AT: Final = 100_000
-"""The most values that are visited while one message is repaired, counted again for each attempt: some 30 ms."""
+"""The most values that are visited while one message is repaired, which takes some 30 ms. Each attempt counts them
+again."""
 
 _MOST_TOLD: Final = 100
 """The most problems that are listed one by one."""
 
 _LONGEST: Final = 1000
-"""Characters of a place or a reason that are listed: either may have names that the peer chose, many times over."""
+"""The most characters of a path or a reason in the list. Both may contain names that the peer chose, many times
+over."""
 
 
 @overload
@@ -52,7 +54,7 @@ def from_wire(kind: Any, data: Any) -> Any: ...
 def from_wire(kind: Any, data: Any) -> Any:
     """Read `data`, a parsed JSON value, as `kind`: a class such as `Plan`, or a union such as `SessionUpdate`.
 
-    As lenient as `Record.from_wire`. Raises `pydantic.ValidationError`.
+    It is as lenient as `Record.from_wire`. Raises `pydantic.ValidationError`.
     """
     if isinstance(kind, type):
         return cast("type[Record]", kind).from_wire(data)
@@ -73,8 +75,8 @@ def read(kind: type[T], params: Any) -> T: ...
 @overload
 def read(kind: Any, params: Any) -> Any: ...
 def read(kind: Any, params: Any) -> Any:
-    """The parameters of a request, read like `from_wire`. Raises InvalidParams, whose data lists each problem with its
-    place, but not the input."""
+    """Read the parameters of a request, like `from_wire`. Raises InvalidParams, whose data lists each problem with its
+    path, but not the input."""
     from pydantic import ValidationError
 
     try:
@@ -84,7 +86,7 @@ def read(kind: Any, params: Any) -> Any:
 
 
 def read_result(kind: Any, method: str, result: Any) -> Any:
-    """The result of an outgoing request, read like `from_wire`. Raises MalformedResponse."""
+    """Read the result of an outgoing request, like `from_wire`. Raises MalformedResponse."""
     from pydantic import ValidationError
 
     try:
@@ -95,8 +97,8 @@ def read_result(kind: Any, method: str, result: Any) -> Any:
 
 
 def explain(error: ValidationError) -> list[dict[str, str]]:
-    """One `{"path": "prompt[0].text", "message": "Field required"}` for each problem; of a list only the first problem.
-    "" is the whole value. Of very many problems only the number is given."""
+    """Return one `{"path": "prompt[0].text", "message": "Field required"}` for each problem. In a list, only the first
+    problem is found. The path "" is the whole value. If there are very many problems, only their number is returned."""
     if (count := error.error_count()) > _MOST_TOLD:
         return [{"path": "", "message": f"{count} problems"}]
     return [
@@ -106,7 +108,8 @@ def explain(error: ValidationError) -> list[dict[str, str]]:
 
 
 def place_of(steps: Iterable[Any]) -> str:
-    """A place in a JSON value, such as `prompt[0].text`, from the steps to it: names, and indexes of lists."""
+    """Return the path of a position in a JSON value, such as `prompt[0].text`. `steps`: the names, and the indexes in
+    lists, that lead there."""
     path = ""
     for step in steps:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
@@ -123,13 +126,13 @@ def _is_class(step: str) -> bool:
 
 
 def problem(path: str, message: str, **data: Any) -> InvalidParams:
-    """An InvalidParams about one field."""
+    """Return an InvalidParams about one field."""
     return InvalidParams(data={"problems": [{"path": path, "message": message}], **data})
 
 
 def absolute(path: str, name: str, longest: int | None = None) -> str:
-    """`path`, if it is absolute and has at most `longest` characters. Raises InvalidParams (ACP, Session Setup: working
-    directory)."""
+    """Return `path`, if it is absolute and has at most `longest` characters. Raises InvalidParams (ACP, Session Setup:
+    working directory)."""
     if longest is not None and len(path) > longest:
         raise problem(name, f"is longer than {longest} characters")
     if "\0" in path or not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()):
@@ -138,10 +141,10 @@ def absolute(path: str, name: str, longest: int | None = None) -> str:
 
 
 def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> Any:
-    """Read `data`, which is invalid as `kind`, a class or a union, without its malformed values.
+    """Read `data`, which is invalid, without its malformed values. `kind`: the class or union to read it as.
 
-    `data` itself is not changed. Raises the error of a value that must not be dropped. Also raises the last error if
-    there are too many malformed values, since each attempt visits all values again.
+    `data` itself is not changed. If a malformed value must not be dropped, its error is raised. If there are too many
+    malformed values, the last error is raised, because each attempt visits all values again.
     """
     from pydantic import ValidationError
 
@@ -157,7 +160,7 @@ def forgiven(kind: Any, validator: Any, data: Any, error: ValidationError) -> An
 
 
 def _values_in(data: Any) -> int:
-    """The number of values in `data`; for very many, any number above the bound."""
+    """Return the number of values in `data`. If there are very many, any number above the bound is returned."""
     left, count = [data], 1
     while left and count <= _MOST_LOOKED_AT:
         value = left.pop()
@@ -169,7 +172,7 @@ def _values_in(data: Any) -> int:
 
 
 def _repairs(kind: Any, data: Any, error: ValidationError) -> Repairs:
-    """The cuts that fix the problems of `error`. Raises `error` if one of them must not be cut."""
+    """Return the repairs for the problems of `error`. Raises `error` if one of the values must not be removed."""
     repairs: Repairs = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         repair = _repair(kind, data, detail["loc"])
@@ -180,7 +183,8 @@ def _repairs(kind: Any, data: Any, error: ValidationError) -> Repairs:
 
 
 def _repair(kind: Any, data: Any, location: Path) -> tuple[Path, bool] | None:
-    """The innermost value around `location` that may be dropped. A class name in it is a member of a union."""
+    """Return the innermost value around `location` that may be dropped, as a repair. A class name in `location` is a
+    member of a union."""
     from acp_server.schema.base import Wire, attributes
 
     found: tuple[Path, bool] | None = None
@@ -226,7 +230,7 @@ def _item(value: Any, key: Any) -> Any:
 
 @cache
 def _inside(annotation: Any) -> tuple[dict[str, type[Record]], bool]:
-    """The models in an annotation, by name, and whether a key of a mapping comes before them."""
+    """Return the models in an annotation, by name, and whether a key of a mapping comes before them in a location."""
     return {model.__name__: model for model in _models(annotation)}, get_origin(annotation) is dict
 
 

@@ -1,5 +1,5 @@
-"""The life of a session: new, load, resume, fork, list, close, delete, title, archive, status; and its MCP servers and
-system prompt.
+"""The methods of sessions: new, load, resume, fork, list, close, delete, title, archive, status. Also a session's MCP
+servers and system prompt.
 
 Protocol: session setup, list, delete. The unstable parts are in `acp_server.schema.features`.
 """
@@ -51,7 +51,7 @@ class McpServerStdio(Model):
     """An MCP server that is started as a process and connected by its standard streams. Every agent supports it."""
 
     type: SkipJsonSchema[Literal["stdio"] | None] = None
-    """Absent in the protocol, where a server without a type has this one; some clients write it."""
+    """Absent in the protocol: a server without a type is of this type. Some clients write it nevertheless."""
     name: str
     """The name to show the user."""
     command: str
@@ -94,21 +94,21 @@ class UnknownMcpServer(Unknown):
 McpServer = TypeAliasType(
     "McpServer", Annotated[McpServerHttp | McpServerSse | McpServerStdio | UnknownMcpServer, Tagged("type")]
 )
-"""An MCP server, distinguished by `type`; without a type it is started as a process."""
+"""An MCP server, distinguished by `type`. A server without a type is started as a process."""
 
 
 SystemPromptMode = TypeAliasType(
     "SystemPromptMode", Annotated[Literal["append", "override"] | str, OpenEnum(extensible=True)]
 )
 """`append` adds to the agent's own instructions, `override` replaces the built-in ones. An agent refuses any other
-mode, and `override` unless it announced that."""
+mode. It also refuses `override` unless it announced that mode."""
 
 
 class SystemPrompt(Model):
     """The client's instructions for a session. Only for agents with `systemPrompt`."""
 
     mode: SystemPromptMode
-    """Whether it is appended to the agent's own instructions or replaces them."""
+    """Whether the prompt is appended to the agent's own instructions or replaces them."""
     content: Items[ContentBlock]
     """The instructions: at least one text block. An agent refuses other kinds of block."""
 
@@ -132,7 +132,7 @@ class NewSessionRequest(Sparse, Model):
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions; None for only the agent's own. Only for agents with `systemPrompt`."""
+    """The client's instructions; None for only the agent's own instructions. Only for agents with `systemPrompt`."""
     config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
     """Values of config options to begin with. Only for agents with `options`."""
 
@@ -154,10 +154,10 @@ class _TakenUp(Sparse, Model):
     additional_directories: NullIsDefault[Items[FilePath]] = no_items()
     """All other roots, absolute paths."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions, which may have changed; None leaves them to the agent. Only for agents with
-    `systemPrompt`."""
+    """The client's instructions, which may have changed since the session was stored. With None the agent decides. Only
+    for agents with `systemPrompt`."""
     config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
-    """Values of config options to begin with, instead of the stored ones. Only for agents with `options`."""
+    """Values of config options to begin with, instead of the stored values. Only for agents with `options`."""
 
 
 class LoadSessionRequest(_TakenUp):
@@ -211,8 +211,8 @@ class ListSessionsRequest(Model):
     cursor: str | None = None
     """Where to continue: `next_cursor` of the previous page."""
     archived: SessionArchiveFilter | None = None
-    """Archived sessions, others, or both; None for `exclude`. The same for each page. Only for agents with
-    `archive`."""
+    """Which sessions to list: archived ones, others, or both; None means `exclude`. It must be the same for each page.
+    Only for agents with `archive`."""
 
 
 class SessionInfo(Sparse, Model):
@@ -249,11 +249,11 @@ class SessionOptionsRequest(Sparse, Model):
     additional_directories: NullIsDefault[Items[FilePath]] = no_items()
     """All its other roots, absolute paths."""
     session_id: SessionId | None = None
-    """A stored session, whose own values are asked for; None for a new session."""
+    """A stored session, whose own values are requested; None for a new session."""
 
 
 class SessionOptionsResponse(_Opened):
-    """Result of `session/options`: the settings that the session would begin with."""
+    """Result of `session/options`: the settings with which the session would begin."""
 
 
 class CloseSessionRequest(Model):
@@ -279,7 +279,8 @@ class DeleteSessionResponse(Model):
 
 
 class SetSessionTitleRequest(Model):
-    """Parameters of `session/set_title`: the user sets a session's title, open or not. Only for agents with `title`."""
+    """Parameters of `session/set_title`: the user sets the title of a session, which may be open or not. Only for
+    agents with `title`."""
 
     session_id: SessionId
     """The session."""
@@ -295,7 +296,7 @@ class SetSessionTitleResponse(Model):
 
 
 class ArchiveSessionRequest(Model):
-    """Parameters of `session/archive`: archive a session; an open one is closed first. Only for agents with
+    """Parameters of `session/archive`: archive a session. An open session is closed first. Only for agents with
     `archive`."""
 
     session_id: SessionId
@@ -303,7 +304,7 @@ class ArchiveSessionRequest(Model):
 
 
 class ArchiveSessionResponse(Model):
-    """Result of `session/archive`. An archived session stays archived."""
+    """Result of `session/archive`. Archiving an archived session again changes nothing."""
 
 
 class UnarchiveSessionRequest(Model):
@@ -319,7 +320,8 @@ class UnarchiveSessionResponse(Model):
 
 
 SessionStatus = TypeAliasType("SessionStatus", Annotated[Literal["open", "saved"] | str, OpenEnum(extensible=True)])
-"""`open`: some connection has it open. `saved`: it can be loaded or resumed. Any other word is read as `saved`."""
+"""`open`: a connection has the session open. `saved`: the session can be loaded or resumed. Any other value is read as
+`saved`."""
 
 
 class SessionStatusRequest(Model):

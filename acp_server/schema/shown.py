@@ -1,4 +1,4 @@
-"""The output of `help()` and completion for a type of the protocol: its fields with their meaning, without pydantic's.
+"""Makes `help()` and completion show a protocol type as its fields with their meanings, without pydantic's own members.
 
 Meanings are read from the sources on demand. Nothing else uses this module.
 """
@@ -19,14 +19,14 @@ class _Shown(_Metaclass):
     # The class of the types. It has no docstring, since `__doc__` is the property for theirs.
 
     def __dir__(self) -> list[str]:
-        """The fields, and the names that the types define here."""
+        """Return the fields, and the names that this package's types define."""
         ours = [vars(base) for base in self.__mro__ if isinstance(base, _Shown)]
         offered = {name for names in ours for name, value in names.items() if isinstance(value, _OFFERED)}
         return sorted({name for name in offered if not name.startswith("_")} | self.__pydantic_fields__.keys())
 
     @property
     def __doc__(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The docstring, with a line for each field and its meaning below."""
+        """The docstring, followed by a line for each field with its meaning."""
         said = inspect.cleandoc(vars(self).get("__doc__") or "")
         kind: Any = self
         fields = [f"{name}: {_type_of(field)}{_meaning(kind, name, field)}" for name, field in _fields(kind)]
@@ -34,7 +34,8 @@ class _Shown(_Metaclass):
 
 
 SHOWN: Final[dict[str, Any]] = {"metaclass": _Shown}
-"""For the base of the types. Type checkers consider a class with a visible metaclass unhashable."""
+"""Arguments for the base class of the types. They hide the metaclass, because type checkers consider a class with a
+visible metaclass unhashable."""
 
 
 def _fields(kind: Any) -> list[tuple[str, Any]]:

@@ -1,6 +1,6 @@
 """Child sessions (protocol: subagents): how a session announces them, and messages between sessions.
 
-The protocol has these as stable since the schema 1.34.0. They are written from their unstable form in the newest
+In the protocol, these types are stable since the schema 1.34.0. Here they have the unstable form of the newest
 published schema.
 """
 
@@ -19,7 +19,7 @@ class SessionCancelCapabilities(Model):
 
 
 class SubagentSessionCapabilities(Model):
-    """The requests that the client may send about a child session. Other changes of it are refused."""
+    """The requests that the client may send about a child session. Other requests that change the child are refused."""
 
     cancel: Lenient[SessionCancelCapabilities | None] = None
     """`session/cancel`, which does not close the session."""
@@ -29,7 +29,8 @@ SubagentActivity = TypeAliasType(
     "SubagentActivity",
     Annotated[Literal["running", "idle", "requires_action", "unknown"] | str, OpenEnum(extensible=True)],
 )
-"""The activity of a child session. `unknown`: the agent cannot confirm it, which ends nothing."""
+"""The activity of a child session. `unknown`: the agent cannot confirm the activity. It does not mean that work has
+ended."""
 
 SubagentStopReason = TypeAliasType(
     "SubagentStopReason",
@@ -42,9 +43,9 @@ SubagentStopReason = TypeAliasType(
 
 
 class SubagentState(Model):
-    """The state of a child session, as a snapshot. An idle one can be given work again.
+    """The state of a child session, as a snapshot. An idle child can be given work again.
 
-    One class for every state, as in version 2.
+    There is one class for all states, as in version 2.
     """
 
     state: SubagentActivity
@@ -60,7 +61,7 @@ class SubagentState(Model):
 class SubagentUpdate(Sparse, Model):
     """The session update `subagent_update`: a new child of the session, or a change of its description.
 
-    Only for clients with `subagents`. Set members change, null clears.
+    Only for clients with `subagents`. Members that are set change, and null clears a member.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset(
@@ -69,25 +70,26 @@ class SubagentUpdate(Sparse, Model):
 
     session_update: Sent[Literal["subagent_update"]] = "subagent_update"
     session_id: SessionId
-    """The child. The first update with an id makes it a child of the session that is updated."""
+    """The child session. The first update with an id makes that session a child of the session that is updated."""
     title: Lenient[str | None] = None
     """Its title, set by the parent."""
     description: Lenient[str | None] = None
-    """Its task, in words for the user."""
+    """The child's task, as a text for the user."""
     capabilities: Lenient[SubagentSessionCapabilities | None] = None
-    """The requests that the client may send about it, replacing earlier ones; none if never set."""
+    """The requests that the client may send about the child. They replace earlier ones. If they were never set, the
+    client may send no such request."""
     state: Lenient[SubagentState | None] = None
-    """Its state; None if it is no longer confirmed."""
+    """The child's state; None if it is no longer confirmed."""
     cwd: str | None = None
-    """Its working directory, an absolute path. Unset, it has the parent's."""
+    """The child's working directory, an absolute path. If it is unset, the child has the parent's."""
     additional_directories: MaybeItems[str] = UNSET
-    """Absolute paths of more directories. Unset, it has the parent's."""
+    """Absolute paths of more directories. If they are unset, the child has the parent's."""
 
 
 class SessionMessage(Sparse, Model):
     """The session update `session_message`: a message from one session to another.
 
-    Only for clients with `subagents`. Set members change, null clears.
+    Only for clients with `subagents`. Members that are set change, and null clears a member.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset(

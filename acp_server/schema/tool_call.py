@@ -60,7 +60,7 @@ class Diff(Model):
 
 
 class Terminal(Model):
-    """A live terminal, shown within the tool call. It must be attached before it is released."""
+    """A live terminal, shown within the tool call. It must be attached to the call before it is released."""
 
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
@@ -76,11 +76,11 @@ class UnknownToolCallContent(Unknown):
 ToolCallContent = TypeAliasType(
     "ToolCallContent", Annotated[Content | Diff | Terminal | UnknownToolCallContent, Tagged("type")]
 )
-"""One piece of a tool call's output, distinguished by `type`."""
+"""One item of a tool call's output, distinguished by `type`."""
 
 
 class ToolCallLocation(Model):
-    """A place in a file where the tool works, so that the client can follow it."""
+    """A position in a file where the tool works, so that the client can follow it."""
 
     path: FilePath
     """Absolute path of the file."""
@@ -95,7 +95,7 @@ class ToolCall(Model):
     tool_call_id: ToolCallId
     """Identifies the call in later updates."""
     title: str
-    """The tool's present work, in words for the user."""
+    """The tool's present work, as a text for the user."""
     name: Lenient[str | None] = None
     """The tool's name in code."""
     kind: Annotated[Lenient[ToolKind | None], CountsAs("other")] = None
@@ -105,7 +105,7 @@ class ToolCall(Model):
     content: Annotated[LenientItems[MaybeItems[ToolCallContent]], CountsAs([])] = UNSET
     """The output so far."""
     locations: Annotated[LenientItems[MaybeItems[ToolCallLocation]], CountsAs([])] = UNSET
-    """The places in files where it works."""
+    """The positions in files where the tool works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
@@ -113,7 +113,7 @@ class ToolCall(Model):
 
 
 class ToolCallUpdate(Model):
-    """A patch of a tool call: only set members change, and a list replaces the previous list.
+    """A patch of a tool call. Only members that are set change, and a list replaces the previous list.
 
     As a session update it is a `ToolCallProgress`.
     """
@@ -121,7 +121,7 @@ class ToolCallUpdate(Model):
     tool_call_id: ToolCallId
     """The call."""
     title: Lenient[str | None] = None
-    """The tool's present work, in words for the user."""
+    """The tool's present work, as a text for the user."""
     name: Lenient[str | None] = None
     """The tool's name in code."""
     kind: Lenient[ToolKind | None] = None
@@ -131,7 +131,7 @@ class ToolCallUpdate(Model):
     content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
     """The whole output so far."""
     locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
-    """The places in files where it works."""
+    """The positions in files where the tool works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
@@ -163,7 +163,8 @@ class PermissionOption(Model):
 
     @classmethod
     def yes_or_no(cls, yes: str = "Allow", no: str = "Reject") -> list[Self]:
-        """Two options that hold once: `yes` allows and `no` rejects. Both are labels."""
+        """Return two options for one decision: `yes` allows the call, and `no` rejects it. Both arguments are
+        labels."""
         return [cls(option_id="yes", name=yes, kind="allow_once"), cls(option_id="no", name=no, kind="reject_once")]
 
 
@@ -193,7 +194,7 @@ class CancelledPermissionOutcome(Record):
 
 
 class UnknownPermissionOutcome(Unknown):
-    """An outcome that this version does not have; it approves nothing."""
+    """An outcome that this version does not have. It approves nothing."""
 
     outcome: UnknownTag
 

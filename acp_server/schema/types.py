@@ -1,11 +1,12 @@
 """The types of fields besides objects: identifiers, numbers, open unions and enumerations, and the error object.
 
-To type checkers an identifier is a string; its name tells what it identifies, and the published schema has it.
+For type checkers an identifier is a string. Its type name says what it identifies; the name is also in the published
+schema.
 
-Unknown values of newer peers are kept, known ones are validated. `Tagged` and `ByKey` are notes beside a union of
-models and choose the one member to validate by the data. So an error names the intended member, and a known member with
-an invalid payload is an error. `OpenEnum` is a note beside a `Literal[...] | str`: any string is accepted, and the
-known ones are completed by editors and listed in the published schema.
+Unknown values of newer peers are kept, known values are validated. `Tagged` and `ByKey` are metadata of a union of
+models. They look at the data to choose the one member that validates it. So an error names the intended member, and a
+known member with an invalid payload is an error. `OpenEnum` is metadata of a `Literal[...] | str`. Any string is
+accepted; editors complete the known strings, and the published schema lists them.
 
 Code that raises and catches errors uses `acp_server.errors`.
 """
@@ -33,7 +34,7 @@ from acp_server.schema.base import Expect, JsonObject, Lenient, Record, Unknown,
 from acp_server.schema.words import Absolute, Address, Base64, FromOne, MediaType, literals
 
 Bool = StrictBool
-"""`true` or `false`, and nothing that converts to it."""
+"""`true` or `false`. Values that could be converted to a boolean are refused."""
 
 # `strict` refuses booleans, fractions and digit strings. The bounds follow from the width, which the published schema
 # has as a format.
@@ -57,7 +58,7 @@ FilePath = Annotated[str, Absolute()]
 Line = Annotated[UInt32, FromOne()]
 """A line, counted from 1. Received values are not checked."""
 Base64Text = Annotated[str, Base64()]
-"""Bytes as base64. Received values are not checked, like the next two types."""
+"""Bytes as base64. Received values are not checked. The same holds for the next two types."""
 MediaTypeName = Annotated[str, MediaType()]
 """A media type."""
 UriText = Annotated[str, Address()]
@@ -103,7 +104,7 @@ SessionConfigValueId = TypeAliasType("SessionConfigValueId", str)
 RequestId = TypeAliasType(
     "RequestId", Annotated[Int64 | StrictStr | None, Expect("a string, a 64-bit integer or null")]
 )
-"""The id of a JSON-RPC request: a 64-bit integer, a string, or null, which is discouraged."""
+"""The id of a JSON-RPC request: a 64-bit integer, a string, or null. Null is discouraged."""
 
 ProtocolVersion = TypeAliasType(
     "ProtocolVersion",
@@ -113,7 +114,7 @@ ProtocolVersion = TypeAliasType(
         WithJsonSchema({"type": "integer", "format": "uint16", "minimum": 0, "maximum": 65535}),
     ],
 )
-"""The major version of the protocol; smaller changes are negotiated by capabilities."""
+"""The major version of the protocol. Smaller changes are negotiated by capabilities."""
 
 KNOWN_ERRORS = (
     PARSE_ERROR,
@@ -128,13 +129,13 @@ KNOWN_ERRORS = (
 
 
 def error_code(*known: int) -> WithJsonSchema:
-    """The published schema of a code: the known codes; any other may be sent as well."""
+    """Return the published schema of an error code. It lists the known codes; any other code may be sent as well."""
     code = {"format": "int32", "type": "integer"}
     return WithJsonSchema({"anyOf": [*({"const": number, **code} for number in known), code]})
 
 
 ErrorCode = TypeAliasType("ErrorCode", Annotated[Int32, error_code(*KNOWN_ERRORS)])
-"""The kind of an error; `acp_server.errors` has an exception for each known code."""
+"""The kind of an error. `acp_server.errors` has an exception for each known code."""
 
 PROTOCOL_VERSION: Literal[1] = 1
 """The version that these types describe."""
@@ -152,19 +153,19 @@ class Error(Record):
 
 
 Choose = Callable[[JsonObject], str | None]
-"""From a received object to the name of the member to read it as; None if no member matches."""
+"""A function that returns the name of the member to read a received object as; None if no member matches."""
 
 
 class _Union(ABC):
     """A union of models whose member is chosen by a function of the received object."""
 
     expected = "an object"
-    """The expected value, in words for the error when no member could be chosen."""
+    """The description of the expected value in the error if no member could be chosen."""
     members: tuple[type[Record], ...] = ()
 
     @abstractmethod
     def chooser(self) -> Choose:
-        """The function that chooses among `members`."""
+        """Return the function that chooses among `members`."""
 
     @property
     def unknown(self) -> str | None:
@@ -193,10 +194,11 @@ class _Union(ABC):
 
 
 class Tagged(_Union):
-    """The string under `key` chooses the member; an `Unknown` member takes tags that no other member has.
+    """A union in which the string under `key` chooses the member. An `Unknown` member takes tags that no other member
+    has.
 
-    If the tag is absent, the member without a tag, or whose tag may be None, is chosen. `extensible`: the protocol lets
-    peers send custom tags.
+    If the tag is absent, the chosen member is the member without a tag, or the member whose tag may be None.
+    `extensible`: whether the protocol lets peers send custom tags.
     """
 
     def __init__(self, key: str, *, extensible: bool = False) -> None:
@@ -205,7 +207,7 @@ class Tagged(_Union):
         self.expected: str = f"an object with a string {key!r}"
 
     def tags(self) -> dict[str | None, str]:
-        """The name of the member for each tag, with None for an absent tag."""
+        """Return the name of the member for each tag, with None for an absent tag."""
         return {
             tag: member.__name__
             for member in self.members
@@ -218,8 +220,8 @@ class Tagged(_Union):
         return (None,) if name is None else tuple(literals(member.model_fields[name].annotation))
 
     def chooser(self) -> Choose:
-        """Look the tag up. A value that is not a string is not a tag; the member without a tag refuses it unless it is
-        null."""
+        """Return a function that looks up the tag. A value that is not a string is not a tag; the member without a tag
+        refuses such a value unless it is null."""
         key, tags, unknown = self.key, self.tags(), self.unknown
         untagged = tags.get(None)
 
@@ -230,8 +232,8 @@ class Tagged(_Union):
         return choose
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The known members; for an extensible union also any object with another tag and the required members of
-        `Unknown`."""
+        """Return the schema of the known members. For an extensible union it also allows any object that has another
+        tag and the required members of `Unknown`."""
         from pydantic import TypeAdapter  # imported here, since only the exporter needs it
 
         written = handler(schema)
@@ -253,14 +255,15 @@ class Tagged(_Union):
 
 
 class ByKey(_Union):
-    """The member is identified by a key that only it has: `keys` in the order of the members."""
+    """A union in which each member has a key that no other member has. `keys` lists these keys in the order of the
+    members."""
 
     def __init__(self, *keys: str) -> None:
         self.keys = keys
         self.expected: str = f"an object with one of the keys {', '.join(keys)}"
 
     def chooser(self) -> Choose:
-        """The first member whose key is present."""
+        """Return a function that chooses the first member whose key is present."""
         pairs = tuple((key, member.__name__) for key, member in zip(self.keys, self.members, strict=False))
         unknown = self.unknown
 
@@ -273,14 +276,14 @@ class ByKey(_Union):
         return choose
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
-        """The known members."""
+        """Return the schema of the known members."""
         written = handler(schema)
         return {**written, "anyOf": written.pop("oneOf")}
 
 
 @dataclass(frozen=True, slots=True)
 class FirstProblem:
-    """A note beside a type that no class contains, such as a named union: see `first_problem`."""
+    """Metadata for a type that no class contains, such as a named union: see `first_problem`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return first_problem(handler(source), Record)

@@ -50,7 +50,7 @@ class PlanEntry(Model):
     """One step of a plan."""
 
     content: str
-    """The goal of the step, in words for the user."""
+    """The goal of the step, as a text for the user."""
     priority: Unsaid[PlanEntryPriority] = "medium"
     """Its importance."""
     status: Unsaid[PlanEntryStatus] = "pending"
@@ -66,28 +66,28 @@ class Plan(Model):
 
 
 class ContentChunk(Model):
-    """A piece of a streamed message. Each of the three classes below is for one sender."""
+    """A chunk of a streamed message. Each of the three classes below is for one sender."""
 
     content: ContentBlock
-    """The piece."""
+    """The content of the chunk."""
     message_id: Lenient[MessageId | None] = None
-    """The message of the chunk: another id begins another message."""
+    """The message that the chunk belongs to. Another id begins another message."""
 
 
 class UserMessageChunk(ContentChunk):
-    """The session update `user_message_chunk`: a piece of a message from the user, in a replay."""
+    """The session update `user_message_chunk`: a chunk of a message from the user, in a replay."""
 
     session_update: Sent[Literal["user_message_chunk"]] = "user_message_chunk"
 
 
 class AgentMessageChunk(ContentChunk):
-    """The session update `agent_message_chunk`: a piece of a message from the agent."""
+    """The session update `agent_message_chunk`: a chunk of a message from the agent."""
 
     session_update: Sent[Literal["agent_message_chunk"]] = "agent_message_chunk"
 
 
 class AgentThoughtChunk(ContentChunk):
-    """The session update `agent_thought_chunk`: a piece of a thought from the agent."""
+    """The session update `agent_thought_chunk`: a chunk of a thought from the agent."""
 
     session_update: Sent[Literal["agent_thought_chunk"]] = "agent_thought_chunk"
 
@@ -96,7 +96,7 @@ class UnstructuredCommandInput(Model):
     """The command takes any text after its name."""
 
     hint: str
-    """Shown until the user types."""
+    """A text that is shown until the user types."""
 
 
 class UnknownCommandInput(Unknown):
@@ -117,7 +117,7 @@ class AvailableCommand(Model):
     description: str
     """The effect of the command."""
     input: Lenient[AvailableCommandInput | None] = None
-    """Its input; None if it takes none."""
+    """The input of the command; None if it takes none."""
 
 
 class AvailableCommandsUpdate(Model):
@@ -145,7 +145,8 @@ class ConfigOptionUpdate(Model):
 
 
 class SessionInfoUpdate(Sparse, Model):
-    """The session update `session_info_update`, a patch: set members change, and null clears."""
+    """The session update `session_info_update`. It is a patch: members that are set change, and null clears a
+    member."""
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"title", "updated_at"})
 
@@ -186,14 +187,14 @@ NoticeSeverity = TypeAliasType(
 class Notice(Model):
     """The session update `notice`: a message for the user outside of the session's history.
 
-    Only for clients with `session.notices`. An agent must not rely on it being seen.
+    Only for clients with `session.notices`. An agent must not assume that the user sees it.
     """
 
     session_update: Sent[Literal["notice"]] = "notice"
     severity: NoticeSeverity
     """How to show it."""
     title: str = Field(min_length=1)
-    """Plain text that is understandable alone."""
+    """A plain text that is understandable without the description."""
     description: Lenient[str | None] = None
     """More details, plain text."""
 
@@ -208,18 +209,18 @@ CompactionStatus = TypeAliasType(
 class CompactionUpdate(Sparse, Model):
     """The session update `compaction_update`: the context is being compacted.
 
-    Set members change, null clears. Only for clients with `session.compaction`.
+    Members that are set change, and null clears a member. Only for clients with `session.compaction`.
     """
 
     NULLABLE: ClassVar[frozenset[str]] = frozenset({"summary", "error", "meta"})
 
     session_update: Sent[Literal["compaction_update"]] = "compaction_update"
     compaction_id: CompactionId
-    """The compaction; the first update with an id adds it to the history."""
+    """The compaction. The first update with an id adds the compaction to the history."""
     status: CompactionStatus
     """Its status."""
     summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """The summary of the removed part, replacing the summary so far."""
+    """The summary of the removed part. It replaces the summary so far."""
     error: Lenient[str | None] = None
     """The error."""
 

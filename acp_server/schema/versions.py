@@ -3,8 +3,8 @@
 Version 1 is always registered, since the rest of the runtime uses its types. The package of a later version registers
 itself when it is imported; no lower package names it.
 
-How a version is used is in `acp_server.session.versions` and `acp_server.client.versions`. The types of a version are
-imported when they are used, so that this module costs little.
+`acp_server.session.versions` and `acp_server.client.versions` use the versions. The types of a version are imported
+when they are used, so that importing this module costs little.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Version(NamedTuple):
     number: int
     """The value of `protocolVersion` in `initialize`."""
     package: ModuleType
-    """The package of its types, such as `acp_server.schema`."""
+    """The package that contains the version's types, such as `acp_server.schema`."""
 
     @property
     def methods(self) -> Mapping[str, Method]:
-        """Its methods, by their names on the wire."""
+        """The version's methods, by their names on the wire."""
         return self.package.METHODS
 
     def has_type(self, name: str) -> bool:
-        """Whether one of its types has this name. Imports none of them."""
+        """Whether a type of this version has this name. Imports no type."""
         return self.package.area_of(name) is not None
 
 
@@ -48,14 +48,14 @@ def register(version: Version) -> None:
 
 
 def versions() -> list[Version]:
-    """All registered versions, by number."""
+    """Return all registered versions, by number."""
     return [_VERSIONS[number] for number in sorted(_VERSIONS)]
 
 
 @cache
 def answer_of_none(method: str) -> dict[str, Any] | None:
-    """The result for a handler that returns None: an empty object for a method of the protocol whose result may be
-    empty, in any version; else null."""
+    """Return the result for a handler that returns None. It is an empty object for a protocol method whose result may
+    be empty, in any version; else null."""
     known = next((version.methods[method] for version in versions() if method in version.methods), None)
     if known is None or not isinstance(known.result_type, type):
         return None

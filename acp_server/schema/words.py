@@ -1,9 +1,9 @@
-"""Checks of values in objects that Python code builds, which are not made for received objects.
+"""Checks of values in objects that Python code builds. They are not applied to received objects.
 
-They check the words of the protocol: enumerations are open for received values, and closed for values of Python code. A
-peer may have a newer version, so unknown words are kept. But Python code that builds an object with an unknown word has
-a mistake: editors refuse the message, or show nothing. The same holds for relative paths, lines that are not counted
-from 1, invalid base64, and paths instead of URIs.
+Enumerations are open for received values, and closed for values of Python code. A peer may have a newer version, so
+unknown enum values are kept. But Python code that builds an object with an unknown enum value has a mistake: editors
+refuse the message, or show nothing. The same holds for relative paths, lines that are not counted from 1, invalid
+base64, and paths instead of URIs.
 """
 
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 BUILT = {"built": True}
-"""The context of validation for objects that Python code builds. Received objects are read without one."""
+"""The context for validating objects that Python code builds. Received objects are read without it."""
 
 
 class OwnWord(str):
-    """A word that the protocol does not have, for a field with words of the protocol: an extension that both sides
-    know, or a word of a draft. Constructors accept any word that begins with `_` without it."""
+    """An enum value that the protocol does not have, for an enum field: an extension that both sides know, or a value
+    of a draft. Constructors accept any value that begins with `_` without it."""
 
     __slots__ = ()
 
@@ -43,14 +43,14 @@ _MEANT: Final = {
 
 
 class Own(ABC):
-    """A note beside a type: a check of values from Python code."""
+    """Metadata of a type: a check of values from Python code."""
 
     @abstractmethod
     def check(self, value: Any) -> None:
         """Check a value. Raises PydanticCustomError, a ValueError, for a value that Python code cannot mean."""
 
     def schema(self, inner: CoreSchema) -> CoreSchema:
-        """The schema of the type, with the check for objects that Python code builds before it."""
+        """Return the schema of the type, with the check for objects that Python code builds before it."""
 
         def check(value: Any, info: ValidationInfo[Any]) -> Any:
             if info.context is BUILT:
@@ -64,8 +64,8 @@ class Own(ABC):
 
 
 class Absolute(Own):
-    """The path of a file, absolute on this machine or on another one. A URL (`https://...`) is accepted too: agents
-    give pages that they have read as locations of a tool call."""
+    """The path of a file, absolute on this machine or on another one. A URL (`https://...`) is accepted too, because
+    agents report pages that they have read as locations of a tool call."""
 
     def check(self, value: Any) -> None:
         """See `Own`."""
@@ -116,9 +116,9 @@ class Address(Own):
 
 
 class OpenEnum(Own):
-    """Any string, with known ones. `extensible`: the protocol lets peers send custom strings.
+    """Any string, with a list of known strings. `extensible`: whether the protocol lets peers send custom strings.
 
-    Python code that builds an object gives a known string, a string that begins with `_`, or an `OwnWord`.
+    Python code that builds an object must use a known string, a string that begins with `_`, or an `OwnWord`.
     """
 
     def __init__(self, *, extensible: bool = False) -> None:
@@ -126,7 +126,7 @@ class OpenEnum(Own):
         self.known: list[str] = []
 
     def check(self, value: Any) -> None:
-        """Check a word. Raises PydanticCustomError, a ValueError, for a word that Python code cannot mean."""
+        """Check an enum value. Raises PydanticCustomError, a ValueError, for a value that Python code cannot mean."""
         if type(value) is not str or value in self.known or value.startswith("_"):
             return
         near = self._near(value.lower().replace("-", "_").replace(" ", "_"))
@@ -147,13 +147,13 @@ class OpenEnum(Own):
         return self.schema(core_schema.str_schema())
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The known strings; for an extensible enumeration also any other."""
+        """Return the schema with the known strings. For an extensible enumeration it also allows any other string."""
         known = {"enum": self.known, "type": "string"}
         return {"anyOf": [known, {"type": "string"}]} if self.extensible else known
 
 
 def literals(annotation: Any) -> list[Any]:
-    """The values of the `Literal` in an annotation, and None where it allows None."""
+    """Return the values of the `Literal` in an annotation, including None if the annotation allows None."""
     if annotation is None or annotation is NoneType:
         return [None]
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -167,8 +167,8 @@ def literals(annotation: Any) -> list[Any]:
 
 
 def own_of(annotation: Any, notes: Iterable[Any] = ()) -> Own | None:
-    """The check for values from Python code in a field of this type; None if there is none. `notes`: notes that
-    pydantic has removed from the type."""
+    """Return the check for values from Python code in a field of this type; None if there is none. `notes`: metadata
+    that pydantic has removed from the type."""
     if (note := next((note for note in notes if isinstance(note, Own)), None)) is not None:
         return note
     annotation = getattr(annotation, "__value__", annotation)  # of a TypeAliasType

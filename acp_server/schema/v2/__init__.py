@@ -1,4 +1,4 @@
-"""The types of the Agent Client Protocol, version 2, the stable set of its draft: one file for each of its areas.
+"""The types of the Agent Client Protocol, version 2: the stable set of its draft, with one file for each area.
 
     types            identifiers, numbers, the error object, and patches: fields that are absent, null or a value
     content          content blocks, `session/prompt` and the two cancels
@@ -10,8 +10,8 @@
     questions        `session/request_permission` and `elicitation/*`, with its forms
     methods          the table of methods
 
-The draft may change. As in `acp_server.schema`, a name is imported at its first use, and this package does no I/O. A
-type with the same meaning as in version 1 is the same class.
+The draft may change. As in `acp_server.schema`, a name is imported at its first use, and this package does no I/O. If a
+type has the same meaning as in version 1, it is the same class.
 """
 
 import sys
@@ -112,6 +112,6 @@ if not TYPE_CHECKING:  # as in version 1
     __all__ = [name for names in _NAMES.values() for name in names.split()]
 
 NUMBER: Final = 2
-"""The version number; `PROTOCOL_VERSION` would import the types."""
+"""The version number. `PROTOCOL_VERSION` is the same number, but reading it would import the types."""
 
 register(Version(NUMBER, sys.modules[__name__]))

@@ -35,7 +35,7 @@ class Annotations(v1.Annotations):
     audience: LenientItems[MaybeItems[Role]] = UNSET
     """The intended audience."""
     priority: Lenient[Fraction | None] = None
-    """Its relative importance from 0 to 1; a larger number is more important."""
+    """The relative importance of the content, from 0 to 1. A larger number is more important."""
 
 
 class TextContent(Model):
@@ -82,9 +82,9 @@ class Icon(Model):
     mime_type: Lenient[MediaType | None] = None
     """Its media type."""
     sizes: LenientItems[MaybeItems[str]] = UNSET
-    """The sizes for which it is suitable, such as `48x48` or `any`."""
+    """The sizes for which the icon is suitable, such as `48x48` or `any`."""
     theme: Lenient[IconTheme | None] = None
-    """The background for which it is drawn."""
+    """The background for which the icon is drawn."""
 
 
 class ResourceLink(Model):
@@ -160,7 +160,7 @@ ContentBlock = TypeAliasType(
         Tagged("type", extensible=True),
     ],
 )
-"""One piece of content, distinguished by `type`."""
+"""One content block, distinguished by `type`."""
 
 
 class PromptRequest(Model):
@@ -171,12 +171,13 @@ class PromptRequest(Model):
     prompt: Annotated[Items[ContentBlock], Field(min_length=1)]
     """The user's message. Text and resource links are always allowed, other content if the agent announced it."""
     idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """Identifies the message over all attempts to send it; None if it is sent once. The agent inserts it at most once
-    and answers each attempt with the same id."""
+    """Identifies the message in all attempts to send it; None if it is sent only once. The agent inserts the message at
+    most once, and answers each attempt with the same message id."""
 
 
 class PromptResponse(Model):
-    """Result of `session/prompt`: the message is part of the conversation. The work on it may continue for long."""
+    """Result of `session/prompt`: the message is part of the conversation. The work on it may continue for a long
+    time."""
 
     message_id: MessageId
     """The id of the user message in the conversation."""

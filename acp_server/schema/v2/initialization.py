@@ -1,8 +1,8 @@
 """`initialize`, `auth/login` and `auth/logout`: names, versions and capabilities of both sides.
 
-A capability that is present is supported, even if it is `{}`; absent and null mean not supported. An agent that lists a
-login method answers `auth/login` and `auth/logout`; a client must call neither while the list is empty (ACP v2,
-initialization, authentication).
+A capability is supported if it is present, even if it is `{}`. Absent and null mean that it is not supported. If an
+agent lists a login method, it answers `auth/login` and `auth/logout`. If the list is empty, a client must call neither
+(ACP v2, initialization, authentication).
 """
 
 from typing import Annotated, Literal
@@ -86,7 +86,8 @@ class McpCapabilities(Model):
 
 
 class SessionCapabilities(Model):
-    """The agent has sessions: new, list, resume, close, prompt and cancel. The members are further features."""
+    """The agent has sessions: it answers new, list, resume, close, prompt and cancel. The members are further
+    features."""
 
     prompt: Lenient[PromptCapabilities | None] = None
     """The content that prompts may have."""
@@ -167,7 +168,7 @@ class AuthMethodTerminal(Sparse, _Method):
     args: NullIsDefault[Items[str]] = no_items()
     """Arguments that are appended to the agent's."""
     env: NullIsDefault[Items[EnvVariable]] = no_items()
-    """Variables that are added to the agent's environment; they replace variables of the same name."""
+    """Variables that are added to the agent's environment. They replace variables with the same name."""
 
 
 class UnknownAuthMethod(Unknown):

@@ -1,7 +1,7 @@
 """The methods of version 2 as data: receiver, types of parameters and result, required capability.
 
-As in `acp_server.schema.methods`, the table has names and imports nothing. `auth/login` and `auth/logout` are available
-if the agent lists a login method; they have no capability.
+As in `acp_server.schema.methods`, the table contains only names and imports nothing. `auth/login` and `auth/logout`
+need no capability; they are available if the agent lists a login method.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SESSION = "agentCapabilities.session"
 class Method(MethodV1):
     """One method of version 2. `acp_server.schema.v2` has a type for each name in `params` and `result`.
 
-    `agentCapabilities` and `clientCapabilities` are both called `capabilities` on the wire of version 2.
+    On the wire of version 2, `agentCapabilities` and `clientCapabilities` are both called `capabilities`.
     """
 
     __slots__ = ()
@@ -64,7 +64,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         )
     }
 )
-"""Every method of version 2, by its name on the wire; `acp_server.schema.features` has the unstable ones."""
+"""Every method of version 2, by its name on the wire. `acp_server.schema.features` lists the unstable methods."""
 
 MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -81,7 +81,7 @@ MEMBER_CAPABILITIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "McpServer": {"http": f"{SESSION}.mcp.http", "stdio": f"{SESSION}.mcp.stdio"},
     }
 )
-"""For unions with members that need a capability of the receiver: the capability by the member's tag.
+"""The capability that a member of a union needs, by the union and the member's tag.
 
-For `ContentBlock` this holds only in prompts, which go to the agent; an agent may send any content.
+For `ContentBlock` this applies only to prompts, which go to the agent. An agent may send any content.
 """

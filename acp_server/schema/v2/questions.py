@@ -1,8 +1,9 @@
-"""Questions of the agent to the user: permission, by `session/request_permission`, and input, by `elicitation/create`
-and `elicitation/complete` (ACP v2, permission requests, elicitation).
+"""Questions of the agent to the user. `session/request_permission` requests permission, `elicitation/create` and
+`elicitation/complete` request input (ACP v2, permission requests, elicitation).
 
-An elicitation has one of two modes, a form or a URL, and belongs to a session or, outside of sessions, to a request. A
-form is a subset of JSON Schema, with one property for each field. Most of its types are the same as in version 1.
+An elicitation has one of two modes, a form or a URL. It belongs to a session or, outside of sessions, to a request. A
+form is a subset of JSON Schema, with one property for each field. Most types of elicitations are the same as in version
+1.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -80,7 +81,7 @@ class ToolCallPermissionSubject(Model):
 
     type: Sent[Literal["tool_call"]] = "tool_call"
     tool_call: ToolCallUpdate
-    """The call as it is shown with the request."""
+    """The call, as it is shown with the request."""
 
 
 class CommandPermissionSubject(Model):
@@ -94,7 +95,7 @@ class CommandPermissionSubject(Model):
     tool_call_id: Lenient[ToolCallId | None] = None
     """Its tool call."""
     terminal_id: Lenient[TerminalId | None] = None
-    """The terminal in which it would run."""
+    """The terminal in which the command would run."""
 
 
 class UnknownPermissionSubject(Unknown):
@@ -119,7 +120,7 @@ class RequestPermissionRequest(Model):
     session_id: SessionId
     """The session of the request."""
     title: str
-    """The question to the user, in short."""
+    """The question to the user, as a short text."""
     description: Lenient[str | None] = None
     """More details."""
     subject: RequestPermissionSubject | None = None
@@ -280,7 +281,8 @@ ElicitationContentValue = TypeAliasType(
         ),
     ],
 )
-"""The value of a form's field: a string, a number, a boolean, a list of strings, or a value of a later version."""
+"""The value of a form's field: a string, a number, a boolean, a list of strings, or a value that a later version
+adds."""
 
 
 class ElicitationAcceptAction(Model):

@@ -1,9 +1,9 @@
-"""The state of a session: the updates of version 2, applied one after the other (ACP v2, prompt lifecycle).
+"""The state of a session, built by applying its version 2 updates one after the other (ACP v2, prompt lifecycle).
 
-The record of an object with an id is the one update that would create it: fields that were never set, or were cleared,
-are unset. So a record is replayed by sending its updates, and the receiver's record equals it.
+The record of an object with an id is the single update that would create the object. Fields that were never set, or
+were cleared, are unset in it. So a record is replayed by sending its updates, and the receiver's record then equals it.
 
-A record does no I/O, and is unbounded: it grows with the agent's updates.
+A record does no I/O. It is unbounded, because it grows with the agent's updates.
 """
 
 from base64 import b64decode, b64encode
@@ -44,7 +44,7 @@ from acp_server.schema.v2.updates import (
 
 P = TypeVar("P", bound=Patch)
 Key: TypeAlias = tuple[str, str]
-"""A kind of object and its id, which is unique only within its kind."""
+"""A kind of object, and an id that is unique only within that kind."""
 
 _COLLECTIONS = frozenset({"content", "locations", "summary"})
 """The fields for which an empty list means the same as null."""
@@ -58,7 +58,7 @@ _PATCHES: dict[type[Patch], tuple[str, str]] = {
     SubagentUpdate: ("subagent", "session_id"),
     SessionMessage: ("session_message", "message_id"),
 }
-"""The kind of a patch, and the attribute that is its id."""
+"""The kind of object that a patch changes, and the attribute of the patch that is the object's id."""
 
 _CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
     UserMessageChunk: (UserMessage, "content"),
@@ -68,7 +68,7 @@ _CHUNKS: dict[type[Any], tuple[type[Patch], str]] = {
     CompactionSummaryChunk: (CompactionUpdate, "summary"),
     SessionMessageChunk: (SessionMessage, "content"),
 }
-"""The update that a chunk is a part of, and the list that it is appended to."""
+"""The update that a chunk adds to, and the list that the chunk is appended to."""
 
 
 class TerminalRecord:
@@ -76,12 +76,12 @@ class TerminalRecord:
 
     def __init__(self, terminal_id: str) -> None:
         self.told: TerminalUpdate = TerminalUpdate(terminal_id=terminal_id)
-        """Everything except the output."""
+        """Everything about the terminal except its output."""
         self.output: bytearray = bytearray()
-        """All bytes of its output."""
+        """All bytes of the terminal's output."""
 
     def update(self) -> TerminalUpdate:
-        """The one update that would create it."""
+        """Return the single update that would create the terminal."""
         made = self.told.model_copy()
         if self.output:
             made.output = TerminalOutput(data=b64encode(self.output).decode())
@@ -93,19 +93,19 @@ class SessionRecord:
 
     def __init__(self) -> None:
         self.things: dict[Key, Patch | TerminalRecord | PlanUpdate | UnknownSessionUpdate] = {}
-        """Messages, tool calls, terminals, plans, compactions, and updates of an unknown kind, which are kept as
-        received. The kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`,
-        `compaction`, `subagent`, `session_message` and `unknown`."""
+        """Messages, tool calls, terminals, plans and compactions. Updates of an unknown kind are kept as received. The
+        kinds are `user_message`, `agent_message`, `agent_thought`, `tool_call`, `terminal`, `plan`, `compaction`,
+        `subagent`, `session_message` and `unknown`."""
         self.info: SessionInfoUpdate = SessionInfoUpdate()
         """The session's title and time."""
         self.state: StateUpdate | None = None
-        """The last snapshot; None until there is one, which counts as idle."""
+        """The last snapshot; None before the first one, which counts as idle."""
         self.usage: UsageUpdate | None = None
         """The last usage."""
         self.commands: AvailableCommandsUpdate | None = None
-        """The commands, if there was an update of them."""
+        """The commands; None before the first update of them."""
         self.options: ConfigOptionUpdate | None = None
-        """The config options, if there was an update of them."""
+        """The config options; None before the first update of them."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SessionRecord):
@@ -113,7 +113,7 @@ class SessionRecord:
         return [update.to_wire() for update in self.updates()] == [update.to_wire() for update in other.updates()]
 
     def apply(self, update: SessionUpdate) -> None:
-        """Apply one update. It is not changed, and the record shares no mutable part of it."""
+        """Apply one update. The update is not changed, and the record shares no mutable part with it."""
         match update:
             case TerminalUpdate() | TerminalOutputChunk():
                 self._terminal(update)
@@ -148,7 +148,8 @@ class SessionRecord:
                 getattr(thing, name).append(update.content)
 
     def updates(self) -> Iterator[SessionUpdate]:
-        """The updates that build an equal record from a new one, for example for a replay; the state comes last."""
+        """Yield the updates that build an equal record from a new one, for example for a replay. The state comes
+        last."""
         for thing in self.things.values():
             yield _copied(thing.update() if isinstance(thing, TerminalRecord) else thing)
         for last in (self.info, self.usage, self.commands, self.options, self.state):
@@ -156,7 +157,7 @@ class SessionRecord:
                 yield _copied(last)
 
     def _thing(self, whole: type[Patch], update: Any) -> Any:
-        """The object that an update is about, created if it is new."""
+        """Return the object that an update is about. The object is created if it is new."""
         kind, attribute = _PATCHES[whole]
         id = getattr(update, attribute)
         thing = self.things.get((kind, id))
@@ -199,7 +200,7 @@ def _patch(thing: P, patch: P) -> None:
 
 
 def _copied(update: Any) -> Any:
-    """A copy of an update that does not change with the record."""
+    """Return a copy of an update that does not change with the record."""
     return update.model_copy(
         update={name: list(getattr(update, name)) for name in _COLLECTIONS & update.model_fields_set}
     )
@@ -214,7 +215,7 @@ def _set(thing: Patch, name: str, value: Any) -> None:
 
 
 def _unset(thing: Patch, name: str) -> None:
-    """Unset the field, whether it is a known one or not."""
+    """Unset a field, whether it is a known field or not."""
     if name in type(thing).model_fields:
         setattr(thing, name, None)
     elif thing.model_extra is not None:
@@ -223,7 +224,7 @@ def _unset(thing: Patch, name: str) -> None:
 
 
 def _bytes(data: str) -> bytes | None:
-    """The decoded bytes; None for invalid base64, which counts as absent."""
+    """Return the decoded bytes; None for invalid base64, which counts as absent."""
     try:
         return b64decode(data, validate=True)
     except NotBase64:

@@ -1,5 +1,5 @@
-"""A session: new, resume, fork, list, close, delete, title, archive, status; its MCP servers and system prompt, its
-commands, and the settings that the user can change. Modes are config options here.
+"""The methods of sessions: new, resume, fork, list, close, delete, title, archive, status. Also a session's MCP
+servers, system prompt and commands, and the settings that the user can change. In version 2, modes are config options.
 
 ACP v2: session setup, session list, session delete, slash commands, session config options.
 """
@@ -86,7 +86,7 @@ class TextCommandInput(Model):
 
     type: Sent[Literal["text"]] = "text"
     hint: str
-    """Shown until the user types."""
+    """A text that is shown until the user types."""
 
 
 class UnknownCommandInput(Unknown):
@@ -110,7 +110,7 @@ class Command(Model):
     description: str
     """The effect of the command."""
     input: Lenient[AvailableCommandInput | None] = None
-    """Its input; None if it takes none."""
+    """The input of the command; None if it takes none."""
 
 
 class UnknownCommand(Unknown):
@@ -150,7 +150,7 @@ SessionConfigSelectOptions = TypeAliasType(
         FirstProblem(),
     ],
 )
-"""The available values: all of them under headings, or none."""
+"""The available values. Either all of them are under headings, or none."""
 
 
 class _ConfigOption(Model):
@@ -185,7 +185,7 @@ class SessionConfigBoolean(_ConfigOption):
 
 
 class UnknownSessionConfigOption(Unknown):
-    """A kind of config option that this version does not have; it keeps its value."""
+    """A kind of config option that this version does not have. It keeps its value."""
 
     type: UnknownTag
     config_id: SessionConfigId
@@ -293,14 +293,14 @@ class SetSessionConfigOptionResponse(Model):
     """Result of `session/set_config_option`."""
 
     config_options: Annotated[Items[SessionConfigOption], Wire(skip_items=True)]
-    """All options with their current values; a change of one may have changed others."""
+    """All options with their current values. Changing one option may have changed others."""
 
 
 class SystemPrompt(Model):
     """The client's instructions for a session. Only for agents with `session.systemPrompt`."""
 
     mode: SystemPromptMode
-    """Whether it is appended to the agent's own instructions or replaces them."""
+    """Whether the prompt is appended to the agent's own instructions or replaces them."""
     content: Items[ContentBlock]
     """The instructions: at least one text block. An agent refuses other kinds of block."""
 
@@ -315,8 +315,8 @@ class _Setup(Sparse, Model):
     mcp_servers: NullIsDefault[Items[McpServer]] = no_items()
     """The MCP servers to connect to."""
     system_prompt: SystemPrompt | None = None
-    """The client's instructions; None for only the agent's own, or for those set before. Only for agents with
-    `session.systemPrompt`."""
+    """The client's instructions. None means only the agent's own, or the instructions that were set before. Only for
+    agents with `session.systemPrompt`."""
     config_options: NullIsDefault[Items[InitialSessionConfigOption]] = no_items()
     """Values of config options to begin with. Only for agents with `session.options`."""
 
@@ -338,11 +338,11 @@ class SessionOptionsRequest(Sparse, Model):
     additional_directories: NullIsDefault[Items[AbsolutePath]] = no_items()
     """All its other roots."""
     session_id: SessionId | None = None
-    """A stored session, whose own values are asked for; None for a new session."""
+    """A stored session, whose own values are requested; None for a new session."""
 
 
 class SessionOptionsResponse(Model):
-    """Result of `session/options`: the settings that the session would begin with."""
+    """Result of `session/options`: the settings with which the session would begin."""
 
     config_options: LenientItems[Items[SessionConfigOption]]
     """Its config options."""
@@ -389,7 +389,7 @@ class ResumeSessionRequest(_Setup):
 
 
 class ResumeSessionResponse(_Ready):
-    """Result of `session/resume`: the requested replay was sent, and the session's state."""
+    """Result of `session/resume`. The requested replay and the session's state were sent before it."""
 
 
 class ForkSessionRequest(_Setup):
@@ -415,7 +415,8 @@ class ListSessionsRequest(Model):
     cursor: SessionListCursor | None = None
     """Where to continue: `next_cursor` of the previous page."""
     archived: SessionArchiveFilter | None = None
-    """Archived sessions, others, or both; None for `exclude`. Only for agents with `session.archive`."""
+    """Which sessions to list: archived ones, others, or both; None means `exclude`. Only for agents with
+    `session.archive`."""
 
 
 class SessionInfo(Sparse, Model):

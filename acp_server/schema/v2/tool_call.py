@@ -1,7 +1,7 @@
-"""Tool calls, changes to files and terminals: the agent's work for the model as the client sees it.
+"""Tool calls, terminals, and changes to files: the agent's work for the model as the client sees it.
 
-ACP v2: tool calls, terminals. The bytes of a terminal are raw: a chunk may end within a UTF-8 character or an escape
-sequence.
+ACP v2: tool calls, terminals. A terminal's output is raw bytes, so a chunk may end within a UTF-8 character or an
+escape sequence.
 """
 
 from typing import Annotated, Any, Literal
@@ -58,7 +58,7 @@ class DiffPathChange(Model):
 
 
 class DiffPathPairChange(DiffPathChange):
-    """A change with two paths; `path` is the new one."""
+    """A change with two paths. `path` is the new path."""
 
     old_path: AbsolutePath
     """The old path."""
@@ -89,7 +89,7 @@ class DiffMove(DiffPathPairChange):
 
 
 class DiffCopy(DiffPathPairChange):
-    """A file is a copy of another one, and perhaps modified."""
+    """A file is copied, and the copy perhaps modified."""
 
     operation: Sent[Literal["copy"]] = "copy"
 
@@ -111,7 +111,7 @@ DiffChange = TypeAliasType(
 
 
 class DiffPatch(Model):
-    """The text of changes, to be shown."""
+    """The text of changes, for display."""
 
     format: DiffPatchFormat
     """Its format."""
@@ -157,7 +157,7 @@ class Content(Model):
 
 
 class Terminal(Model):
-    """The place in a tool call where a terminal of the agent is shown."""
+    """Shows a terminal of the agent within a tool call."""
 
     type: Sent[Literal["terminal"]] = "terminal"
     terminal_id: TerminalId
@@ -168,11 +168,11 @@ ToolCallContent = TypeAliasType(
     "ToolCallContent",
     Annotated[Content | Diff | Terminal | UnknownToolCallContent, Tagged("type", extensible=True)],
 )
-"""One piece of a tool call's output, distinguished by `type`."""
+"""One item of a tool call's output, distinguished by `type`."""
 
 
 class ToolCallLocation(Model):
-    """A place in a file where the tool works, so that the client can follow it."""
+    """A position in a file where the tool works, so that the client can follow it."""
 
     path: AbsolutePath
     """The file."""
@@ -185,10 +185,10 @@ class ToolCallCancelCapabilities(Model):
 
 
 class ToolCallCapabilities(Model):
-    """The requests that the client may send about a tool call at present."""
+    """The requests that the client may currently send about a tool call."""
 
     cancel: Lenient[ToolCallCancelCapabilities | None] = None
-    """Cancel the call alone."""
+    """Cancel only this call."""
 
 
 class ToolCallUpdate(Patch):
@@ -202,21 +202,22 @@ class ToolCallUpdate(Patch):
     name: Lenient[str | None] = None
     """The tool's name in code."""
     title: Lenient[str | None] = None
-    """The tool's present work, in words for the user."""
+    """The tool's present work, as a text for the user."""
     kind: Lenient[ToolKind | None] = None
-    """The kind of the tool: `other` for a new call, and when it is cleared."""
+    """The kind of the tool. It is `other` for a new call, and after it was cleared."""
     status: Lenient[ToolCallStatus | None] = None
-    """The status of the call: `pending` for a new call, and when it is cleared."""
+    """The status of the call. It is `pending` for a new call, and after it was cleared."""
     content: LenientItems[MaybeItems[ToolCallContent]] = UNSET
     """The whole output so far."""
     locations: LenientItems[MaybeItems[ToolCallLocation]] = UNSET
-    """The places in files where it works."""
+    """The positions in files where the tool works."""
     raw_input: Lenient[Any] = None
     """The tool's input as the model gave it, any JSON."""
     raw_output: Lenient[Any] = None
     """The tool's output as it returned it, any JSON."""
     capabilities: Lenient[ToolCallCapabilities | None] = None
-    """The requests that the client may send about the call at present: none for a new call, and when it is cleared."""
+    """The requests that the client may currently send about the call. There are none for a new call, and after they
+    were cleared."""
 
 
 class ToolCallProgress(ToolCallUpdate):
@@ -226,13 +227,13 @@ class ToolCallProgress(ToolCallUpdate):
 
 
 class ToolCallContentChunk(Model):
-    """The session update `tool_call_content_chunk`: one more piece of a tool call's output."""
+    """The session update `tool_call_content_chunk`: one more item of a tool call's output."""
 
     session_update: Sent[Literal["tool_call_content_chunk"]] = "tool_call_content_chunk"
     tool_call_id: ToolCallId
     """The call."""
     content: ToolCallContent
-    """The piece to append."""
+    """The item to append."""
 
 
 class CancelToolCallRequest(Model):
@@ -249,7 +250,7 @@ class CancelToolCallResponse(Model):
 
 
 class TerminalOutput(Model):
-    """The whole output of a terminal, replacing its output so far."""
+    """The whole output of a terminal. It replaces the terminal's output so far."""
 
     data: Base64
     """The bytes, base64."""
@@ -278,10 +279,10 @@ class TerminalCancelCapabilities(Model):
 
 
 class TerminalCapabilities(Model):
-    """The requests that the client may send about a terminal at present."""
+    """The requests that the client may currently send about a terminal."""
 
     cancel: Lenient[TerminalCancelCapabilities | None] = None
-    """Cancel its command alone."""
+    """Cancel only the terminal's command."""
 
 
 class TerminalUpdate(Patch):
@@ -289,19 +290,20 @@ class TerminalUpdate(Patch):
 
     session_update: Sent[Literal["terminal_update"]] = "terminal_update"
     terminal_id: TerminalId
-    """The terminal; the first update with an id creates it."""
+    """The terminal. The first update with an id creates the terminal."""
     command: Lenient[str | None] = None
     """Its command."""
     cwd: Lenient[AbsolutePath | None] = None
     """The working directory of the command."""
     output: Lenient[TerminalOutput | None] = None
-    """The whole output, replacing the output so far."""
+    """The whole output. It replaces the output so far."""
     exit_status: Lenient[TerminalExitStatus | None] = None
     """How the command ended."""
     size: Lenient[TerminalSize | None] = None
     """The terminal size that the command sees."""
     capabilities: Lenient[TerminalCapabilities | None] = None
-    """The requests that the client may send about it at present: none for a new terminal, and when it is cleared."""
+    """The requests that the client may currently send about the terminal. There are none for a new terminal, and after
+    they were cleared."""
 
 
 class TerminalOutputChunk(Model):
@@ -311,7 +313,7 @@ class TerminalOutputChunk(Model):
     terminal_id: TerminalId
     """The terminal."""
     data: Base64
-    """The bytes to append; each chunk is base64 by itself."""
+    """The bytes to append. Each chunk is encoded as base64 separately."""
 
 
 class CancelTerminalRequest(Model):

@@ -1,9 +1,9 @@
 """The basic types of version 2: identifiers, numbers, the error object, and patches.
 
-Plain values that are as in version 1 are the same types. A patch is an update of a message, a tool call, a terminal or
-a compaction, which changes the object with its id (ACP v2, prompt lifecycle). Its fields can be unset, null or a value,
-which are three different things (`acp_server.schema.base`). An unset field stays unchanged and is not written. A null
-field is cleared. Both read as None, and `is_null` tells them apart.
+Plain values with the same meaning as in version 1 have the same types. A patch is an update of a message, a tool call,
+a terminal or a compaction. It changes the object with the patch's id (ACP v2, prompt lifecycle). A field of a patch can
+be unset, null or a value, which are three different things (`acp_server.schema.base`). An unset field stays unchanged
+and is not written. A null field is cleared. Both read as None, and `is_null` tells them apart.
 """
 
 from typing import Annotated, Any, Literal
@@ -87,15 +87,17 @@ PROTOCOL_VERSION: Literal[2] = 2
 
 
 class Patch(Model):
-    """A patch of an object with an id. Only set members change; null clears."""
+    """A patch of an object with an id. Only members that are set change, and null clears a member."""
 
     # A value that is not an object counts as absent. The type of `Model` would read it as None, which clears.
     meta: Lenient[dict[str, Any] | None] = None
-    """Data of extensions to change, by key: None removes the key, any other value replaces it. NULL clears them all."""
+    """Extension data to change, by key. None removes the key, and any other value replaces the key's value. NULL clears
+    all keys."""
 
     @classmethod
     def may_be_null(cls, name: str) -> bool:
-        """See `Record`. Every member that may change may be cleared."""
+        """Whether null has its own meaning for this attribute, see `Record`. Every member that may change may also be
+        cleared."""
         return not cls.model_fields[name].is_required() and cls.model_fields[name].default is None
 
     @model_serializer(mode="wrap")
@@ -131,7 +133,7 @@ ErrorData = TypeAliasType(
     "ErrorData",
     Annotated[UnsupportedProtocolVersionErrorData | SessionNotFoundErrorData | Any, Field(union_mode="left_to_right")],
 )
-"""Details of an error: one of the two known shapes, or any JSON."""
+"""Details of an error: one of the two known forms, or any JSON."""
 
 
 class Error(Record):

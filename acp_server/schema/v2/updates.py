@@ -1,7 +1,8 @@
 """`session/update`: the updates that the agent sends (ACP v2, prompt lifecycle, session states, agent plan).
 
-Messages come whole, or as chunks. An id belongs to one kind of message: a message of the user and a message of the
-agent may have the same id. A session may have several plans, by id. Tool calls and terminals have their own file.
+A message comes whole, or as chunks. An id is unique only within one kind of message, so a message of the user and a
+message of the agent may have the same id. A session may have several plans, each with its own id. Tool calls and
+terminals have their own file.
 """
 
 from typing import Annotated, Literal
@@ -50,9 +51,9 @@ class _Message(Patch):
     """The members of every kind of message."""
 
     message_id: MessageId
-    """The message; the first update with an id creates it."""
+    """The message. The first update with an id creates the message."""
     content: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """The whole content, replacing the content so far."""
+    """The whole content. It replaces the content so far."""
 
 
 class UserMessage(_Message):
@@ -74,28 +75,28 @@ class AgentThought(_Message):
 
 
 class ContentChunk(Model):
-    """A piece of a streamed message. Each of the three classes below is for one sender."""
+    """A chunk of a streamed message. Each of the three classes below is for one sender."""
 
     message_id: MessageId
-    """The message to which it is appended. Chunks of several messages may be interleaved."""
+    """The message to which the chunk is appended. Chunks of several messages may be interleaved."""
     content: ContentBlock
-    """The piece."""
+    """The content of the chunk."""
 
 
 class UserMessageChunk(ContentChunk):
-    """The session update `user_message_chunk`: a piece of a message from the user."""
+    """The session update `user_message_chunk`: a chunk of a message from the user."""
 
     session_update: Sent[Literal["user_message_chunk"]] = "user_message_chunk"
 
 
 class AgentMessageChunk(ContentChunk):
-    """The session update `agent_message_chunk`: a piece of a message from the agent."""
+    """The session update `agent_message_chunk`: a chunk of a message from the agent."""
 
     session_update: Sent[Literal["agent_message_chunk"]] = "agent_message_chunk"
 
 
 class AgentThoughtChunk(ContentChunk):
-    """The session update `agent_thought_chunk`: a piece of a thought from the agent."""
+    """The session update `agent_thought_chunk`: a chunk of a thought from the agent."""
 
     session_update: Sent[Literal["agent_thought_chunk"]] = "agent_thought_chunk"
 
@@ -103,8 +104,8 @@ class AgentThoughtChunk(ContentChunk):
 SessionState = TypeAliasType(
     "SessionState", Annotated[Literal["running", "idle", "requires_action", "unknown"] | str, OpenEnum(extensible=True)]
 )
-"""The foreground state. An unknown state is never idle: the client shows the agent as busy. `unknown`: the agent cannot
-confirm its state, which ends nothing."""
+"""The foreground state. A client shows the agent as busy in any state that it does not know; such a state is never
+idle. `unknown`: the agent cannot confirm its state. It does not mean that work has ended."""
 
 StopReason = TypeAliasType(
     "StopReason",
@@ -141,7 +142,7 @@ class BackgroundSubagent(Model):
 
 
 class UnknownBackgroundWork(Unknown):
-    """Work of a kind that this version does not have."""
+    """A kind of background work that this version does not have."""
 
     type: UnknownTag
 
@@ -159,8 +160,8 @@ BackgroundWork = TypeAliasType(
 class StateSnapshot(Model):
     """The state of a session's foreground.
 
-    One class for every state: each of its fields but `state` may be absent, and a client needs no other field for a
-    state of a later version.
+    There is one class for all states: all fields except `state` may be absent, and for a state of a later version a
+    client needs only `state`.
     """
 
     state: SessionState
@@ -186,19 +187,20 @@ class SubagentUpdate(Patch):
 
     session_update: Sent[Literal["subagent_update"]] = "subagent_update"
     session_id: SessionId
-    """The child. The first update with an id makes it a child of the session that is updated."""
+    """The child session. The first update with an id makes that session a child of the session that is updated."""
     title: Lenient[str | None] = None
     """Its title, set by the parent."""
     description: Lenient[str | None] = None
-    """Its task, in words for the user."""
+    """The child's task, as a text for the user."""
     capabilities: Lenient[SubagentSessionCapabilities | None] = None
-    """The requests that the client may send about it, replacing earlier ones; none if never set."""
+    """The requests that the client may send about the child. They replace earlier ones. If they were never set, the
+    client may send no such request."""
     state: Lenient[StateSnapshot | None] = None
-    """Its state, as in its own `state_update`; None if it is no longer confirmed."""
+    """The child's state, as in the child's own `state_update`; None if it is no longer confirmed."""
     cwd: AbsolutePath | None = None
-    """Its working directory. Unset, it has the parent's."""
+    """The child's working directory. If it is unset, the child has the parent's."""
     additional_directories: MaybeItems[AbsolutePath] = UNSET
-    """More directories. Unset, it has the parent's."""
+    """More directories. If they are unset, the child has the parent's."""
 
 
 class SessionMessage(Patch):
@@ -216,7 +218,7 @@ class SessionMessage(Patch):
     recipient_message_id: Lenient[MessageId | None] = None
     """The same message in the recipient's conversation."""
     content: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """The whole content, replacing the content so far."""
+    """The whole content. It replaces the content so far."""
 
 
 class SessionMessageChunk(Model):
@@ -235,7 +237,7 @@ class SessionStatusResponse(Model):
     status: SessionStatus
     """Whether the session is open."""
     state: Lenient[StateSnapshot | None] = None
-    """Its foreground state; None if the agent does not report it. Only if it is open."""
+    """The session's foreground state; None if the agent does not report it. Only if the session is open."""
 
 
 PlanEntryPriority = TypeAliasType(
@@ -254,7 +256,7 @@ class PlanEntry(Model):
     """One step of a plan."""
 
     content: str
-    """The goal of the step, in words for the user."""
+    """The goal of the step, as a text for the user."""
     priority: PlanEntryPriority
     """Its importance."""
     status: PlanEntryStatus
@@ -272,7 +274,7 @@ class PlanItems(Model):
 
 
 class UnknownPlan(Unknown):
-    """A plan in a form that this version does not have; it replaces the previous plan."""
+    """A plan in a form that this version does not have. It replaces the previous plan."""
 
     type: UnknownTag
     plan_id: PlanId
@@ -322,7 +324,7 @@ class SessionInfoUpdate(Patch):
 class UsageUpdate(Patch):
     """The session update `usage_update`: the usage of the context window, and the cost.
 
-    Only the cost is a patch: if it is unset, the last one stays.
+    Only the cost is a patch: if it is unset, the last cost stays.
     """
 
     session_update: Sent[Literal["usage_update"]] = "usage_update"
@@ -343,11 +345,11 @@ class CompactionUpdate(Patch):
 
     session_update: Sent[Literal["compaction_update"]] = "compaction_update"
     compaction_id: CompactionId
-    """The compaction; the first update with an id adds it to the history."""
+    """The compaction. The first update with an id adds the compaction to the history."""
     status: CompactionStatus
     """Its status."""
     summary: LenientItems[MaybeItems[ContentBlock]] = UNSET
-    """The summary of the removed part, replacing the summary so far."""
+    """The summary of the removed part. It replaces the summary so far."""
     error: Lenient[str | None] = None
     """The error."""
 
