@@ -51,7 +51,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "system_prompt": Feature(
             "stable",
             "1.30.0",
-            "the client's instructions for a session, appended to the agent's own or replacing them",
+            "the client's instructions for a session, which are appended to the agent's own or replace them",
             types=(
                 "SystemPrompt",
                 "SystemPromptMode",
@@ -115,7 +115,7 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
         "options": Feature(
             "unstable",
             "schema 1.17.0",
-            "the settings of a session before it is opened, and the config options that it begins with",
+            "the settings of a session before it is opened, and the values of config options that it begins with",
             methods=("session/options",),
             types=(
                 *("InitialSessionConfigOption", "SessionOptionsCapabilities", "SessionOptionsRequest"),
