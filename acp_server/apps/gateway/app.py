@@ -33,7 +33,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway.access")
 
 _REQUESTS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
 _CHATS: Final = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 3600)
-"""The bounds of the buckets, in seconds."""
+"""The bounds of the histogram buckets, in seconds."""
 
 ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
     ("POST", "/v3/chat", "chat", endpoints.create_chat),
@@ -58,7 +58,7 @@ ROUTES: Final[tuple[tuple[str, str, str, Handler], ...]] = (
 
 
 class _Route(Route):
-    """An escaped slash is not a separator, and no path of the API has one."""
+    """A route that does not treat an escaped slash as a separator. No path of the API has an escaped slash."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """See Route."""
@@ -81,8 +81,9 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
 
 
 def _probes(gateway: Gateway, numbers: Metrics) -> list[BaseRoute]:
-    """Health probes need no token, since a stranger cannot use their result. Metrics need a token with the permission
-    `metrics`, also for local requests: behind a proxy, all requests are local."""
+    """Return the routes of the probes. Health probes need no token, because a stranger cannot use their result. Metrics
+    need a token with the permission `metrics`, even for local requests, because behind a proxy all requests are
+    local."""
 
     async def healthz(_request: Request) -> Response:
         return PlainTextResponse("ok")
@@ -101,7 +102,7 @@ def _probes(gateway: Gateway, numbers: Metrics) -> list[BaseRoute]:
 
 
 def make_app(gateway: Gateway) -> Starlette:
-    """The API as an ASGI application. Its lifespan runs `gateway`."""
+    """Return the API as an ASGI application. Its lifespan runs `gateway`."""
     metrics = Metrics(gateway)
     gateway.chats.on_end = metrics.ended
     app = Starlette(
@@ -120,11 +121,11 @@ def make_app(gateway: Gateway) -> Starlette:
 
 
 class Logged:
-    """Gives each request its log id, in `scope["state"]`, and an entry in the log with its response. An event stream
-    also has an entry at its beginning, since it may last for long.
+    """Gives each request a log id, in `scope["state"]`, and logs its response. For an event stream, the beginning is
+    also logged, because the stream may last for a long time.
 
-    The request's handler may store its `route`, its `caller` and the `code` of its response there. A request without a
-    route is not a call of the API, for example a probe every second; its success is not logged.
+    The request's handler may store its `route`, its `caller` and the `code` of its response in that state. A request
+    without a route is not a call of the API; it may be a probe every second, so its success is not logged.
     """
 
     def __init__(self, app: ASGIApp, answered: Callable[[str, int, float], None]) -> None:
@@ -195,21 +196,21 @@ class Metrics(Collector):
         ProcessCollector(registry=registry)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         self._requests.labels(route).observe(seconds)
         if code:
             self._refusals.labels(str(code)).inc()
 
     def ended(self, status: Status, seconds: float) -> None:
-        """A chat has ended, and its agent no longer works for it."""
+        """Count a chat that has ended and whose agent no longer works for it."""
         self._chats.labels(status.value).observe(seconds)
 
     def text(self) -> bytes:
-        """All metrics, of the type `CONTENT_TYPE_LATEST`."""
+        """Return all metrics as text, of the type `CONTENT_TYPE_LATEST`."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """See Collector: the metrics that are read on demand."""
+        """Return the metrics that are read on demand. See Collector."""
         chats = GaugeMetricFamily("acp_gateway_chats", "Chats that have not ended, by status.", labels=["status"])
         there = self._gateway.chats.statuses()
         for status in Status:
@@ -228,5 +229,5 @@ class Metrics(Collector):
         return chats, agents, queue, starts, ends
 
     def describe(self) -> Iterable[Metric]:
-        """See Collector. Without it everything would be collected once at the start."""
+        """Return nothing. See Collector. Without this method everything would be collected once at the start."""
         return ()

@@ -1,6 +1,6 @@
-"""Tokens: the caller of a request, and its permissions. Tokens are compared in constant time.
+"""Tokens, the caller of a request, and the caller's permissions. Tokens are compared in constant time.
 
-The owner of a conversation is checked in `acp_server.apps.gateway.conversations`.
+`acp_server.apps.gateway.conversations` checks the owner of a conversation.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ PERMISSIONS: Final = frozenset(
         METRICS,
     }
 )
-"""The permissions of a token. `chat` covers `submit_tool_outputs`, `listMessage` both lists of messages, and `metrics`
-the gateway's metrics."""
+"""The permissions of a token. `chat` includes `submit_tool_outputs`, `listMessage` includes both lists of messages, and
+`metrics` includes the gateway's metrics."""
 
 _HASHED: Final = "sha256:"
 
@@ -50,7 +50,7 @@ class Caller:
     permissions: frozenset[str] = PERMISSIONS
 
     def need(self, permission: str) -> None:
-        """Raise ApiError 4101 unless the token permits it."""
+        """Raise ApiError 4101 unless the token has this permission."""
         if permission not in self.permissions:
             raise ApiError(Code.NOT_PERMITTED, f"the token does not permit {permission}")
 
@@ -64,7 +64,7 @@ class Tokens:
         """The names of the tokens."""
 
     def caller(self, authorization: str | None) -> Caller:
-        """The caller with the token of an `Authorization` header. Raises ApiError 4100."""
+        """Return the caller with the token of an `Authorization` header. Raises ApiError 4100."""
         scheme, _, token = (authorization or "").partition(" ")
         digest = _digest(token.strip())
         found: Caller | None = None
@@ -78,17 +78,17 @@ class Tokens:
 
 
 def one_token(token: str, name: str = "local") -> Tokens:
-    """A single token that permits everything."""
+    """Return tokens with a single token that permits everything."""
     return Tokens([(_digest(token), Caller(name))])
 
 
 def new_token() -> str:
-    """A token that cannot be guessed."""
+    """Return a new token that cannot be guessed."""
     return f"pat_{secrets.token_urlsafe(32)}"
 
 
 def read_tokens(path: Path) -> Tokens:
-    """The tokens in a file: one in each line, as `NAME TOKEN [PERMISSION...]`; without permissions it permits
+    """Read the tokens of a file. Each line is `NAME TOKEN [PERMISSION...]`. A token without permissions permits
     everything.
 
     TOKEN may be `sha256:` and the token's digest in hexadecimal digits. Empty lines and lines that begin with `#` are

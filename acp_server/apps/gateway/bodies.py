@@ -1,6 +1,7 @@
-"""The bodies of requests. An explicit null counts as an absent field, since clients send both.
+"""The bodies of requests. An explicit null counts as an absent field, because clients send both.
 
-Limits with their own error codes are checked here. Whether an object belongs to the caller is checked by the handler.
+This module checks the limits that have their own error codes. The handler checks whether an object belongs to the
+caller.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NAME: Final = 100
 PAGE: Final = 50
 """The most messages or conversations of one page."""
 _LONGEST: Final = 300
-"""Characters of a place in an error: it may have names that the caller chose."""
+"""The most characters of a path in an error. The path may have names that the caller chose."""
 
 _MESSAGES_IN: Final = ("additional_messages", "messages")
 _Pairs = dict[str, str]
@@ -63,7 +64,7 @@ class EnterMessage(_Body):
 
 
 class ChatBody(_Body):
-    """`POST /v3/chat`."""
+    """The body of `POST /v3/chat`."""
 
     bot_id: _BotId
     user_id: str = Field(min_length=1)
@@ -83,21 +84,21 @@ class ToolOutput(_Body):
 
 
 class SubmitBody(_Body):
-    """`POST /v3/chat/submit_tool_outputs`."""
+    """The body of `POST /v3/chat/submit_tool_outputs`."""
 
     tool_outputs: list[ToolOutput] = Field(min_length=1, max_length=MESSAGES)
     stream: bool = False
 
 
 class CancelBody(_Body):
-    """`POST /v3/chat/cancel`."""
+    """The body of `POST /v3/chat/cancel`."""
 
     conversation_id: _Id
     chat_id: _Id
 
 
 class ConversationBody(_Body):
-    """`POST /v1/conversation/create`."""
+    """The body of `POST /v1/conversation/create`."""
 
     bot_id: _BotId | None = None
     name: str = Field(default="", max_length=NAME)
@@ -107,13 +108,13 @@ class ConversationBody(_Body):
 
 
 class RenameBody(_Body):
-    """`PUT /v1/conversations/{id}`."""
+    """The body of `PUT /v1/conversations/{id}`."""
 
     name: str | None = Field(default=None, max_length=NAME)
 
 
 class ListBody(_Body):
-    """`POST /v1/conversation/message/list`."""
+    """The body of `POST /v1/conversation/message/list`."""
 
     order: Literal["asc", "desc"] = "desc"
     chat_id: str = ""
@@ -123,7 +124,7 @@ class ListBody(_Body):
 
 
 class ModifyBody(_Body):
-    """`POST /v1/conversation/message/modify`."""
+    """The body of `POST /v1/conversation/message/modify`."""
 
     content: str | None = None
     content_type: str | None = Field(default=None, min_length=1, max_length=64)
@@ -134,7 +135,7 @@ _B = TypeVar("_B", bound=_Body)
 
 
 def read(kind: type[_B], data: Any) -> _B:
-    """`data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
+    """Read `data`, parsed JSON, as a body of this kind. Raises ApiError with the documented code."""
     for name in _MESSAGES_IN:
         # Before the items are validated, since a body has room for a hundred thousand.
         if isinstance(data, dict) and isinstance(messages := cast("dict[str, Any]", data).get(name), list):
@@ -187,7 +188,7 @@ def _check_meta_data(meta_data: dict[str, str]) -> None:
 
 
 def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:
-    """An id from a request. Raises ApiError 4000 if it is missing, and `code` if it is not an id."""
+    """Return an id from a request. Raises ApiError 4000 if it is missing, and `code` if it is not an id."""
     if not text:
         raise ApiError(Code.BAD_PARAMETER, f"{missing} is missing")
     if not is_id(text):

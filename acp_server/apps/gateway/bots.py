@@ -1,6 +1,6 @@
 """The bots that clients name, and the pools of their agents' processes.
 
-Each bot has one pool. If tokens are isolated, it has one for each token name, in a separate place.
+Each bot has one pool. If tokens are isolated, each bot has one pool for each token name, with a separate folder.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ except ModuleNotFoundError:  # Windows
 
 
 class Bots:
-    """All bots, by the id for clients, and retired bots that still have chats."""
+    """All bots, by the id that clients use, and removed bots that still have chats."""
 
     def __init__(self, make: Callable[[str, Sequence[str], str | None], Pool], *, isolated: bool = False) -> None:
-        """`make` makes a pool for the name of a bot, the command of its agent, and the token name that it serves; None
-        if it serves all."""
+        """`make` makes a pool. It gets the name of a bot, the command of its agent, and the token name that the pool
+        serves, or None if the pool serves all."""
         self._make = make
         self._isolated = isolated
         self._commands: dict[str, Sequence[str]] = {}
@@ -41,8 +41,8 @@ class Bots:
     def set(
         self, commands: Mapping[str, Sequence[str]], other: Sequence[str] | None, owners: frozenset[str] = frozenset()
     ) -> None:
-        """Set the bots; `other` serves every other id. A bot with an unchanged command keeps its pool, unless the pool
-        serves a token name that is not in `owners`."""
+        """Set the bots. `other` serves every id that is not in `commands`. A bot with an unchanged command keeps its
+        pool, unless the pool serves a token name that is not in `owners`."""
         self._forget_ended()
         self._commands = wanted = dict(commands) if other is None else {**commands, EVERY_OTHER: other}
         for (name, owner), pool in list(self._pools.items()):
@@ -55,7 +55,7 @@ class Bots:
                 self._pool(name, None)
 
     def running(self) -> dict[str, tuple[int, int]]:
-        """The numbers of running processes and of chats that wait for a session, by bot."""
+        """Return the numbers of running processes and of chats that wait for a session, by bot."""
         self._forget_ended()
         there: dict[str, tuple[int, int]] = dict.fromkeys(self._commands, (0, 0))
         for pool in (*self._pools.values(), *self._retired):
@@ -64,14 +64,14 @@ class Bots:
         return there
 
     def find(self, bot_id: str, owner: str) -> Pool:
-        """The pool of a bot for this token name. Raises ApiError 4200."""
+        """Return the pool of a bot for this token name. Raises ApiError 4200."""
         name = bot_id if bot_id in self._commands else EVERY_OTHER
         if name not in self._commands:
             raise ApiError(Code.NOT_FOUND, f"Requested resource bot_id={bot_id} does not exist")
         return self._pool(name, owner)
 
     def release(self, owner: str, known: KnownSession) -> None:
-        """See `Pool.release`. The session of a removed bot is kept."""
+        """Release the session, see `Pool.release`. The session of a removed bot is kept."""
         if known.bot in self._commands:
             self._pool(known.bot, owner).release(known)
 
@@ -100,23 +100,24 @@ class Bots:
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Places below one folder, one for each token name: a folder and, if the gateway may, a separate user.
+    """Assigns each token name its own folder below one folder and, if the gateway may, its own user.
 
-    The owner of the folder is the user of the name. So it stays the same in later runs of the gateway, and for other
-    gateways on this machine.
+    The owner of the folder is the user of the name. So the user stays the same in later runs of the gateway, and for
+    other gateways on this machine.
     """
 
     cwd: str
     users: range | None = None
-    """The user ids to assign; None: no separate users."""
+    """The user ids to assign. None means that there are no separate users."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError if the gateway must not start programs as other users."""
+        """Raise UsageError if the gateway must not start programs as other users."""
         if self.users is not None and (fcntl is None or os.geteuid() != 0):
             raise UsageError("only root can start agents as other users")
 
     def place(self, name: str) -> Place:
-        """The place of this token name, created if it is new. Waits for the disk. Raises OSError."""
+        """Return the folder and the user of this token name. A missing folder is created. Waits for the disk. Raises
+        OSError."""
         # "." and ".." are possible names, and a name may have "/".
         folder = os.path.join(self.cwd, quote(name, safe="").replace(".", "%2E"))
         if self.users is None:
@@ -148,7 +149,7 @@ class Isolation:
 
 
 def _check(folder: str) -> int:
-    """The owner of a folder. Raises OSError if it is not a folder."""
+    """Return the owner of a folder. Raises OSError if the path is not a folder."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(f"{folder} is not a folder")

@@ -1,7 +1,8 @@
-"""The chats that this gateway works for, and the requests about them, handled here or on the node that has the chat.
+"""The chats that this gateway works for. Requests about a chat are handled here, or on the node that works for the
+chat.
 
-The state of a chat is decided by its row alone (`acp_server.apps.gateway.rows`): which node has it, whether another
-chat runs in the conversation, and which of two racing moves was first. This module does the work.
+Only the row of a chat determines its state (`acp_server.apps.gateway.rows`): which node works for it, whether another
+chat runs in the conversation, and which of two racing transitions was first. This module does the work.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from acp_server.http.events import EventQueue
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 Cancel = Literal["stop", "drain"]
-"""The effect of a cancel on the agent: stop it, or let it complete its reply."""
+"""The effect of a cancel on the agent: `stop` stops it, `drain` lets it complete its reply."""
 
 Begun = tuple[dict[str, Any], EventQueue | None]
-"""The chat after a request, and its event queue if the client wants a stream."""
+"""The chat after a request, and the event queue if the client wants a stream."""
 
 _UNKNOWN = "the chat does not exist"
 
 
 class Elsewhere(Exception):
-    """Another node works for the chat."""
+    """Raised if another node works for the chat."""
 
     def __init__(self, chat: Chat, node: int) -> None:
         super().__init__(f"chat {chat.id} is at node {node}")
@@ -80,13 +81,14 @@ class Chats:
         self._alive: dict[str, PromptTurn] = {}
         self._steps = Steps(store, ids, node, conversations, limits)
         self._admission = anyio.Lock()
-        """Held while a chat is taken, so that no task works for a chat that is in the store and not in `_alive`."""
+        """A lock that is held while a chat is taken, so that every chat whose row names this node is also in
+        `_alive`."""
         self._group: TaskGroup | None = None
         self.on_end: Callable[[Status, float], object] | None = None
-        """Called for each chat that has ended, with its status and its duration in seconds."""
+        """A function that is called for each chat that has ended, with its status and its duration in seconds."""
         self.refusal: Callable[[], ApiError] | None = None
-        """Set when the gateway shuts down: it begins no chats, and takes up none of another node. Makes the error
-        for the client."""
+        """Makes the error for clients once the gateway is shutting down; None before. While it is set, the gateway
+        begins no chats and takes no chats from other nodes."""
 
     def use(self, group: TaskGroup) -> None:
         """Run the work in tasks of this group."""
@@ -94,22 +96,22 @@ class Chats:
 
     @property
     def working(self) -> int:
-        """The number of chats that do not just wait for tool outputs."""
+        """The number of chats that do more than wait for tool outputs."""
         return sum(turn.live.chat.status is not Status.REQUIRES_ACTION for turn in self._alive.values())
 
     @property
     def is_working(self) -> bool:
-        """Whether a chat is worked for, or about to begin."""
+        """Whether the gateway works for a chat, or is about to begin one."""
         return bool(self.working) or self._admission.locked()
 
     def statuses(self) -> Counter[Status]:
-        """The number of chats that have not ended, or whose agents still work for them, by status."""
+        """Return the number of chats that have not ended, or whose agents still work for them, by status."""
         return Counter(alive.live.chat.status for alive in self._alive.values())
 
     # -- what clients want
 
     async def create(self, caller: Caller, conversation_id: str | None, body: ChatBody) -> Begun:
-        """Begin a chat; without `conversation_id`, in a new conversation."""
+        """Begin a chat. Without `conversation_id` it begins in a new conversation."""
         bot = self._bots.find(body.bot_id, caller.name)
         if not body.auto_save_history and not body.stream:
             raise ApiError(Code.NOT_SAVED_NOT_STREAMED, "without stream, auto_save_history has to be true")
@@ -130,11 +132,11 @@ class Chats:
             return await self._start(taken, bot, said, body.stream)
 
     async def retrieve(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
-        """A chat of the caller. Raises ApiError 4001 if it is unknown or another caller owns it."""
+        """Return a chat of the caller. Raises ApiError 4001 if it is unknown or another caller owns it."""
         return (await self._find(caller, conversation_id, chat_id))[0]
 
     async def messages(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> list[ChatMessage]:
-        """The messages of a chat so far."""
+        """Return the messages of a chat so far."""
         chat = await self.retrieve(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
         if alive is not None and not chat.saved:
@@ -169,10 +171,10 @@ class Chats:
             ) from None
 
     async def cancel(self, caller: Caller, conversation_id: str | None, chat_id: str | None) -> Chat:
-        """Cancel a running chat. Returns when the agent has stopped, or after its time-out; with `drain` at once.
-        Raises Elsewhere.
+        """Cancel a running chat. Returns when the agent has stopped, or after a time-out; with `drain`, returns at
+        once. Raises Elsewhere.
 
-        The status is final before the agent is waited for.
+        The chat's status is already final while this call waits for the agent.
         """
         chat, node = await self._find(caller, conversation_id, chat_id)
         alive = self._alive.get(chat.id)
@@ -194,8 +196,8 @@ class Chats:
         return alive.live.chat
 
     async def delete_conversation(self, caller: Caller, id: str) -> list[tuple[str, int]]:
-        """Delete a conversation. Its running chats are cancelled, and its waiting chats dismissed. Returns the chats
-        that other nodes must discard, with their nodes. `purge` then removes the rest."""
+        """Delete a conversation. Its running chats are cancelled, and the questions of its waiting chats are dismissed.
+        Returns the chats that other nodes must discard, with their nodes. `purge` then removes the rest."""
         there = await self._store.do(self._delete, caller, id)
         for chat_id, node in there:
             if node == self._node.id:
@@ -203,7 +205,7 @@ class Chats:
         return [(chat_id, node) for chat_id, node in there if node != self._node.id]
 
     async def discard(self, chat_id: str) -> None:
-        """The conversation of a chat was deleted. No effect if this node does not have the chat."""
+        """Discard a chat, because its conversation was deleted. Has no effect if this node does not have the chat."""
         async with self._admission:
             # A chat that was being taken is here now.
             alive = self._alive.get(chat_id)
@@ -221,8 +223,8 @@ class Chats:
             alive.stop()
 
     async def purge(self, conversation_id: str, chat_id: str = "") -> None:
-        """Remove the rest of a deleted conversation, unless a node works in it; before that, a chat of this node whose
-        end could not be stored."""
+        """Remove the rest of a deleted conversation, unless a node works for one of its chats. First remove `chat_id`,
+        a chat of this node whose end could not be stored."""
 
         def purge(rows: Rows) -> None:
             rows.remove_chat(chat_id, self._node.id)
@@ -237,13 +239,14 @@ class Chats:
     # -- the life of the node
 
     def stop(self) -> None:
-        """The gateway is ending: all work is stopped, and the chats fail or stay waiting. Never waits."""
+        """Stop all work, because the gateway is shutting down. Chats fail, or keep waiting for tool outputs. Never
+        waits."""
         group, self._group = self._group, None
         if group is not None:
             group.cancel_scope.cancel()
 
     def abandon(self) -> None:
-        """These chats belong to another node: all work for them is stopped. Never waits."""
+        """Stop all work for these chats, because they now belong to another node. Never waits."""
         for turn in list(self._alive.values()):
             turn.abandon()
 
@@ -260,7 +263,8 @@ class Chats:
             await turn.done.wait()
 
     async def tidy(self) -> None:
-        """Store late ends, and leave chats that the store wrongly assigns to this node."""
+        """Store ends of chats that could not be stored before. Release chats that the store assigns to this node by
+        mistake."""
         async with self._admission:
             leave = Rows.leave_chats
             await self._steps.after_late_ends(leave, self._node.id, ENDED, but=frozenset(self._alive))
@@ -284,7 +288,7 @@ class Chats:
         return self._steps.latest(chat), node
 
     async def _start(self, taken: Taken, bot: Pool, said: dict[str, Any], stream: bool) -> Begun:
-        """Let an agent work for a chat. `said`: members for the `_meta` of the prompt, besides the ids."""
+        """Let an agent work for a chat. `said`: members for the `_meta` of the prompt, in addition to the ids."""
         chat = taken.chat
         keep = self._steps.keep(taken.query)
         live = LiveChat(taken.before, self._ids, keep, self._limits.backlog, self._elicitation)

@@ -1,8 +1,9 @@
-"""Several gateways as one: a request about a chat is handled here, or sent as a command to the node that has the chat.
+"""Makes several gateways act as one. A request about a chat is handled here, or sent as a command to the node that
+works for the chat.
 
-A command and its answer are a row. The node that has the chat carries it out and writes the answer. If that node
-disappears first, there is no answer, and the asking node looks the chat up again. Only a stream is not handled in this
-way (`acp_server.apps.gateway.events`).
+A command and its answer share a row. The node that works for the chat executes the command and writes the answer. If
+that node disappears first, there is no answer, and the asking node looks the chat up again. Only streams are handled
+differently (`acp_server.apps.gateway.events`).
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ Doc = dict[str, Any]
 """A command or an answer, as JSON."""
 
 _LOOK: Final = 1.0
-"""Seconds between two polls for commands and answers, since a notification may be lost."""
+"""Seconds between two polls for commands and answers. Polling is necessary because a notification may be lost."""
 
 _PAUSE: Final = 0.1
-"""Seconds before a chat is looked up again whose node is gone, or that this node cannot ask for."""
+"""Seconds before a chat is looked up again if its node is gone or cannot be reached by a command."""
 
 _OTHER_VERSION: Final = {"code": Code.INTERNAL.value, "msg": "the gateway that has this chat is of another version"}
 
 
 class Cluster:
-    """The chats of all nodes: this node's commands for others, and commands of others for it.
+    """Handles requests about the chats of all nodes. It sends this node's commands to other nodes, and executes the
+    commands of other nodes.
 
-    A row is announced by a notification and handled at once; if notifications are lost, rows are polled every second.
+    A row is announced by a notification and handled at once. If notifications are lost, rows are found by a poll every
+    second.
     """
 
     def __init__(self, store: Store, engine: Engine, node: Node, chats: Chats) -> None:
@@ -51,12 +54,13 @@ class Cluster:
         self._node = node
         self._chats = chats
         self._asked: dict[str, anyio.Event] = {}
-        """Commands of this node, with the event that is set when there is an answer."""
+        """The commands of this node that wait for an answer, each with an event that is set when the answer arrives."""
         self._unheard: set[int] = set()
-        """Commands of this node whose answers are no longer needed: the client disconnected, or the store failed."""
+        """The commands of this node whose answers are no longer needed, because the client has disconnected or the
+        store has failed."""
         self._applying: set[int] = set()
         self._done: dict[int, Doc] = {}
-        """Answers to commands of other nodes that could not be stored yet."""
+        """The answers to commands of other nodes that could not be stored yet."""
         self._came = anyio.Event()
 
     # -- what clients want
@@ -76,7 +80,8 @@ class Cluster:
                 return chat.to_wire()
 
     async def submit(self, caller: Caller, conversation_id: str | None, chat_id: str | None, body: SubmitBody) -> Begun:
-        """See `Chats.submit`. Raises Elsewhere for a stream, which only the node that has the chat can give."""
+        """Submit tool outputs, see `Chats.submit`. Raises Elsewhere for a stream, which only the node that works for
+        the chat can send."""
         while True:
             try:
                 return await self._chats.submit(caller, conversation_id, chat_id, body)
@@ -95,7 +100,7 @@ class Cluster:
         await self._chats.purge(id)
 
     async def _ask_holder(self, elsewhere: Elsewhere, what: str, caller: Caller, **more: Any) -> Doc | None:
-        """The answer of the node that has the chat; None if the node is gone. Raises ApiError."""
+        """Return the answer of the node that works for the chat; None if that node is gone. Raises ApiError."""
         chat = elsewhere.chat
         place = {"conversation_id": chat.conversation_id, "chat_id": chat.id}
         answer = await self._ask(elsewhere.node, {"what": what, "caller": caller.name, **place, **more})
@@ -105,7 +110,8 @@ class Cluster:
         return None if answer is None else answer.get("chat")
 
     async def _ask(self, node: int, command: Doc) -> Doc | None:
-        """The answer; None if that node is gone, or this one has lost its lease. Raises the store's errors."""
+        """Return the answer of another node to a command; None if that node is gone, or this node has lost its lease.
+        Raises the store's errors."""
         id = await self._store.do(_add, node, self._node.id, command)
         if id is None:
             await anyio.sleep(_PAUSE)
@@ -127,7 +133,7 @@ class Cluster:
     # -- what other nodes want
 
     async def run(self) -> None:
-        """Carry out the commands of other nodes."""
+        """Execute the commands of other nodes. Runs until cancelled."""
         if not self._engine.shared:
             return
         async with anyio.create_task_group() as group:
@@ -199,7 +205,7 @@ class Cluster:
 
 
 def _add(rows: Rows, node: int, asker: int, command: Doc) -> int | None:
-    """The id of the new command; None if one of the two nodes is gone."""
+    """Add a command. Returns its id; None if one of the two nodes is gone."""
     there = "FROM nodes AS node, nodes AS asker WHERE node.id = ? AND asker.id = ?"
     row = rows.execute(
         f"INSERT INTO commands (node, asker, doc) SELECT node.id, asker.id, ? {there} RETURNING id",
@@ -212,7 +218,7 @@ def _add(rows: Rows, node: int, asker: int, command: Doc) -> int | None:
 
 
 def _take_answer(rows: Rows, id: int) -> tuple[bool, Doc | None]:
-    """Whether the command exists, and its answer if it has one; then it is removed."""
+    """Return whether the command exists, and its answer if it has one. An answered command is removed."""
     taken = rows.execute("DELETE FROM commands WHERE id = ? AND answer IS NOT NULL RETURNING answer", (id,)).fetchone()
     if taken is not None:
         return True, json.loads(taken[0])
@@ -221,7 +227,8 @@ def _take_answer(rows: Rows, id: int) -> tuple[bool, Doc | None]:
 
 
 def _look(rows: Rows, node: int, unheard: frozenset[int]) -> tuple[list[tuple[int, Doc]], set[int]]:
-    """The commands of other nodes, and the ids in `unheard` that no longer exist: their answers are removed."""
+    """Return the commands of other nodes, and the ids in `unheard` that no longer exist. Answers to commands in
+    `unheard` are removed."""
     for id in unheard:
         rows.execute("DELETE FROM commands WHERE id = ? AND answer IS NOT NULL", (id,))
     there = [id for id in unheard if rows.execute("SELECT 1 FROM commands WHERE id = ?", (id,)).fetchone()]

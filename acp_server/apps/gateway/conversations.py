@@ -1,7 +1,8 @@
-"""Conversations and their messages: owners, sections, and the agent sessions that know them.
+"""Conversations and their messages: owners, sections, and the agent sessions that know their messages.
 
 A conversation is read from its row whenever it is needed, so no copy can be stale. Everything happens in the caller's
-transaction (`acp_server.apps.gateway.store`), so rows do not change between a check and its consequence.
+transaction (`acp_server.apps.gateway.store`), so rows do not change between a check and the change that depends on
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ReservedSession:
     bot: str
     revision: int
     known: KnownSession | None
-    """None if the chat must open a session."""
+    """The session to use; None if the chat must open a new session."""
 
 
 class Conversations:
@@ -45,7 +46,7 @@ class Conversations:
         limits: GatewayLimits,
         file_urls: bool = False,
     ) -> None:
-        """`on_release` is called with the owner and each session that no chat will use again; it must not wait.
+        """`on_release` is called with the owner and each session that no chat will use again. It must not wait.
         `file_urls`: whether messages may link to files by any URL."""
         self._ids = ids
         self._on_release = on_release
@@ -72,7 +73,7 @@ class Conversations:
         return conversation
 
     def find(self, rows: Rows, caller: Caller, id: str | None) -> Conversation:
-        """A conversation of the caller. Raises ApiError 4002 if it is unknown or another caller owns it."""
+        """Return a conversation of the caller. Raises ApiError 4002 if it is unknown or another caller owns it."""
         conversation = rows.conversation(known_id(id, "conversation_id", Code.BAD_CONVERSATION, _UNKNOWN))
         if conversation is None or conversation.deleted or conversation.owner != caller.name:
             raise ApiError(Code.BAD_CONVERSATION, _UNKNOWN)
@@ -81,22 +82,23 @@ class Conversations:
     def page(
         self, rows: Rows, caller: Caller, bot_id: str | None, number: int, size: int
     ) -> tuple[list[Conversation], bool]:
-        """A page of the conversations of the caller, newest first, and whether there are more."""
+        """Return a page of the caller's conversations, newest first, and whether there are more."""
         found = rows.conversations(caller.name, bot_id or None, (number - 1) * size, size + 1)
         return found[:size], len(found) > size
 
     def rename(self, rows: Rows, caller: Caller, id: str, name: str | None) -> Conversation:
-        """Rename it; None keeps the name."""
+        """Rename a conversation. None keeps the name."""
         return self._change(rows, self.find(rows, caller, id), name=name)
 
     def clear(self, rows: Rows, caller: Caller, id: str) -> Conversation:
-        """Begin a new section: earlier messages stay listed, but are no longer context."""
+        """Begin a new section. Earlier messages stay listed, but are no longer context."""
         conversation = self.find(rows, caller, id)
         self._said_otherwise(rows, conversation, section_id=self._ids.new())
         return conversation
 
     def delete(self, rows: Rows, caller: Caller, id: str) -> None:
-        """Delete it: it is no longer found. `Rows.purge` removes the rest when none of its chats lives."""
+        """Mark a conversation as deleted, so that it is no longer found. `Rows.purge` removes the rest when no node
+        works for its chats."""
         conversation = self.find(rows, caller, id)
         self._release(rows, conversation, conversation.know(None))
         self._change(rows, conversation, deleted=True)
@@ -104,7 +106,8 @@ class Conversations:
     # -- messages
 
     def message(self, conversation: Conversation, entered: EnterMessage) -> ChatMessage:
-        """A message from a client, not stored yet. Raises ApiError 4005 for links that are not allowed."""
+        """Make a message from a client's input, without storing it. Raises ApiError 4005 for links that are not
+        allowed."""
         self._check_links(entered.content, entered.content_type)
         return ChatMessage(
             id=self._ids.new(),
@@ -131,7 +134,7 @@ class Conversations:
     def find_message(
         self, rows: Rows, caller: Caller, conversation_id: str | None, message_id: str | None
     ) -> ChatMessage:
-        """One of the listed messages. Raises ApiError 4002 and 4005."""
+        """Return one of the listed messages. Raises ApiError 4002 and 4005."""
         conversation = self.find(rows, caller, conversation_id)
         id = known_id(message_id, "message_id", Code.BAD_MESSAGE, _UNKNOWN_MESSAGE)
         message = rows.message(conversation.id, id)
@@ -164,7 +167,7 @@ class Conversations:
         return message
 
     def forget_message(self, rows: Rows, message: ChatMessage) -> None:
-        """Remove a message. No effect if it, or its conversation, is removed already."""
+        """Remove a message. Has no effect if the message or its conversation is already removed."""
         conversation = rows.conversation(message.conversation_id)
         if conversation is not None and not conversation.deleted and rows.message(conversation.id, message.id):
             rows.delete_message(message.id)
@@ -173,7 +176,8 @@ class Conversations:
     def list_messages(
         self, rows: Rows, caller: Caller, conversation_id: str | None, body: ListBody
     ) -> tuple[list[ChatMessage], bool]:
-        """A page of messages, and whether there are more in its direction. Raises ApiError 4002 and 4005."""
+        """Return a page of messages, and whether there are more in the direction of the page. Raises ApiError 4002 and
+        4005."""
         conversation = self.find(rows, caller, conversation_id)
         for id in (body.before_id, body.after_id):
             # The id may be of a removed message, since a client may delete a message that it has read.
@@ -192,7 +196,7 @@ class Conversations:
     # -- the agent's sessions
 
     def take_session(self, rows: Rows, conversation: Conversation, bot: str) -> ReservedSession:
-        """Reserve the conversation's session for a chat. No other chat finds it until it is given back."""
+        """Reserve the conversation's session for a chat. Until the session is given back, no other chat finds it."""
         known = conversation.know(None)
         if known is not None:
             rows.change_conversation(conversation)
@@ -204,11 +208,11 @@ class Conversations:
     def give_back(
         self, rows: Rows, reserved: ReservedSession, known: KnownSession, heard: Iterable[str], chat_id: str
     ) -> bool:
-        """The chat was completed, so its session knows the conversation: the messages in `heard`, by id, and all
-        messages of the chat.
+        """Give a session back after its chat was completed. The session then knows the messages in `heard`, by id, and
+        all messages of the chat.
 
-        False if messages were changed meanwhile. Then the next chat opens a new session and gets the earlier messages,
-        as after a chat that was cancelled or failed.
+        Returns False if messages were changed meanwhile. The next chat then opens a new session and gets the earlier
+        messages, as it does after a chat that was cancelled or failed.
         """
         conversation = rows.conversation(reserved.conversation_id)
         if conversation is None or conversation.deleted or conversation.revision != reserved.revision:
@@ -220,7 +224,8 @@ class Conversations:
         return True
 
     def _release(self, rows: Rows, conversation: Conversation, session: KnownSession | None) -> None:
-        """No chat will use this session after the commit, since an agent cannot forget a message."""
+        """Release a session after the commit, so that no chat uses it again. An agent cannot forget a single
+        message."""
         if session is not None:
             rows.afterwards.append(partial(self._on_release, conversation.owner, session))
 
@@ -231,7 +236,7 @@ class Conversations:
             check_links(content, content_type)
 
     def _said_otherwise(self, rows: Rows, conversation: Conversation, section_id: str | None = None) -> None:
-        """The messages were changed, so no session knows the conversation any more."""
+        """Record that the messages were changed, so that no session knows the conversation any longer."""
         conversation.revision += 1
         conversation.section_id = section_id or conversation.section_id
         self._release(rows, conversation, conversation.know(None))

@@ -1,6 +1,7 @@
 """The handlers of the API: `/v3/chat...` and `/v1/conversation...`.
 
-`endpoint` makes the function for starlette; a handler gets an `ApiCall` with the caller, the parameters and the body.
+`endpoint` makes the function for starlette from a handler. A handler gets an `ApiCall` with the caller, the parameters
+and the body.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MOST_PAGES = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The `data` of a successful response, and fields beside it."""
+    """The `data` of a successful response, and further fields of the response."""
 
     data: Any
     more: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -69,15 +70,16 @@ class ApiCall:
         return await self.gateway.store.do(work, self.caller, *args, **kwargs)
 
     def query(self, name: str) -> str | None:
-        """A parameter of the URL; None if it is missing."""
+        """Return a parameter of the URL; None if it is missing."""
         return self._request.query_params.get(name)
 
     def place(self, of: str) -> tuple[str | None, str | None]:
-        """The conversation in the URL, and the object in it: `chat_id` or `message_id`."""
+        """Return the id of the conversation in the URL, and the id of the object in it. `of`: `chat_id` or
+        `message_id`."""
         return self.query("conversation_id"), self.query(of)
 
     def number(self, name: str, default: int, most: int = _MOST_PAGES) -> int:
-        """A numeric parameter of the URL from 1 to `most`. Raises ApiError."""
+        """Return a numeric parameter of the URL, from 1 to `most`. Raises ApiError."""
         text = self.query(name)
         if not text:
             return default
@@ -86,12 +88,12 @@ class ApiCall:
         return int(text)
 
     def path(self, name: str) -> str:
-        """A parameter of the path of the URL."""
+        """Return a parameter of the URL's path."""
         return self._request.path_params[name]
 
     async def forward(self, url: str, body: bytes) -> Forwarded:
-        """Forward the request to another node. Raises ApiError if it cannot be reached, or was forwarded here
-        already."""
+        """Forward the request to another node. Raises ApiError if that node cannot be reached, or if the request was
+        already forwarded to this node."""
         request = self._request
         if FORWARDED in dict(request.scope["headers"]):
             raise ApiError(Code.BUSY, "the chat changes from one gateway to another; try again later")
@@ -100,7 +102,7 @@ class ApiCall:
         return await Forwarded(url, target, request.headers["authorization"], body, running).connect()
 
     async def body(self, kind: type[_B]) -> _B:
-        """The body, validated as one of `bodies`. Raises ApiError."""
+        """Read the body and validate it as one of the classes of `bodies`. Raises ApiError."""
         limits = self.gateway.limits
         with anyio.move_on_after(limits.body_seconds):
             text = await _read(self._request, limits.body)
@@ -117,7 +119,7 @@ class ApiCall:
 
 
 def endpoint(gateway: Gateway, path: str, permission: str, handler: Handler) -> Callable[[Request], Awaitable[ASGIApp]]:
-    """The function that starlette calls for a route."""
+    """Return the function that starlette calls for a route."""
 
     async def respond(request: Request) -> ASGIApp:
         state = request.scope["state"]
@@ -151,7 +153,7 @@ def endpoint(gateway: Gateway, path: str, permission: str, handler: Handler) -> 
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """Respond that there is no such route, or not with this method."""
+    """Respond that the route does not exist, or does not support this method."""
     status = getattr(error, "status_code", 500)
     request.scope["state"]["code"] = code = Code.BAD_PARAMETER if status == 405 else Code.NOT_FOUND
     answer = _json(errors.failure(ApiError(code, "the API has no such call"), request.scope["state"]["logid"]), status)
@@ -161,7 +163,7 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """The methods of the route at this path."""
+    """Return the methods of the route at this path."""
     routes: list[Route] = request.app.routes
     here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in here for method in route.methods or ()})
@@ -189,13 +191,13 @@ async def create_chat(call: ApiCall) -> Answer | EventQueue:
 
 
 async def retrieve_chat(call: ApiCall) -> Answer:
-    """The present state of a chat."""
+    """Return the present state of a chat."""
     chat = await call.gateway.chats.retrieve(call.caller, *call.place("chat_id"))
     return Answer(chat.to_wire())
 
 
 async def list_chat_messages(call: ApiCall) -> Answer:
-    """The messages of a chat."""
+    """Return the messages of a chat."""
     found = await call.gateway.chats.messages(call.caller, *call.place("chat_id"))
     return Answer([message.to_wire() for message in found])
 
@@ -230,13 +232,13 @@ async def create_conversation(call: ApiCall) -> Answer:
 
 
 async def retrieve_conversation(call: ApiCall) -> Answer:
-    """A conversation."""
+    """Return a conversation."""
     found = await call.kept(call.gateway.conversations.find, call.query("conversation_id"))
     return Answer(found.to_wire())
 
 
 async def list_conversations(call: ApiCall) -> Answer:
-    """The conversations, page by page."""
+    """Return a page of the conversations."""
     number, size = call.number("page_num", 1), call.number("page_size", PAGE, PAGE)
     found, more = await call.kept(call.gateway.conversations.page, call.query("bot_id"), number, size)
     return Answer({"has_more": more, "conversations": [conversation.to_wire() for conversation in found]})
@@ -269,7 +271,7 @@ async def create_message(call: ApiCall) -> Answer:
 
 
 async def list_messages(call: ApiCall) -> Answer:
-    """The messages, page by page."""
+    """Return a page of messages."""
     body = await call.body(ListBody)
     found, more = await call.kept(call.gateway.conversations.list_messages, call.query("conversation_id"), body)
     first, last = (found[0].id, found[-1].id) if found else ("", "")
@@ -278,13 +280,13 @@ async def list_messages(call: ApiCall) -> Answer:
 
 
 async def retrieve_message(call: ApiCall) -> Answer:
-    """A message."""
+    """Return a message."""
     found = await call.kept(call.gateway.conversations.find_message, *call.place("message_id"))
     return Answer(found.to_wire())
 
 
 async def modify_message(call: ApiCall) -> Answer:
-    """Change a message. The documentation puts it beside `data`."""
+    """Change a message. As the API's documentation requires, the message is not inside `data`."""
     body = await call.body(ModifyBody)
     changed = await call.kept(call.gateway.conversations.modify_message, *call.place("message_id"), body)
     return Answer({}, {"message": changed.to_wire()})

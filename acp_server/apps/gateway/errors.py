@@ -1,7 +1,7 @@
 """The documented error codes, and the envelope of every response.
 
-Errors have HTTP status 200, except errors of the gateway as a whole: streaming clients read the body only then. No body
-ends with a newline: the streaming reader of `@coze/api` would drop it.
+Errors have HTTP status 200, because streaming clients read the body only then. Only errors of the gateway as a whole
+have another status. No body ends with a newline, because the streaming reader of `@coze/api` would drop such a body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Code(IntEnum):
-    """The `code` of a response. 0 is success."""
+    """The `code` of a response. 0 means success."""
 
     OK = 0
     BAD_PARAMETER = 4000
@@ -50,7 +50,8 @@ class ApiError(Exception):
         self.code = code
         self.msg = msg
         self.retry_after = retry_after
-        """Seconds. If set, the gateway itself is not available: the status is 503, so that a proxy notices it."""
+        """Seconds after which the client may retry. If it is set, the gateway itself is not available, and the HTTP
+        status is 503, so that a proxy notices that."""
 
 
 OCCUPIED: Final = (
@@ -60,23 +61,24 @@ OCCUPIED: Final = (
 
 
 def not_cancellable(status: str) -> ApiError:
-    """The error of a cancel that comes too late."""
+    """Return the error for a cancel that comes too late."""
     return ApiError(Code.NOT_CANCELLABLE, f"the chat cannot be cancelled, it is {status}")
 
 
 def not_waiting(status: str) -> ApiError:
-    """The error of outputs that no chat waits for."""
+    """Return the error for tool outputs that the chat does not wait for."""
     return ApiError(Code.BAD_PARAMETER, f"the chat waits for no tool outputs, it is {status}")
 
 
 def not_taken() -> ApiError:
-    """The error while this gateway takes no work: it is ending, or has no lease. Another gateway may take it."""
+    """Return the error while this gateway accepts no work, because it is shutting down or has no lease. Another gateway
+    may accept the request."""
     return ApiError(Code.BUSY, "this gateway takes no work now", retry_after=1)
 
 
 def outline(error: Exception) -> str:
-    """The loggable part of an error, for example of an agent. Its text may repeat messages of the user, so that is
-    logged only at level debug."""
+    """Return the part of an error that may be logged. The error may come from an agent, and its text may repeat
+    messages of the user. So the text is logged only at level debug."""
     if isinstance(error, RpcError):
         return f"the agent answered with error {error.code}"
     if isinstance(error, AgentExited):
@@ -89,20 +91,21 @@ def outline(error: Exception) -> str:
 
 
 EVERY_OTHER: Final = "every other"
-"""The name of the bot for all ids without a bot. No id has a space, so it is not an id."""
+"""The name of the bot that serves all ids without their own bot. It has a space, and no id has one, so it cannot be an
+id."""
 
 
 def agent_of(bot: str) -> str:
-    """The name of a bot's agent in the log."""
+    """Return the name of a bot's agent for the log."""
     return "the default agent" if bot == EVERY_OTHER else f"the agent of bot {bot}"
 
 
 class Outlined(Exception):
-    """Replaces an error in the log whose text must not be logged."""
+    """Takes the place of an error in the log whose text must not be logged."""
 
 
 def log_fault(error: Exception, what: str, *args: object) -> None:
-    """Log a failure of the gateway itself: what failed and where, and the `outline` of the error."""
+    """Log a failure of the gateway itself: what failed and where, with the `outline` of the error."""
     logger.error(what, *args, exc_info=Outlined(outline(error)).with_traceback(error.__traceback__))
     logger.debug("this error with its text", exc_info=error)
 
@@ -112,17 +115,17 @@ LOGID: Final = b"x-tt-logid"
 
 
 def new_logid() -> str:
-    """A log id: the time and a random number."""
+    """Return a new log id, made of the time and a random number."""
     return time.strftime("%Y%m%d%H%M%S") + secrets.token_hex(10).upper()
 
 
 def success(data: Any, logid: str, **more: Any) -> bytes:
-    """The body of a successful response. `more`: fields beside `data`."""
+    """Return the body of a successful response. `more`: fields beside `data`."""
     return _body({"code": 0, "msg": "", "data": data, **more, "detail": {"logid": logid}})
 
 
 def failure(error: ApiError, logid: str) -> bytes:
-    """The body of an error response."""
+    """Return the body of an error response."""
     return _body({"code": error.code.value, "msg": error.msg, "detail": {"logid": logid}})
 
 

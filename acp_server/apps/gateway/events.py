@@ -1,9 +1,9 @@
-"""Server-sent events, in the narrow form that the API's clients read, and the listeners to a chat's events.
+"""Server-sent events in the restricted form that the API's clients can read, and the listeners to a chat's events.
 
 A frame is an `event:` line and one `data:` line of ASCII; there are no ids and no comments. After `done` the body ends.
 
-A stream after tool outputs may be on another node. Then the request is forwarded to that node, and its response is
-passed on byte by byte. The client's token is forwarded too, so nodes need no secret of their own.
+The stream after tool outputs may have to come from another node. Then the request is forwarded to that node, and the
+node's response is passed on unchanged. The client's token is forwarded too, so the nodes need no shared secret.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ FAILED: Final = "conversation.chat.failed"
 DONE: Final = "done"
 
 FORWARDED: Final = b"x-acp-forwarded"
-"""A header of a forwarded request, which is not forwarded again."""
+"""The header that marks a forwarded request. Such a request is not forwarded again."""
 _OURS: Final = frozenset({b"connection", b"transfer-encoding", b"content-length", b"date", b"x-tt-logid"})
-"""Headers of another node's response that this node writes itself."""
+"""Headers in another node's response that this node writes itself."""
 _PATIENCE: Final = 10.0
 """Seconds for another node to accept the connection."""
 _SIZE: Final = 65536
 
 
 def frame(name: str, data: Any) -> bytes:
-    """One event as bytes."""
+    """Return one event as bytes."""
     # Non-ASCII is escaped: some clients end a line at any of Unicode's line breaks.
     return f"event:{name}\ndata:{json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
 
 
 class Feed:
-    """The event stream of one chat. It keeps nothing when no client listens."""
+    """The event stream of one chat. Events are not kept if no client listens."""
 
     def __init__(self, backlog: int) -> None:
         self._backlog = backlog
@@ -69,7 +69,7 @@ class Feed:
                 listener.put(data)
 
     def done(self) -> None:
-        """End the stream of each listener. A later `listen` is possible."""
+        """End the stream of each listener. `listen` may be called again later."""
         self.emit(DONE, "[DONE]")
         for listener in self._listeners:
             listener.close()
@@ -77,10 +77,10 @@ class Feed:
 
 
 class Forwarded(Response):
-    """The response of another node. Raises ApiError if the node cannot be reached."""
+    """Passes on the response of another node. Raises ApiError if the node cannot be reached."""
 
     def __init__(self, url: str, target: str, authorization: str, body: bytes, running: set[Forwarded]) -> None:
-        """It is in `running` while it is forwarded."""
+        """`running`: a set that contains this object while the response is forwarded."""
         super().__init__()
         parts = urlsplit(url)
         self._place = parts.hostname or "", parts.port or 80

@@ -1,4 +1,4 @@
-"""The gateway: it assembles its parts, starts and ends them."""
+"""The gateway. It assembles its parts, and starts and ends them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from acp_server.apps.gateway.store import Location, Store, open_engine
 from acp_server.client import Patience
 
 LAST_LOOK: Final = 2.0
-"""Seconds for which an idle gateway stays: clients poll every second for the end of their chats, and proxies poll as
-often whether the gateway is ready."""
+"""Seconds for which an idle gateway stays after SIGTERM. Clients poll every second for the end of their chats, and
+proxies poll as often whether the gateway is ready."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,32 +42,32 @@ class GatewaySettings:
     bots: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Commands of agents, by bot id."""
     agent: Sequence[str] | None = None
-    """The command of the agent for every other bot; None: there are no others."""
+    """The command of the agent for every other bot id; None if there is no such agent."""
     cwd: str
     """The folder in which the agents work, an absolute path."""
     agents: Size = ONE
     """The number of processes of a bot's agent."""
     isolation: Isolation | None = None
-    """The places of separate agents, one for each token name; None: all tokens share the agents."""
+    """The folders and users of separate agents, one for each token name; None if all tokens share the agents."""
     store: Location | None = None
-    """Where conversations are stored; None: in memory."""
+    """Where conversations are stored; None for in memory."""
     url: str = ""
     """The URL of this gateway for other gateways with the same store."""
     shared_sessions: bool = False
-    """Whether the agents of all those gateways share one store of sessions."""
+    """Whether the agents of all these gateways share one store of sessions."""
     cancel: Cancel = "stop"
     """The effect of a cancel on the agent."""
     elicitation: CallType = "function"
     """The type of the tool call for an elicitation."""
     file_urls: bool = False
-    """Whether messages may link to files by any URL, and not only http and https."""
+    """Whether messages may link to files by any URL. By default only http and https are allowed."""
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     allow_origins: Sequence[str] = ()
     """The origins whose pages may read responses in a browser (CORS); `*` for all."""
     patience: Patience = PATIENCE
     """How long agents may take to end."""
     protocol: Literal[1, 2] = 2
-    """The highest protocol version that agents are offered."""
+    """The highest protocol version that is offered to agents."""
 
 
 class Gateway:
@@ -136,7 +136,7 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Run until the block is left: then chats fail, agents are ended, and the store is closed."""
+        """Run the gateway until the block is left. Then chats fail, agents are ended, and the store is closed."""
         try:
             async with anyio.create_task_group() as outer:
                 # A separate group, so that stopping the work does not cancel the task that waits in the block.
@@ -156,15 +156,15 @@ class Gateway:
             self._engine.close()
 
     def reload(self, tokens: Tokens, bots: Mapping[str, Sequence[str]], agent: Sequence[str] | None) -> None:
-        """Replace these settings. Running chats are not affected: each keeps its agent. Never waits."""
+        """Replace these settings. Running chats are not affected, because each keeps its agent. Never waits."""
         self.tokens = tokens
         self.bots.set(bots, agent, tokens.names)
 
     def drain(self) -> None:
-        """Stop taking new chats, and end when running chats have ended. Never waits.
+        """Stop accepting new chats, and end when the running chats have ended. Never waits.
 
-        If there is nothing to wait for, it ends at once. With a shared store it waits for proxies: requests that they
-        send before they notice that this gateway is not ready would be lost.
+        If there is nothing to wait for, the gateway ends at once. With a shared store it waits for the proxies, because
+        requests that they send before they notice that this gateway is not ready would be lost.
         """
         is_awaited = self._engine.shared or self._is_working
         self._drain = Drain(self.limits.drain if is_awaited else 0)
@@ -176,7 +176,7 @@ class Gateway:
         return self._drain is not None
 
     def has_drained(self) -> bool:
-        """Whether the gateway must end now. Polled."""
+        """Return whether the gateway must end now. It is polled."""
         return self._drain is not None and self._drain.is_over(self._is_working)
 
     @property
@@ -184,7 +184,7 @@ class Gateway:
         return self.chats.is_working or bool(self.forwarded)
 
     def stop(self) -> None:
-        """End the chats now, so that no client's stream delays the end. Never waits."""
+        """End the chats now, so that no client's stream delays the shutdown. Never waits."""
         self.chats.stop()
 
     def hurry(self) -> None:
@@ -194,26 +194,28 @@ class Gateway:
 
 
 class Drain:
-    """The time from SIGTERM to the end: running chats end, and proxies notice that the gateway is not ready."""
+    """The time from SIGTERM to the end of the gateway. Meanwhile running chats end, and proxies notice that the gateway
+    is not ready."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """It lasts at most `seconds`."""
+        """`seconds`: how long the drain lasts at most."""
         self._clock = clock
         self._ends = clock() + seconds
         self._idle_until = math.inf
 
     @property
     def left(self) -> float:
-        """Seconds until its latest end."""
+        """Seconds until the latest end of the drain."""
         return self._ends - self._clock()
 
     def refusal(self) -> ApiError:
-        """The error for a new chat, with HTTP status 503: a proxy sends it to another gateway."""
+        """Return the error for a new chat, with HTTP status 503, so that a proxy sends the chat to another gateway."""
         retry_after = max(1, math.ceil(self.left))
         return ApiError(Code.BUSY, "the gateway is ending; try again later", retry_after=retry_after)
 
     def is_over(self, is_working: bool) -> bool:
-        """Whether the gateway must end now. Polled, with whether the gateway still works for a client."""
+        """Return whether the gateway must end now. It is polled. `is_working`: whether the gateway still works for a
+        client."""
         now = self._clock()
         self._idle_until = math.inf if is_working else min(self._idle_until, now + LAST_LOOK)
         return now >= min(self._ends, self._idle_until)

@@ -1,4 +1,4 @@
-"""The limits of the gateway that can be set. Times in seconds, sizes in bytes unless noted.
+"""The configurable limits of the gateway. Times are in seconds, and sizes in bytes unless noted.
 
 The documented limits of the API are in `acp_server.apps.gateway.bodies`.
 """
@@ -32,8 +32,8 @@ def _limit(default: _N, unit: str, text: str, least: float | None = None) -> _N:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLimits:
-    """The gateway's limits, each an option of the command and a key in its file. Raises UsageError for a value that is
-    not a bound."""
+    """The gateway's limits. Each is an option of the command and a key in the config file. Raises UsageError for a
+    value that cannot be a limit."""
 
     body: int = _limit(4 * 1024 * 1024, "BYTES", "The largest request.")
     body_seconds: float = _limit(30.0, "SECONDS", "How long a request's body may take to arrive.")

@@ -1,9 +1,9 @@
-"""A live chat: its events in the documented order, its questions, its end.
+"""A live chat: its events in the documented order, its questions, and its end.
 
-It knows neither HTTP nor an agent: `acp_server.apps.gateway.prompt_turn` delivers the agent's updates,
-`acp_server.apps.gateway.chats` the clients' requests. Updates are taken without waiting. Everything else is done one
-after another, under a lock, since each step is stored before it is sent. So a race of a cancel and an end has a winner,
-and the loser finds the chat ended.
+This module knows neither HTTP nor an agent. `acp_server.apps.gateway.prompt_turn` delivers the agent's updates, and
+`acp_server.apps.gateway.chats` the clients' requests. Updates are accepted without waiting. Everything else is done one
+step after another, under a lock, because each step is stored before it is sent. So if a cancel and an end race, one of
+them wins, and the other finds that the chat has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from acp_server.schema import SessionUpdate
 UNSTORED: Final = Failure(Code.INTERNAL, "the gateway could not store the chat")
 
 Also = Callable[[Rows], None]
-"""A part of a step that is done in the same transaction."""
+"""A function that is executed as part of a step, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Step:
     """The messages that the chat has produced."""
     also: Also | None = None
     done: bool = False
-    """Whether this node does nothing more for the chat after it."""
+    """Whether this node does nothing more for the chat after this step."""
 
 
 Keep = Callable[[Step], Awaitable[None]]
@@ -52,42 +52,42 @@ Keep = Callable[[Step], Awaitable[None]]
 
 
 async def kept_nowhere(_step: Step) -> None:
-    """Stores nothing, for a chat that is only in memory."""
+    """Store nothing, for a chat that is only in memory."""
 
 
 class LiveChat:
-    """One chat that has not ended, or whose agent still works."""
+    """A chat that has not ended, or whose agent still works."""
 
     def __init__(self, chat: Chat, ids: Ids, keep: Keep, backlog: int, elicitation: CallType = "function") -> None:
-        """`chat` was just created, or waits for tool outputs and is continued."""
+        """`chat` was just created, or it was waiting for tool outputs and now continues."""
         self.chat = chat
         self.over = False
-        """Whether no more messages will come, not even from a cancelled chat."""
+        """Whether no more messages will come, not even for a cancelled chat."""
         self.stored = True
-        """Whether its present state is stored. False if the store failed at its end."""
+        """Whether the chat's present state is stored. False if the store failed when the chat ended."""
         self.discarded = False
-        """Whether its conversation is deleted."""
+        """Whether the chat's conversation is deleted."""
         self.messages: list[ChatMessage] = []
-        """The messages that it has produced."""
+        """The messages that the chat has produced."""
         self.feed: Feed = Feed(backlog)
         self._keep = keep
         self._elicitation: CallType = elicitation
         self._reply = Reply(chat, ids)
         self._asked: list[Question] = []
-        """The questions that are shown, in `requires_action`."""
+        """The questions that are shown to the client, in `requires_action`."""
         self._queue = UpdateQueue()
-        """Updates and questions of the agent meanwhile: a client answers the questions that it was shown."""
+        """Updates and questions that arrive while the chat waits for the client's answers to the shown questions."""
         self._pieces: Pieces = []
-        """Pieces that are not sent yet, since they include messages, which are stored first."""
+        """Deltas and messages that are not sent yet, because messages are stored first."""
         self._lock = anyio.Lock()
         self.changed = anyio.Event()
-        """Set, and replaced by a new event, when `step` may have something to do."""
+        """An event that is set, and replaced by a new event, when `step` may have something to do."""
 
     # -- what clients want
 
     def begin(self, running: Chat, responses: Sequence[ChatMessage] = (), stream: bool = False) -> EventQueue | None:
-        """The chat is stored as `running`, and its agent is about to work. Returns its event queue if `stream`.
-        `responses`: the answers with which it continues, if any. Never waits."""
+        """Begin the work. The chat is stored as `running`, and its agent is about to work. Returns the chat's event
+        queue if `stream`. `responses`: the answers with which the chat continues, if any. Never waits."""
         listener = self.feed.listen() if stream else None
         if self.chat.status is Status.CREATED:
             self.feed.emit(events.CREATED, self.chat.to_wire())
@@ -103,19 +103,19 @@ class LiveChat:
                 raise not_cancellable(self.chat.status)
 
     async def discard(self) -> None:
-        """Its conversation was deleted. A running chat is cancelled."""
+        """Discard the chat, because its conversation was deleted. A running chat is cancelled."""
         self.discarded: bool = True
         async with self._lock:
             await self._move(Status.CANCELED)
 
     async def park(self) -> None:
-        """Stop working for it here. It keeps waiting for tool outputs, and any node may take it."""
+        """Stop working for the chat here. It keeps waiting for tool outputs, and any node may take it."""
         async with self._lock:
             self.over = True
             await self._keep(Step(self.chat, self.chat, [], done=True))
 
     async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], EventQueue | None]:
-        """Answer the open questions. Returns the chat right after that, and its event queue if `stream`.
+        """Answer the open questions. Returns the chat in its new state, and its event queue if `stream`.
 
         All questions must be answered at once; otherwise ApiError 4000 is raised and nothing has changed.
         """
@@ -144,9 +144,9 @@ class LiveChat:
         return bool(self._queue.questions) or any(map(_is_open, self._asked))
 
     def put(self, item: Item) -> None:
-        """Take an update or a question of the agent. It is held back while the chat waits for tool outputs, and after
-        other held items or messages that must be stored first. A cancelled chat, or one without history, dismisses
-        questions. Never waits."""
+        """Take an update or a question of the agent. Never waits. It is held back while the chat waits for tool
+        outputs, and while earlier items are held or messages must be stored first. In a chat that is cancelled or has
+        no history, questions are dismissed."""
         if self.over:
             if isinstance(item, Question):
                 item.resolve(None)
@@ -157,12 +157,12 @@ class LiveChat:
             self._take(item)
 
     async def step(self) -> bool:
-        """Process the first held item; False if no item is held, or the chat waits for tool outputs."""
+        """Process the first held item. Returns False if no item is held, or the chat waits for tool outputs."""
         async with self._lock:
             return await self._step()
 
     def withdraw(self, question: Question) -> None:
-        """The agent withdraws the question. No effect if it is answered."""
+        """Withdraw a question for the agent. Has no effect if it is answered."""
         question.withdrawn = True
         self._queue.remove(question)
         self._wake()
@@ -177,9 +177,10 @@ class LiveChat:
         self._wake()
 
     async def finish(self, usage: TokenUsage, failure: Failure | None, also: Also | None = None) -> None:
-        """The agent's work has ended. Only the first call has an effect. `also` is done if the chat is completed.
+        """End the chat, because the agent's work has ended. Only the first call has an effect. `also` is executed if
+        the chat is completed.
 
-        Waiting callers are notified in any case: if the end cannot be stored, the chat has failed, now and after a
+        Waiting callers are notified in any case. If the end cannot be stored, the chat has failed, now and after a
         restart.
         """
         async with self._lock:
@@ -283,8 +284,8 @@ class LiveChat:
         return listener
 
     async def _move(self, status: Status, also: Also | None = None, done: bool = False, **changes: Any) -> bool:
-        """Store the move and send it with the held messages. False if the status does not permit it; then nothing has
-        changed."""
+        """Store a transition of the chat, and send it with the held messages. Returns False if the status does not
+        permit the transition; then nothing has changed."""
         moved = self.chat.moved(status, **changes)
         if moved is None:
             return False
@@ -317,7 +318,8 @@ def _is_open(question: Question) -> bool:
 
 
 def check_outputs(outputs: list[ToolOutput], asked: list[str]) -> dict[str, str]:
-    """The outputs by the ids of their tool calls. Raises ApiError 4000 unless they answer exactly the asked ones."""
+    """Return the outputs by the ids of their tool calls. Raises ApiError 4000 unless the outputs answer exactly the
+    questions in `asked`."""
     given = {output.tool_call_id: output.output for output in outputs}
     if len(given) < len(outputs) or given.keys() != set(asked):
         wanted = ", ".join(asked)

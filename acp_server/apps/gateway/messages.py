@@ -1,4 +1,4 @@
-"""Messages, and their content for an agent: text that can be encoded as UTF-8."""
+"""Messages of chats, and their content for an agent. Their text can always be encoded as UTF-8."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from acp_server.safe_text import whole
 from acp_server.schema import AvailableCommand, ContentBlock, ResourceLink, TextContent
 
 _DEEPEST: Final = 100
-"""The most levels of nested lists and objects. The API needs a handful."""
+"""The most levels of nested lists and objects. The API needs only a few."""
 
 
 class TooDeep(ValueError):
-    """The value has more levels than a client can need."""
+    """Raised if a value has more levels than a client can need."""
 
 
 def whole_json(value: Any, levels: int = _DEEPEST) -> Any:
-    """`value`, parsed JSON, with encodable texts. Raises TooDeep."""
+    """Return `value`, parsed JSON, with texts that can be encoded. Raises TooDeep."""
     if isinstance(value, str):
         return whole(value)
     if not isinstance(value, list | dict):
@@ -47,7 +47,7 @@ _CONTEXT_AFTER: Final = "The message to reply to now follows."
 
 @dataclass
 class ChatMessage:
-    """One message. Times in Unix seconds."""
+    """One message. Times are in Unix seconds."""
 
     id: str
     conversation_id: str
@@ -60,13 +60,13 @@ class ChatMessage:
     chat_id: str | None = None
     bot_id: str | None = None
     given: bool = False
-    """Whether it came from a client, and not from an agent."""
+    """Whether the message came from a client. Otherwise it came from an agent."""
     reasoning_content: str = ""
     created_at: int = field(default_factory=lambda: int(time.time()))
     updated_at: int = field(default_factory=lambda: int(time.time()))
 
     def to_wire(self) -> dict[str, Any]:
-        """The message in the form of the API."""
+        """Return the message in the form of the API."""
         wire: dict[str, Any] = {
             "id": self.id,
             "conversation_id": self.conversation_id,
@@ -88,7 +88,7 @@ class ChatMessage:
 
 
 def check_content(content: str, content_type: str) -> None:
-    """Raise ApiError 4005 for content that an agent cannot get."""
+    """Raise ApiError 4005 for content that cannot be passed to an agent."""
     if content_type == OBJECTS:
         _objects(content)
     elif content_type not in (TEXT, CARD):
@@ -96,7 +96,7 @@ def check_content(content: str, content_type: str) -> None:
 
 
 def check_links(content: str, content_type: str) -> None:
-    """Raise ApiError 4005 for a link to anything but the web, since an agent would read a local file for it."""
+    """Raise ApiError 4005 for a link to anything but the web, because an agent would read a local file for it."""
     for part in _objects(content) if content_type == OBJECTS else []:
         if part["type"] != "text" and not part["file_url"].lower().startswith(_WEB):
             raise ApiError(Code.BAD_MESSAGE, "a file_url has to begin with http:// or https://")
@@ -109,7 +109,7 @@ def check_said(content: str) -> None:
 
 
 def blocks(message: ChatMessage) -> list[ContentBlock]:
-    """A message as content of a prompt (ACP, Content): text, and links to files."""
+    """Return a message as content of a prompt (ACP, Content): text, and links to files."""
     if message.content_type != OBJECTS:
         return [TextContent(text=message.content)]
     return [
@@ -121,8 +121,8 @@ def blocks(message: ChatMessage) -> list[ContentBlock]:
 
 
 def context(messages: Sequence[ChatMessage], cut: bool = False) -> list[ContentBlock]:
-    """Earlier messages as one block for an agent that does not know them; nothing without messages. `cut`: whether
-    older ones are omitted."""
+    """Return earlier messages as one block, for an agent that does not know them; an empty list without messages.
+    `cut`: whether older messages are omitted."""
     said = [text for text in map(as_context, messages) if text]
     if not said:
         return []
@@ -131,13 +131,14 @@ def context(messages: Sequence[ChatMessage], cut: bool = False) -> list[ContentB
 
 
 def as_context(message: ChatMessage) -> str:
-    """A message as a part of `context`; empty if it has no text."""
+    """Return a message as a part of `context`; "" if it has no text."""
     text = _plain(message)
     return f"{message.role}: {text}" if text else ""
 
 
 def is_command(query: Sequence[ContentBlock], commands: Sequence[AvailableCommand]) -> bool:
-    """Whether a prompt is a command (ACP, Slash Commands), one of `commands` or a command that is not announced yet."""
+    """Whether a prompt is a command (ACP, Slash Commands): one of `commands`, or a command that is not announced
+    yet."""
     if not query or not isinstance(query[0], TextContent) or not query[0].text.startswith("/"):
         return False
     name = query[0].text.split(maxsplit=1)[0].removeprefix("/")

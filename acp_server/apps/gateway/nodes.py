@@ -1,11 +1,11 @@
-"""The nodes: gateways that share a store. Each has a row with a lease, which it renews.
+"""The nodes: gateways that share a store. Each node has a row with a lease, which it renews.
 
 The number of the row is the fencing token. The row of a chat has the number of the node that works for it. A node
-changes a chat only if it finds its own number there. When a lease has expired, any other node removes the row, and the
-number from its chats. A node that was only slow finds its row removed. Then it stops its agents and joins again, with
-another number. Only the store's clock decides when a lease has expired.
+changes a chat only if it finds its own number there. When a lease has expired, any other node removes the row, and
+removes its number from the chats. If a node was only slow, it finds that its row was removed. It then stops its agents
+and joins again, with another number. Only the store's clock decides when a lease has expired.
 
-Without a shared store, there is one node, and no lease.
+Without a shared store, there is one node and no lease.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 ENDED: Final = Failure(Code.INTERNAL, "the gateway ended before the chat did")
 _LONGEST: Final = 1e9
-"""Seconds of a lease without a limit."""
+"""The seconds of a lease that has no limit."""
 _PARTS: Final = 4
-"""How often a lease is renewed in its time."""
+"""How often a lease is renewed before it would expire."""
 
 
 class Node:
-    """The row of this gateway in the store, and the renewal of its lease."""
+    """Manages the row of this gateway in the store, and renews its lease."""
 
     def __init__(
         self, store: Store, ids: Ids, *, shared: bool, url: str, lease_seconds: float, shared_sessions: bool = False
     ) -> None:
-        """`url`: its URL for other nodes. `shared_sessions`: whether another node's agent can load a session of this
-        node's."""
+        """`url`: the URL of this node for other nodes. `shared_sessions`: whether another node's agent can load the
+        sessions of this node's agent."""
         self._is_apart = shared and not shared_sessions
         self.channel: str = f"acp_{secrets.token_hex(8)}"
-        """The channel for notifications from other nodes."""
+        """The channel on which other nodes notify this node."""
         self.id: int = 0
-        """The number of its row. It changes after a lost lease, and is never used twice."""
+        """The number of this node's row in the database. It changes after a lost lease, and is never reused."""
         self._store = store
         self._ids = ids
         self._shared = shared
@@ -54,8 +54,8 @@ class Node:
         self._renewed = -math.inf
 
     def join(self, rows: Rows) -> tuple[int, int]:
-        """Create a row. Returns its number, and the slot for the node's ids. Rows with expired leases are removed
-        before; without a shared store, all other rows."""
+        """Create a row for this node. Returns the row's number, and the slot for the node's ids. Before that, rows with
+        expired leases are removed; without a shared store, all other rows are removed."""
         over = f"ends < {rows.clock}" if self._shared else "TRUE"
         for id in _ids(rows, f"SELECT id FROM nodes WHERE {over} OR id = ?", self.id):
             _remove(rows, id)
@@ -69,17 +69,17 @@ class Node:
         return id, slot
 
     def joined(self, id: int, slot: int) -> None:
-        """The result of `join` was committed."""
+        """Use the result of `join` after it was committed."""
         self.id = id
         self._ids.slot = slot
 
     def home(self, bot: str) -> str:
-        """The name of this node's bot in conversations. Other nodes cannot use an agent's sessions, unless the agents
-        share their store."""
+        """Return the name of this node's bot in conversations. It includes the node, because other nodes cannot use the
+        sessions of its agents unless the agents share their store."""
         return f"{bot}@{self.id}" if self._is_apart else bot
 
     def own(self, known: KnownSession) -> KnownSession | None:
-        """A session in terms of this node's bots; None if it belongs to another node."""
+        """Return the session with this node's name of the bot; None if the session belongs to another node."""
         if not self._is_apart:
             return known
         bot, _, node = known.bot.rpartition("@")
@@ -91,7 +91,7 @@ class Node:
         work_stopped: Callable[[], Awaitable[None]],
         on_tick: Callable[[], Awaitable[None]],
     ) -> None:
-        """Renew the lease, and remove nodes that did not renew theirs. Joins again after a lost lease.
+        """Renew the lease, and remove nodes whose leases have expired. Joins again after a lost lease.
 
         `stop_work` is called when the lease is lost, and must not wait; `work_stopped` waits until the work has ended.
         `on_tick` is awaited at each renewal.
@@ -110,14 +110,14 @@ class Node:
             await self._join_again()
 
     async def leave(self) -> None:
-        """Remove the row. Its chats end as if the lease had expired."""
+        """Remove the row of this node. Its chats end as if the lease had expired."""
         try:
             await self._store.do(_remove, self.id)
         except Exception as error:
             logger.warning("node %d: its row stays until its lease expires: %s", self.id, error)
 
     async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
-        """Returns when the row is gone."""
+        """Renew the lease regularly. Returns when the row is gone."""
         while True:
             began = anyio.current_time()
             try:
@@ -132,7 +132,7 @@ class Node:
             await anyio.sleep(self._lease / _PARTS)
 
     async def _watch(self, stop_work: Callable[[], None]) -> None:
-        """Stop the work also if the store cannot be asked whether the lease is lost."""
+        """Stop the work when the lease was not renewed in time, even if the store cannot be reached."""
         while True:
             renewed = self._renewed
             await anyio.sleep_until(renewed + self._lease)
@@ -153,7 +153,7 @@ class Node:
 
 
 def url_of(rows: Rows, node: int) -> str | None:
-    """The URL of a node; None if there is no such node."""
+    """Return the URL of a node; None if there is no such node."""
     row = rows.execute("SELECT url FROM nodes WHERE id = ?", (node,)).fetchone()
     return None if row is None else row[0]
 

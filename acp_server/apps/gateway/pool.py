@@ -1,7 +1,8 @@
-"""The processes of an agent that the chats of a bot share: their number, the choice for a chat, and their end.
+"""A pool of agent processes, shared by the chats of a bot. It decides how many processes run, which process serves a
+chat, and when a process is ended.
 
-Processes and their sessions are handled in `acp_server.apps.gateway.process`; the sessions of chats in
-`acp_server.apps.gateway.conversations`.
+`acp_server.apps.gateway.process` handles one process and its sessions. `acp_server.apps.gateway.conversations` handles
+the sessions of chats.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from acp_server.client import SessionTaken
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 _PAUSE: Final = 1.0
-"""Seconds until the next start of an agent without a waiting chat, after a failed start; doubled each time."""
+"""Seconds until an agent without a waiting chat is started again after a failed start. They are doubled after each
+failure."""
 _LONGEST_PAUSE: Final = 60.0
 
 
 class NoRoom(AcpError):
-    """All allowed processes have as many chats as they may have."""
+    """Raised if all allowed processes have as many chats as they may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class Lives:
 
 
 class Pool:
-    """The processes that the chats of one bot share; if tokens are isolated, of one bot and one token name."""
+    """The processes that the chats of one bot share. If tokens are isolated, a pool belongs to one bot and one token
+    name."""
 
     def __init__(self, program: Program, ids: Ids, size: Size = ONE, lives: Lives | None = None) -> None:
         self.name: str = program.bot
@@ -61,47 +64,46 @@ class Pool:
         self._size = size
         self._lives = lives or Lives()
         self._members: list[Process] = []
-        """The processes for new chats."""
+        """The processes that may get new chats."""
         self._running: list[Process] = []
-        """All processes that have not ended, including processes that get no new chats."""
+        """All processes that have not ended, including those without new chats."""
         self._group: TaskGroup | None = None
         self._is_retired = False
         self._queue = anyio.Lock()
-        """Held by the chat that gets a process next."""
+        """A lock that is held by the chat that gets a process next."""
         self._changes = Changes()
-        """Changes when there may be more room, or something for `_keep` to do."""
+        """Notifies when a process may have capacity for a chat, or `_keep` may have something to do."""
         self._pause = _PAUSE
         self._next_start = -math.inf
         self._keys = SessionKeys()
         self._trust = Trust(program.limits, self.distrust)
 
     def use(self, group: TaskGroup) -> None:
-        """Watch its processes in tasks of this group; when the group is cancelled they are ended."""
+        """Watch the processes in tasks of this group. When the group is cancelled, the processes are ended."""
         self._group = group
         group.start_soon(self._keep)
 
     def kill(self) -> None:
-        """Kill its processes now, even if their grace period has not expired."""
+        """Kill all processes of the pool now, even if their grace period has not expired."""
         for process in self._running:
             process.kill()
 
     @property
     def running(self) -> int:
-        """The number of its processes that have not ended."""
+        """The number of processes of the pool that have not ended."""
         return sum(process.spawned is not None for process in self._running)
 
     def retire(self) -> None:
-        """No later chat gets this bot. Running chats keep it. When they have ended, its agents are ended."""
+        """Give this bot no new chats. Running chats keep their processes, which are ended when their chats have
+        ended."""
         self._is_retired = True
         for process in self._members:
             self._start_soon(self._drain, process, math.inf, "reload")
         self._changes.tell()
 
     async def open(self, known: KnownSession | None) -> OpenSession:
-        """A session to prompt: the known one if an agent still has it, else a new one.
-
-        Raises AcpError or OSError if no session can be opened.
-        """
+        """Return a session to prompt: the known session if an agent still has it, else a new one. Raises AcpError or
+        OSError if no session can be opened."""
         self.waiting += 1
         try:
             with ExitStack() as place:
@@ -144,7 +146,7 @@ class Pool:
         return held
 
     def discard(self, held: OpenSession) -> None:
-        """No chat will prompt this session again."""
+        """Close a session that no chat will prompt again."""
         self._keys.remove(held.session.id, held.key)
         held.process.release(held.key)
         self._start_soon(held.process.end, held.session, self._limits.start_seconds)
@@ -152,7 +154,8 @@ class Pool:
             self._start_soon(self._trust.check, held.process, self._limits.settle_seconds, turn)
 
     def release(self, known: KnownSession, *, start: bool = True) -> None:
-        """No chat will use this session again. An agent is started for that if necessary, and if `start`."""
+        """Forget a session that no chat will use again, also on the agent. If necessary, and if `start`, an agent is
+        started for that."""
         is_last = self._keys.is_last(known)
         self._keys.remove(known.id, known.key)
         self._forget_lost()
@@ -166,8 +169,8 @@ class Pool:
     # -- which process a chat gets
 
     async def _find_place(self, known: KnownSession | None, place: ExitStack) -> tuple[Process, KnownSession | None]:
-        """A process with room, which `place` holds for the chat, and the session if that process may have it. Waiting
-        chats are served one after the other. Raises NoRoom."""
+        """Wait for a process with capacity, which `place` reserves for the chat. Returns it, and the session if that
+        process may have it. Waiting chats are served one after the other. Raises NoRoom."""
         while True:
             try:
                 with anyio.fail_after(self._limits.queue_seconds):
@@ -188,8 +191,8 @@ class Pool:
             return found
 
     def _choose(self, known: KnownSession | None) -> tuple[Process, KnownSession | None] | None:
-        """The process that has the session, else one without a chat, else a new one, else the one with the fewest
-        chats."""
+        """Choose a process: the process that has the session, else a process without a chat, else a new one, else the
+        process with the fewest chats."""
         self._forget_lost()
         holder = None if known is None else self._holder(known)
         if holder is not None and self._has_room(holder):
@@ -232,7 +235,7 @@ class Pool:
     # -- how many processes there are
 
     async def _keep(self) -> None:
-        """Start the least number of processes; end processes that are old or not needed."""
+        """Start processes up to the least number, and end processes that are old or not needed."""
         while not self._is_retired:
             next_change = self._changes.next
             self._forget_lost()
@@ -258,19 +261,19 @@ class Pool:
                 await next_change.wait()
 
     def _ends(self, process: Process) -> tuple[float, float]:
-        """When it becomes old, and when it has been without a chat for too long."""
+        """Return the time when the process becomes old, and the time when it has been without a chat for too long."""
         age = self._limits.agent_age_seconds or math.inf
         idle = math.inf if process.load else process.changed_at + self._limits.agent_idle_seconds
         return process.began_at + age, idle
 
     def _start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any) -> None:
-        """Start a task, unless the gateway does not run."""
+        """Start a task, unless the gateway is not running."""
         if self._group is not None and self._is_running:
             self._group.start_soon(function, *args)
 
     @property
     def _is_running(self) -> bool:
-        """Whether the gateway runs and is not ending."""
+        """Whether the gateway runs and is not shutting down."""
         return self._group is not None and not self._group.cancel_scope.cancel_called
 
     def _start(self) -> Process:

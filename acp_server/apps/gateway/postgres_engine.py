@@ -1,10 +1,10 @@
 """The engine for a database server: PostgreSQL, with psycopg. Many gateways may share a database.
 
-Concurrent changes of the same rows are serialized: a transaction that conflicts with another is retried. Which gateway
-may change a chat is in the rows (`acp_server.apps.gateway.nodes`).
+Concurrent changes of the same rows are serialized: if a transaction conflicts with another, it is retried. The rows say
+which gateway may change a chat (`acp_server.apps.gateway.nodes`).
 
-Connections are blocking ones, used in threads (`acp_server.apps.gateway.store`), since psycopg's others only support
-asyncio.
+The connections are blocking, and are used in threads (`acp_server.apps.gateway.store`), because psycopg's async
+connections support only asyncio.
 """
 
 from __future__ import annotations
@@ -87,18 +87,19 @@ _MIGRATIONS: Final = (
             ADD CONSTRAINT commands_asker_fkey FOREIGN KEY (asker) REFERENCES nodes (id)""",
     ),
 )
-"""For each version, the statements that make its tables from the version before."""
+"""For each version, the statements that make its tables from the previous version."""
 
 _GATE: Final = 0x4143504700
-"""The advisory lock of gateways that open the database, one after another."""
+"""The advisory lock with which gateways open the database one after another."""
 _CLOCK: Final = "extract(epoch FROM clock_timestamp())::float8"
 _RACES: Final = frozenset({"running_in", "nodes_slot", "chats_node_fkey", "commands_node_fkey", "commands_asker_fkey"})
-"""Constraints that refuse the second of two transactions that did not see each other. A retry sees the first one."""
+"""Constraints that refuse the second of two transactions that did not see each other. A retry sees the first
+transaction."""
 
 _PATIENCE: Final = 30.0
-"""Seconds for which a transaction waits for the server, and is retried after conflicts."""
+"""Seconds for which a transaction waits for the server, or is retried after conflicts."""
 _LOOK: Final = 0.5
-"""Seconds after which it checks whether waiting for a connection makes sense."""
+"""Seconds after which the engine checks whether it is still useful to wait for a connection."""
 _SETTINGS: Final[dict[str, Any]] = {
     # So that a dead server is noticed, and a slow one has enough time.
     "connect_timeout": 10,
@@ -140,8 +141,8 @@ class PostgresEngine:
             opened.pop_all()
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """See Engine. `work` is retried if the rows that it read were changed meanwhile, or if the connection was lost
-        before the commit."""
+        """Run a transaction, see Engine. `work` is retried if the rows that it read were changed meanwhile, or if the
+        connection was lost before the commit."""
         ends = time.monotonic() + _PATIENCE
         while True:
             connection, committing = None, False
@@ -182,7 +183,7 @@ class PostgresEngine:
 
     @contextmanager
     def explained(self) -> Generator[None]:
-        """Raise UsageError for a failing database."""
+        """Raise UsageError if the database fails in the block."""
         try:
             yield
         except PoolTimeout:
@@ -196,7 +197,7 @@ class PostgresEngine:
 
 
 def _migrate(connection: _Connection) -> None:
-    """Migrate the tables to the newest version: one gateway does it, and others wait. Raises UsageError."""
+    """Migrate the tables to the newest version. One gateway does this, and others wait. Raises UsageError."""
     connection.execute(b"SELECT pg_advisory_lock(%s)", (_GATE,))
     with connection.transaction():
         connection.execute(b"CREATE TABLE IF NOT EXISTS acp_gateway (version INTEGER NOT NULL)")
@@ -214,7 +215,7 @@ def _migrate(connection: _Connection) -> None:
 
 @contextmanager
 def _rolled_back(connection: _Connection) -> Generator[None]:
-    """Leave no transaction open. A committed one stays committed."""
+    """Make sure that no transaction stays open. A committed transaction stays committed."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """One run of an agent's program: the chats that use its sessions, its questions, and probes whether it responds.
 
-When a run begins and ends is decided in `acp_server.apps.gateway.pool`; the sessions are in
-`acp_server.apps.gateway.sessions`.
+`acp_server.apps.gateway.pool` decides when a run begins and ends. `acp_server.apps.gateway.sessions` handles the
+sessions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 
 class Turn(Protocol):
-    """A chat's use of a session: it gets the agent's questions."""
+    """A chat that uses a session and gets the agent's questions."""
 
     @property
     def has_questions(self) -> bool:
@@ -40,7 +40,7 @@ class Turn(Protocol):
         ...
 
     async def ask(self, question: Question) -> Any:
-        """The answer; None if the question is dismissed."""
+        """Return the answer to a question; None if the question is dismissed."""
         ...
 
 
@@ -52,7 +52,7 @@ class OpenSession:
     session: RemoteSession
     key: str
     is_new: bool
-    """Whether it has had no prompt yet."""
+    """Whether the session has had no prompt yet."""
 
 
 class Changes:
@@ -60,7 +60,7 @@ class Changes:
 
     def __init__(self) -> None:
         self.next = anyio.Event()
-        """Set at the next change. Must be read before the state that may change."""
+        """An event that is set at the next change. Read it before the state that may change."""
 
     def tell(self) -> None:
         """Notify of a change."""
@@ -72,27 +72,27 @@ class Process:
     """One run of an agent's program."""
 
     def __init__(self, bot: str, ids: Ids, changes: Changes) -> None:
-        """`changes` is notified when it may have room for another chat, or has no chat any more."""
+        """`changes` is notified when the process may have capacity for another chat, or has no chat any longer."""
         self.ready: anyio.Event = anyio.Event()
-        """Set when the agent accepts sessions, or never will."""
+        """Set when the agent accepts sessions, or when it is known that it never will."""
         self.scope: anyio.CancelScope = anyio.CancelScope()
-        """Cancelling it ends the run."""
+        """The scope of the run. Cancelling it ends the run."""
         self.spawned: RemoteAgent | None = None
         """The agent after its start."""
         self.agent: RemoteAgent | None = None
         """The agent, once it accepts sessions."""
         self.why: str | None = None
-        """Why the gateway has ended it."""
+        """Why the gateway has ended the process."""
         self.changed_at = anyio.current_time()
         self.began_at: Any = self.changed_at
-        """When it was started, and when its number of chats last changed."""
+        """When the process was started, and when its number of chats last changed."""
         self.error: AcpError | OSError | None = None
         self._bot = bot
         self._ids = ids
         self._has_left = False
         self._sessions: Sessions | None = None
         self._turns: dict[str, Turn] = {}
-        """The turns of chats, by the ids of their sessions."""
+        """The turns of chats, by session id."""
         self._opening = 0
         """The number of chats that wait for a session."""
         self._begun = 0
@@ -100,18 +100,18 @@ class Process:
         self._probes: list[anyio.Event] = []
 
     def begin(self, agent: RemoteAgent, cwd: str) -> None:
-        """The agent has started, in this folder."""
+        """Record that the agent has started and works in this folder."""
         self._sessions = Sessions(self._bot, agent, cwd)
         self.agent = agent
         self.ready.set()
 
     def leave(self) -> None:
-        """The agent is ending, and gets no more chats."""
+        """Record that the agent is ending and gets no more chats."""
         self._has_left = True
         self._signal()
 
     def kill(self) -> None:
-        """Kill it now."""
+        """Kill the process now."""
         if self.spawned is not None and self.spawned.process is not None:
             self.spawned.process.kill()
 
@@ -119,12 +119,12 @@ class Process:
 
     @property
     def load(self) -> int:
-        """The number of chats that have a session of it, or wait for one."""
+        """The number of chats that use a session of this process, or wait for one."""
         return len(self._turns) + self._opening
 
     @contextmanager
     def reserved(self) -> Generator[None]:
-        """Held while a chat waits for one of its sessions."""
+        """Count a chat while it waits for a session of this process."""
         self._opening += 1
         self.changed_at = anyio.current_time()
         try:
@@ -134,7 +134,7 @@ class Process:
             self._signal()
 
     def holds(self, key: str) -> bool:
-        """Whether the session with this key is open here."""
+        """Whether the session with this key is open in this process."""
         return self._sessions is not None and self._sessions.holds(key)
 
     def knows(self, id: str) -> bool:
@@ -142,11 +142,11 @@ class Process:
         return self.agent is not None and self.agent.knows(id)
 
     def means_otherwise(self, id: str, key: str) -> bool:
-        """Whether this id has belonged to a session with another key here."""
+        """Whether this id has belonged to a session with another key in this process."""
         return self._sessions is not None and self._sessions.means_otherwise(id, key)
 
     async def open(self, known: KnownSession | None) -> OpenSession:
-        """The known session if the agent still has it, else a new one. Raises AcpError or OSError."""
+        """Return the known session if the agent still has it, else a new session. Raises AcpError or OSError."""
         sessions = await self._when_ready()
         if known is not None:
             session = await sessions.find(known.key, known.id)
@@ -161,13 +161,13 @@ class Process:
         self._turns[session.id] = turn
 
     def end_turn(self, session: RemoteSession, turn: Turn) -> None:
-        """`turn` no longer uses the session."""
+        """End the use of the session by `turn`."""
         if self._turns.get(session.id) is turn:
             del self._turns[session.id]
             self._signal()
 
     def idle(self, key: str) -> None:
-        """No chat uses the session with this key for now; see `Sessions.tend`."""
+        """Record that no chat uses the session with this key for now; see `Sessions.tend`."""
         if self._sessions is not None:
             self._sessions.rest(key)
 
@@ -177,11 +177,11 @@ class Process:
         await sessions.tend(limits.idle_sessions, limits.idle_session_seconds, limits.start_seconds)
 
     def release(self, key: str) -> RemoteSession | None:
-        """The session with this key, which is not found here any more; None if it is not of this run."""
+        """Return the session with this key and forget it here; None if it is not a session of this run."""
         return None if self._sessions is None else self._sessions.release(key)
 
     async def end(self, session: RemoteSession, seconds: float) -> None:
-        """Make the agent close a released session, and forget it, if it can."""
+        """Make the agent close and forget a released session, if it can."""
         if self._sessions is not None:
             with anyio.move_on_after(seconds):
                 await self._sessions.end(session)
@@ -205,7 +205,7 @@ class Process:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the agent has ended, or is about to: it answers nothing any more."""
+        """Whether the agent has ended, or is about to end and answers nothing any longer."""
         return self._has_left or (self.agent is not None and self.agent.link.connection.is_lost)
 
     @property
@@ -215,15 +215,15 @@ class Process:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """A value that changes with everything that the agent sends, and with each new chat; None if no chat waits for
-        it, also if the agent itself waits for answers."""
+        """A value that changes with everything that the agent sends, and with each new chat. None if no chat waits for
+        the agent, or if the agent itself waits for answers."""
         if self.agent is None or not self._turns or any(turn.has_questions for turn in self._turns.values()):
             return None
         return self._begun, self.agent.link.heard
 
     @contextmanager
     def probing(self) -> Generator[None]:
-        """Held during a probe of the agent."""
+        """Count a probe of the agent while it runs."""
         probe = anyio.Event()
         self._probes.append(probe)
         try:
@@ -238,7 +238,7 @@ class Process:
             await probe.wait()
 
     async def when_idle(self) -> None:
-        """Wait until no chat uses it."""
+        """Wait until no chat uses the process."""
         while self.load:
             await self._changes.next.wait()
 
@@ -249,7 +249,7 @@ class Process:
     # -- questions
 
     def handlers(self) -> Handlers:
-        """The handlers of the agent's requests."""
+        """Return the handlers for the agent's requests."""
         return Handlers(permission=self._permission, form=self._form, url=self._url)
 
     async def _permission(self, request: RequestPermissionRequest) -> PermissionAnswer:

@@ -1,6 +1,6 @@
-"""An agent's program: its place, how it is started and served until it ends, and whether it can be trusted.
+"""An agent's program: its folder, how it is started and served until it ends, and whether it can be trusted.
 
-The consequences are decided in `acp_server.apps.gateway.pool`.
+`acp_server.apps.gateway.pool` decides what follows from that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 PATIENCE: Final = Patience(closed=2, terminated=1)
 _ME: Final = Implementation(name="acp-server gateway", version="1")
 _THERE: Final = "_acp_server/there"
-"""A method that no agent has. An agent that reads its input refuses it at once, whatever else it does."""
+"""A method that no agent has. An agent that reads its input refuses it at once, even while it does other work."""
 _SECOND_LOOK: Final = 0.05
 
 
@@ -37,9 +37,9 @@ class Place:
 
     cwd: str
     user: int | None = None
-    """The id of the user and of the group. None: the user and the group of the gateway."""
+    """The id of the user and of the group; None for the user and the group of the gateway."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables besides the gateway's."""
+    """Environment variables in addition to the gateway's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +49,15 @@ class Program:
     bot: str
     command: Sequence[str]
     place: Callable[[], Place]
-    """The place. May wait for a disk; raises OSError."""
+    """Returns the folder and the user. May wait for a disk; raises OSError."""
     limits: GatewayLimits
     patience: Patience | None = None
     protocol: Literal[1, 2] = 2
-    """The highest version that the agent is offered."""
+    """The highest protocol version that is offered to the agent."""
 
     async def run(self, process: Process) -> None:
-        """Run until the agent has ended. Errors go to the chats that wait for its sessions, and to the log."""
+        """Run the agent until it has ended. Its errors are passed to the chats that wait for its sessions, and are
+        logged."""
         try:
             place = await anyio.to_thread.run_sync(self.place)
             spawning = spawn_agent(
@@ -103,7 +104,7 @@ class Distrust(Protocol):
     """Called with a process that must not be trusted."""
 
     def __call__(self, process: Process, why: str, *, at_once: bool = False) -> None:
-        """Give it no more chats, and end it when its chats have ended, or after a time; or `at_once`."""
+        """Give the process no more chats. End it when its chats have ended, or after a time, or `at_once`."""
         ...
 
 
@@ -111,15 +112,15 @@ class _Probe(Enum):
     """The result of probing an agent."""
 
     ANSWER = auto()
-    """It answers. Or it has exited, which others notice."""
+    """The agent answers, or it has exited, which is noticed elsewhere."""
     BUSY = auto()
-    """It sends something else: it works, and does not read its input."""
+    """The agent sends something else: it works, but does not read its input."""
     SILENT = auto()
-    """It sends nothing."""
+    """The agent sends nothing."""
 
 
 async def _probe(agent: RemoteAgent, seconds: float) -> _Probe:
-    """Probe an agent, and wait for at most `seconds`."""
+    """Probe an agent, and wait at most `seconds` for its answer."""
     before = agent.link.heard
     try:
         await agent.request(_THERE, {}, timeout=seconds)
@@ -140,8 +141,8 @@ class Trust:
         self._distrust = distrust
 
     async def check_start(self, process: Process) -> None:
-        """It has not opened a session in time. If it does not answer, it may handle one request at a time: it keeps its
-        chats for a while, and others get another process."""
+        """Probe a process that has not opened a session in time. If it does not answer, it may handle only one request
+        at a time. So it keeps its chats for a while, and other chats get another process."""
         if process.agent is None:
             return
         with process.probing():
@@ -149,9 +150,10 @@ class Trust:
                 self._distrust(process, "does not answer")
 
     async def check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
-        """Probe the agent, and end it if it does not respond. A chat that needs it waits for the result.
+        """Probe the agent, and end it if it does not respond. A chat that needs the agent waits for the result.
 
-        `cancelled`: a turn that it has not answered in time; if it does not do so soon, it is not trusted either.
+        `cancelled`: a turn that the agent has not answered in time. If it does not answer it soon, the agent is not
+        trusted either.
         """
         if process.agent is None:
             return
@@ -212,4 +214,4 @@ async def _try(agent: RemoteAgent, cwd: str, protocol: Literal[1, 2]) -> str:
 
 
 def _unheard(_line: str) -> None:
-    """The error has the end of it, if it is useful."""
+    """Drop a line of standard error. If it is useful, the error contains it."""

@@ -1,6 +1,6 @@
-"""A chat's turn on its agent: the prompt, the updates, the questions, the usage, and the end.
+"""The agent's turn for a chat: the prompt, the updates, the questions, the usage, and the end.
 
-The meaning for the chat is decided in `acp_server.apps.gateway.live_chat`.
+`acp_server.apps.gateway.live_chat` decides what these mean for the chat.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from acp_server.schema import ContentBlock, PromptResponse, SessionUpdate, Usage
 logger: logging.Logger = logging.getLogger("acp_server.apps.gateway")
 
 META: Final = "acp_server/chat"
-"""The key in the prompt's `_meta` with the client's data about the chat."""
+"""The key in the prompt's `_meta` that holds the client's data about the chat."""
 
 _LAST: Final = 60.0
-"""Seconds that the store has for the end of a chat."""
+"""Seconds that the store has for storing the end of a chat."""
 _STOPPED: Final = Failure(Code.INTERNAL, "the gateway was stopped")
 _TOO_MUCH: Final = Failure(Code.INTERNAL, "the agent said more than a chat may have")
 
 
 class PromptTurn:
-    """The agent's work for one chat, in its own task."""
+    """The agent's work for one chat, which runs in its own task."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class PromptTurn:
         self._usage = TokenUsage()
         self._failure: Failure | None = _STOPPED
         self._broken: Failure | None = None
-        """Why the chat has failed whatever its agent answers. Later updates are dropped."""
+        """Why the chat has failed, whatever its agent answers. Later updates are dropped."""
 
     async def run(self) -> None:
-        """The whole turn. Raises nothing but a cancel."""
+        """Run the whole turn. Raises nothing but a cancel."""
         try:
             with self._whole:
                 async with anyio.create_task_group() as group:
@@ -101,7 +101,7 @@ class PromptTurn:
             await anyio.lowlevel.checkpoint()
 
     def stop(self) -> None:
-        """The chat was cancelled: stop the agent. Never waits, see `done`."""
+        """Stop the agent, because the chat was cancelled. Never waits; `done` is set when the agent has stopped."""
         if self._turn is None:
             self._scope.cancel()
         else:
@@ -109,11 +109,13 @@ class PromptTurn:
             self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._limits.settle_seconds)
 
     def abandon(self) -> None:
-        """The chat does not belong to this gateway any more, or will not. As at the end of the gateway. Never waits."""
+        """Cancel all work for the chat, as when the gateway shuts down, because the chat does not or will not belong to
+        this gateway. Never waits."""
         self._whole.cancel()
 
     async def drain(self) -> None:
-        """The chat was cancelled, and the agent may complete its reply. If that takes too long, it is stopped."""
+        """Wait for the agent to complete its reply after the chat was cancelled. If that takes too long, the agent is
+        stopped."""
         with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
@@ -159,10 +161,11 @@ class PromptTurn:
         return turn.result
 
     async def _compose(self, held: OpenSession) -> list[ContentBlock]:
-        """The prompt. Stores in `_told` the ids of the messages that the session gets with it, or never will.
+        """Return the prompt. `_told` gets the ids of the messages that the session gets with it, and of messages that
+        the session never will get.
 
-        An agent recognizes a command only as the whole prompt (ACP, Slash Commands); so earlier messages wait for the
-        next prompt that is not a command.
+        An agent recognizes a command only if it is the whole prompt (ACP, Slash Commands). So earlier messages wait for
+        the next prompt that is not a command.
         """
         prompt = self._taken.prompt
         query = blocks(prompt[-1])
@@ -195,8 +198,8 @@ class PromptTurn:
             self._break_off(_TOO_MUCH)
 
     async def _step(self) -> bool:
-        """See `LiveChat.step`. A chat has failed if a part of it could not be stored, or if it cannot continue because
-        another one runs in its conversation."""
+        """Process an item, see `LiveChat.step`. The chat fails if a part of it could not be stored, or if it cannot
+        continue because another chat runs in its conversation."""
         try:
             return await self.live.step()
         except NotOurs:
@@ -211,7 +214,7 @@ class PromptTurn:
             return False
 
     async def _catch_up(self) -> None:
-        """Process held items when the chat does not wait any more. Yields, so that other chats continue."""
+        """Process held items once the chat no longer waits. Yields between items, so that other chats continue."""
         while True:
             changed = self.live.changed
             while await self._step():
@@ -269,7 +272,7 @@ def _outcome(response: PromptResponse) -> Failure | None:
 
 
 def _reported(response: PromptResponse) -> TokenUsage | None:
-    """`usage` in the response to a prompt, if the agent sends it: the tokens of this turn."""
+    """Return `usage` in the response to a prompt, if the agent sends it: the tokens of this turn."""
     usage = (response.meta or {}).get("usage") if response.usage is None else response.usage.to_wire()
     if not isinstance(usage, dict):
         return None
@@ -283,7 +286,7 @@ def _count(value: Any) -> int:
 
 
 def _failure(error: AcpError | OSError) -> Failure:
-    """The part of the error for a client. The rest is in the log."""
+    """Return the part of the error for a client. The rest is logged."""
     logger.warning("a chat failed: %s", outline(error))
     logger.debug("its error: %s", error)
     if isinstance(error, AgentExited):
@@ -308,16 +311,16 @@ def _failure(error: AcpError | OSError) -> Failure:
 
 
 class Waiting:
-    """The waiting chats of all users. They do not count as running, since nothing is done for them."""
+    """The waiting chats of all users. They do not count as running, because no work is done for them."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
         self._chats: dict[PromptTurn, str] = {}
-        """The owners, with the chat first that has waited longest."""
+        """The owners of the waiting chats. The chat that has waited longest comes first."""
 
     def begin(self, chat: PromptTurn, owner: str) -> None:
-        """Another chat waits. If there are too many, the same owner's longest waiting ones are dismissed: no user loses
-        a question because of others."""
+        """Count another waiting chat. If there are too many, the questions of the same owner's longest waiting chats
+        are dismissed, so that no user loses a question because of other users."""
         self._chats[chat] = owner
         mine = [other for other, whose in self._chats.items() if whose == owner]
         while len(mine) > self._limits.waiting_of_one or len(self._chats) > self._limits.waiting:
@@ -327,5 +330,5 @@ class Waiting:
             longest.dismiss()
 
     def end(self, chat: PromptTurn) -> None:
-        """A chat does not wait any more. No effect if it does not wait."""
+        """Remove a chat that no longer waits. Has no effect if it does not wait."""
         self._chats.pop(chat, None)

@@ -1,8 +1,8 @@
-"""An agent's questions as tool calls, and a client's outputs for them as answers.
+"""Converts an agent's questions to tool calls, and a client's outputs for them to answers.
 
-When a question is shown and answered is decided in `acp_server.apps.gateway.live_chat`. An answer to a form is
-validated against every kind of field in the protocol (ACP, Elicitation, Form mode). Unknown kinds are left to the
-agent, which must validate everything again anyway.
+`acp_server.apps.gateway.live_chat` decides when a question is shown and answered. An answer to a form is validated
+against every kind of field in the protocol (ACP, Elicitation, Form mode). Unknown kinds are left to the agent, which
+must validate everything again anyway.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from acp_server.tools.checks import check_of
 from acp_server.wire.codec import DecodeError, decode
 
 _INT64: Final = 2**63
-"""Values in an answer are smaller."""
+"""Integers in an answer must be smaller than this."""
 _LONGEST: Final = 300
-"""Characters of an explanation: some list all possible choices."""
+"""The most characters of an explanation, because some explanations list all possible choices."""
 
 
 def misfit(form: ElicitationSchema, content: dict[str, Any]) -> str | None:
-    """Why `content` does not match the form, without quoting its values; None if it matches."""
+    """Return why `content` does not match the form, without quoting its values; None if it matches."""
     required = set(form.required or ())
     fields = {
         name: core_schema.typed_dict_field(_field(field), required=name in required)
@@ -113,8 +113,8 @@ def _choice(items: MultiSelectItems) -> CoreSchema:
 
 
 def _readable(pattern: str | None) -> str | None:
-    """A pattern that can be matched in time linear in the text; None for others, such as patterns with
-    back-references."""
+    """Return the pattern if it can be matched in time linear in the text; None for other patterns, such as patterns
+    with back-references."""
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
     except SchemaError:
@@ -163,12 +163,12 @@ _DECLINED: Final = ("decline", "declined")
 
 
 class Question(ABC):
-    """One question. `id` is the tool call's; `name` and `arguments` are shown to the client."""
+    """One question. `id` is the id of its tool call. `name` and `arguments` are shown to the client."""
 
     name: str
     arguments: dict[str, Any]
     elicits = True
-    """Whether it is an elicitation, and not a permission request."""
+    """Whether the question is an elicitation. Otherwise it is a permission request."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -176,11 +176,12 @@ class Question(ABC):
         """The answer, once `answered` is set; None if the question was dismissed."""
         self.answered: anyio.Event = anyio.Event()
         self.withdrawn = False
-        """Whether the agent has withdrawn it."""
+        """Whether the agent has withdrawn the question."""
 
     @abstractmethod
     def read(self, output: str) -> Any:
-        """The answer in a tool output. Raises ApiError 4000 if it is not an answer to this question."""
+        """Return the answer that a tool output contains. Raises ApiError 4000 if the output is not an answer to this
+        question."""
 
     def resolve(self, answer: Any) -> None:
         """Set the answer; None to dismiss the question."""
@@ -188,14 +189,14 @@ class Question(ABC):
         self.answered.set()
 
     def to_wire(self, elicitation: CallType = "function") -> dict[str, Any]:
-        """As a tool call of `required_action`; `elicitation` is the type for an elicitation."""
+        """Return the question as a tool call of `required_action`. `elicitation` is the type for an elicitation."""
         function = {"name": self.name, "arguments": json.dumps(self.arguments)}
         return {"id": self.id, "type": elicitation if self.elicits else "function", "function": function}
 
 
 class PermissionQuestion(Question):
-    """May a tool run? Answered by an option's id, kind or name: as text, as JSON with `option_id`, or in the form of
-    the protocol (ACP, Tool Calls, Requesting Permission); `cancel` chooses none."""
+    """The question whether a tool may run. The answer is an option's id, kind or name: as text, as JSON with
+    `option_id`, or in the form of the protocol (ACP, Tool Calls, Requesting Permission). `cancel` chooses no option."""
 
     name = PERMISSION
     elicits = False
@@ -213,7 +214,7 @@ class PermissionQuestion(Question):
         }
 
     def read(self, output: str) -> PermissionOption | None:
-        """The chosen option; None if none was chosen."""
+        """Return the chosen option; None if none was chosen."""
         stripped = output.strip()
         # Unchanged first: an id may have blanks around it, or look like one of the other forms.
         if (option := self._find(output) or self._find(stripped)) is not None:
@@ -243,7 +244,8 @@ class PermissionQuestion(Question):
 
 
 class FormQuestion(Question):
-    """Fill in a form: JSON with the fields, or `decline`, or `cancel`; plain text for a form with one text field."""
+    """The request to fill in a form. The answer is JSON with the fields, or `decline`, or `cancel`; for a form with one
+    text field it may be plain text."""
 
     name = FORM
 
@@ -253,7 +255,7 @@ class FormQuestion(Question):
         self.arguments: dict[str, Any] = {"message": request.message, "schema": request.requested_schema.to_wire()}
 
     def read(self, output: str) -> CreateElicitationResponse:
-        """The content of the form, or the refusal."""
+        """Return the content of the form, or the refusal."""
         if (refusal := _refusal(output)) is not None:
             return refusal
         content = _object(output)
@@ -276,7 +278,7 @@ class FormQuestion(Question):
 
 
 class UrlQuestion(Question):
-    """Open a URL: `accept`, `decline` or `cancel`."""
+    """The request to open a URL. The answer is `accept`, `decline` or `cancel`."""
 
     name = URL
 
@@ -285,7 +287,7 @@ class UrlQuestion(Question):
         self.arguments: dict[str, Any] = {"message": request.message, "url": str(request.url)}
 
     def read(self, output: str) -> CreateElicitationResponse:
-        """Whether the user opened it."""
+        """Return whether the user opened the URL."""
         if (refusal := _refusal(output)) is not None:
             return refusal
         if output.strip().lower() in ("accept", "accepted"):
@@ -301,7 +303,7 @@ def _refusal(output: str) -> ElicitationDeclineAction | ElicitationCancelAction 
 
 
 def _object(output: str) -> dict[str, Any] | None:
-    """`output` as a JSON object; None if it is not one."""
+    """Return `output` as a JSON object; None if it is not one."""
     try:
         value = whole_json(decode(output.encode()))
     except (DecodeError, TooDeep):

@@ -1,6 +1,6 @@
-"""The records of conversations and chats, their ids, and a chat's states with the one function that changes them.
+"""The records of conversations and chats, their ids, and the states of a chat, which only one function changes.
 
-The owners of ids are not checked here.
+This module does not check the owners of ids.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 _EPOCH_MS: Final = 1_577_836_800_000
-"""2020, so that an id has 18 digits for a long time."""
+"""The year 2020. Counting from it, ids have 18 digits for a long time."""
 _RANDOM_BITS: Final = 12
 _SLOT_BITS: Final = 10
 SLOTS: Final = 1 << _SLOT_BITS
@@ -22,25 +22,26 @@ SLOTS: Final = 1 << _SLOT_BITS
 _SHORT: Final = 16
 """The longest step from an id to the next one in the same millisecond."""
 _HIGHEST_BY_CLOCK: Final = 1 << 62
-"""The highest id from a clock, until the year 2054: ids stay below 2^63, since clients read them as integers."""
+"""The highest id made from a clock, until the year 2054. Ids must stay below 2^63, because clients read them as
+integers."""
 _FIRST_BITS: Final = 48
 _LONGEST: Final = 20
 
 
 class Ids:
-    """Makes ids in decimal digits, as the API's clients expect. Each is greater than all earlier ones, also than stored
-    ids of earlier runs, whatever the clock shows. Thread-safe."""
+    """Makes ids in decimal digits, as the API's clients expect. Each id is greater than all earlier ones, including
+    stored ids of earlier runs, even if the clock was set back. Thread-safe."""
 
     def __init__(self, highest: int = 0, slot: int = 0) -> None:
         """`highest`: the highest id in use."""
         self.slot = slot
-        """The part of each id that no other node has at the same time, smaller than SLOTS."""
+        """A number below SLOTS that is part of each id. No other node has the same number at the same time."""
         # Random, since with a clock before 2020 and an empty store, two runs would begin with the same ids.
         self._last = max(highest, secrets.randbits(_FIRST_BITS))
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        """A new id. It is made from the time if that has advanced; otherwise it follows the last one."""
+        """Return a new id. It is made from the time if the time has advanced; otherwise it follows the last id."""
         step = secrets.randbits(_RANDOM_BITS)
         with self._lock:
             by_clock = self._at(time.time_ns() // 1_000_000 - _EPOCH_MS, step)
@@ -67,16 +68,16 @@ class KnownSession:
     """An agent's session that a conversation remembers."""
 
     bot: str
-    """The bot whose agent has it."""
+    """The bot whose agent has the session."""
     id: str
-    """The agent's id for it. In a later run the agent may give the id to another session."""
+    """The agent's id of the session. In a later run the agent may give that id to another session."""
     key: str
     """A key that is unique in all runs. The messages that the session knows are marked with it."""
 
 
 @dataclass
 class Conversation:
-    """One conversation. Times in Unix seconds."""
+    """One conversation. Times are in Unix seconds."""
 
     id: str
     owner: str
@@ -89,28 +90,27 @@ class Conversation:
     meta_data: dict[str, str] = field(default_factory=dict[str, str])
     deleted: bool = False
     revision: int = 0
-    """Increases when messages are changed later."""
+    """A number that increases when messages are changed later."""
     session: str | None = None
     session_bot: str | None = None
     session_key: str | None = None
 
     @property
     def known(self) -> KnownSession | None:
-        """The agent's session that knows the messages marked with its key; None while a chat has it."""
+        """The agent's session that knows the messages marked with its key; None while a chat uses the session."""
         if self.session is None or self.session_bot is None or self.session_key is None:
             return None
         return KnownSession(self.session_bot, self.session, self.session_key)
 
     def know(self, known: KnownSession | None) -> KnownSession | None:
-        """Remember this session. Returns the previous one, which has no conversation any more; None if there was
-        none."""
+        """Remember this session. Returns the previous session, which no longer belongs to a conversation, or None."""
         before = self.known
         bot, id, key = (None, None, None) if known is None else (known.bot, known.id, known.key)
         self.session, self.session_bot, self.session_key = id, bot, key
         return None if before == known else before
 
     def to_wire(self) -> dict[str, Any]:
-        """The conversation in the form of the API."""
+        """Return the conversation in the form of the API."""
         return {
             "id": self.id,
             "name": self.name,
@@ -142,7 +142,7 @@ MOVES: Final[Mapping[Status, frozenset[Status]]] = {
     Status.FAILED: frozenset(),
     Status.CANCELED: frozenset(),
 }
-"""The possible moves from each state."""
+"""The possible transitions from each state."""
 
 RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
 """The states in which a chat occupies its conversation, and can be cancelled."""
@@ -150,7 +150,7 @@ RUNNING: Final = frozenset({Status.CREATED, Status.IN_PROGRESS})
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """Tokens, as the agent reports them; 0 if it does not."""
+    """The tokens that the agent reports; 0 if it reports none."""
 
     token_count: int = 0
     output_count: int = 0
@@ -167,18 +167,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Chat:
-    """One chat at one moment. Times in Unix seconds."""
+    """One chat at one moment. Times are in Unix seconds."""
 
     id: str
     conversation_id: str
     section_id: str
     bot_id: str
     owner: str
-    """The name of the token that it was created with."""
+    """The name of the token with which the chat was created."""
     saved: bool = True
-    """`auto_save_history`. If False, nothing of it is stored, and it is not context of later chats."""
+    """The value of `auto_save_history`. If it is False, nothing of the chat is stored, and the chat is not context for
+    later chats."""
     query_id: str | None = None
-    """The id of the message that it replies to, if that was in the conversation before."""
+    """The id of the message that the chat replies to, if the message was already in the conversation."""
     meta_data: dict[str, str] = field(default_factory=dict[str, str])
     created_at: int = field(default_factory=lambda: int(time.time()))
     status: Status = Status.CREATED
@@ -197,7 +198,8 @@ class Chat:
         error: Failure | None = None,
         tool_calls: list[dict[str, Any]] | None = None,
     ) -> Chat | None:
-        """The only way to change the status: the chat with the new one. None if the move is not possible."""
+        """Return the chat with a new status; None if that transition is not possible. This is the only way to change
+        the status."""
         if status not in MOVES[self.status]:
             return None
         now = int(time.time())
@@ -212,22 +214,23 @@ class Chat:
         )
 
     def failed(self, error: Failure, usage: TokenUsage | None = None) -> Chat:
-        """The chat after it has failed, also while it waits for tool outputs."""
+        """Return the chat after it has failed. It may also be waiting for tool outputs."""
         failed = (self.moved(Status.IN_PROGRESS) or self).moved(Status.FAILED, error=error, usage=usage)
         assert failed is not None, "the chat has ended"
         return failed
 
     def settled(self, usage: TokenUsage) -> Chat:
-        """The chat with its usage, which for a cancelled chat is known after the work has ended."""
+        """Return the chat with its usage. For a cancelled chat, the usage is known only after the work has ended."""
         return replace(self, usage=usage)
 
     @property
     def ended(self) -> bool:
-        """Whether its status is final."""
+        """Whether the chat's status is final."""
         return not MOVES[self.status]
 
     def to_wire(self) -> dict[str, Any]:
-        """The chat in the form of the API. Unset fields are omitted, since clients refuse nulls in some places."""
+        """Return the chat in the form of the API. Unset fields are omitted, because clients refuse nulls in some
+        fields."""
         wire: dict[str, Any] = {
             "id": self.id,
             "conversation_id": self.conversation_id,

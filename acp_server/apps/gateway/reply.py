@@ -1,7 +1,8 @@
 """Converts an agent's updates to the messages of a chat, as they stream and as they are stored.
 
-The agent's text is an answer; a tool call is a call and a response. Plans, modes and the like are not shown, since the
-API has nothing for them. This module knows no states, and neither sends nor stores: it returns the pieces of an update.
+The agent's text becomes an answer, and a tool call becomes a call and a response. Plans, modes and similar updates are
+not shown, because the API has nothing for them. This module knows no states, and neither sends nor stores. It returns
+the deltas and messages for an update.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ class Delta:
 
 
 Pieces = list[Delta | ChatMessage]
-"""The pieces to send, in order; each message is complete and is stored first."""
+"""The deltas and messages to send, in order. Each message is complete and is stored first."""
 
 
 _MOST_UNTOLD: Final = 50
-"""The most calls that are announced and not sent: their inputs are not counted until then."""
+"""The most tool calls that are announced but not sent yet. They are limited because their inputs are not counted until
+they are sent."""
 
 
 class Reply:
@@ -58,7 +60,7 @@ class Reply:
 
     def __init__(self, chat: Chat, ids: Ids) -> None:
         self.size: int = 0
-        """Characters so far."""
+        """The number of characters so far."""
         self._chat = chat
         self._ids = ids
         self._answer: ChatMessage | None = None
@@ -68,7 +70,7 @@ class Reply:
         self._calls: dict[str, _Call] = {}
 
     def take(self, update: SessionUpdate) -> Pieces:
-        """The pieces of one update."""
+        """Return the deltas and messages for one update."""
         if isinstance(update, AgentMessageChunk | AgentThoughtChunk):
             # Thoughts so far belong to this answer, whatever message id the agent gives them.
             parted = self._answer is not None and self._text and update.message_id not in (None, self._agents_id)
@@ -89,11 +91,11 @@ class Reply:
         return [message]
 
     def finish(self) -> Pieces:
-        """Complete everything."""
+        """Complete all messages."""
         return [*self._shown_calls(), *self.close(), self._finished(_FINISHED)]
 
     def interrupt(self, questions: list[tuple[str, dict[str, Any]]]) -> Pieces:
-        """The agent asks questions: functions, by their names and arguments."""
+        """Return the function calls for the agent's questions, given by their names and arguments."""
         calls = [
             self._message(FUNCTION_CALL, json.dumps({"name": name, "arguments": arguments}))
             for name, arguments in questions
@@ -101,7 +103,7 @@ class Reply:
         return [*self._shown_calls(), *self.close(), *calls, self._finished(_INTERRUPTED)]
 
     def answered(self, outputs: list[str]) -> list[ChatMessage]:
-        """The questions were answered."""
+        """Return the messages for the answers to the questions."""
         return [self._message(TOOL_RESPONSE, output) for output in outputs]
 
     # -- pieces
@@ -139,7 +141,7 @@ class Reply:
         return pieces
 
     def _shown_calls(self) -> Pieces:
-        """Something else follows, so announced calls are sent with the input known so far."""
+        """Send announced tool calls with the input known so far, because other content follows."""
         return [piece for call in self._calls.values() for piece in self._show(call)]
 
     def _show(self, call: _Call) -> Pieces:
@@ -209,7 +211,7 @@ def _as_text(content: ToolCallContent) -> str:
 
 
 def text_of(content: ContentBlock) -> str:
-    """Content as text; the API's answers are only text."""
+    """Return content as text, because the API's answers are only text."""
     if isinstance(content, TextContent):
         return whole(content.text)
     if isinstance(content, ResourceLink):

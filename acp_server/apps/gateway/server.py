@@ -1,8 +1,8 @@
-"""The gateway on a socket: listening, signals, and the end.
+"""The gateway on a socket: listening, signals, and the shutdown.
 
-SIGTERM lets running chats end first (`Drain` in `acp_server.apps.gateway.gateway`), Ctrl-C does not; a second signal
-waits for nothing. SIGHUP reloads the tokens and the bots. Then the process ends by the first
-signal, as a shell expects.
+After SIGTERM, running chats may end first (`Drain` in `acp_server.apps.gateway.gateway`); after Ctrl-C they may not.
+After a second signal the gateway waits for nothing. SIGHUP reloads the tokens and the bots. At the end the first signal
+ends the process, as a shell expects.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _BACKLOG: Final = 512
 _TICK: Final = 0.1
 """Seconds between two checks whether the gateway has drained."""
 _HANGUP: Final[int | None] = getattr(signal, "SIGHUP", None)
-"""None on Windows."""
+"""The number of SIGHUP; None on Windows."""
 _OF_AN_AGENT: Final = 4
-"""Descriptors: three pipes, and one to wait for its process."""
+"""The number of descriptors for an agent: three pipes, and one to wait for the process."""
 _OF_THE_GATEWAY: Final = 64
-"""Descriptors: the store, the log, the loop, temporary files."""
+"""The number of descriptors for the gateway itself: the store, the log, the event loop, temporary files."""
 
 
 def is_loopback(host: str) -> bool:
@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises UsageError."""
+    """Return a listening socket. Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -64,8 +64,8 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     gateway: Gateway, listening: socket.socket, on_started: Callable[[], None], reload: Callable[[], None]
 ) -> None:
-    """Serve until a signal ends it. `on_started` is called when requests are accepted, `reload` at SIGHUP; its
-    UsageError is logged.
+    """Serve until a signal ends the gateway. `on_started` is called when requests are accepted. `reload` is called at
+    SIGHUP; if it raises UsageError, that is logged.
 
     Raises KeyboardInterrupt at Ctrl-C. SIGTERM and a closed terminal end the process by their signal.
     """
@@ -139,7 +139,7 @@ class _Running:
 
 
 def _not_http() -> tuple[Headers, bytes]:
-    """The API's envelope."""
+    """Return the API's envelope for a request that is not HTTP."""
     logid = new_logid()
     logger.getChild("access").info("a request that is not HTTP: HTTP 400, code %s, logid %s", Code.BAD_PARAMETER, logid)
     body = failure(ApiError(Code.BAD_PARAMETER, "the request is not HTTP"), logid)
@@ -147,9 +147,10 @@ def _not_http() -> tuple[Headers, bytes]:
 
 
 def number_of_places(limits: GatewayLimits) -> int:
-    """The most connections at once, after raising the process's limit of descriptors accordingly.
+    """Return the most connections at once, after raising the process's limit of descriptors accordingly.
 
-    If the limit cannot be raised, they leave a quarter of the descriptors to the agents, or less if those need less.
+    If the limit cannot be raised, the connections leave a quarter of the descriptors to the agents, or fewer if the
+    agents need fewer.
     """
     others = _OF_THE_GATEWAY + _OF_AN_AGENT * limits.chats
     allowed = raise_descriptors(limits.connections + others)

@@ -1,11 +1,12 @@
-"""The sessions of an agent in one run of its program: opened, loaded, ended; no id leads to another user's session.
+"""The sessions of an agent in one run of its program: opened, loaded and ended. No id can lead to another user's
+session.
 
-An id means nothing outside of a run, since agents may restart their numbering. It is valid again when the agent has
-loaded the session. Each session also has a unique key. An agent is broken if it gives a new session an id that it has
-given before in the same run, or that was requested: the gateway could not tell which session it means.
+An id has no meaning outside of a run, because agents may restart their numbering. It becomes valid again when the agent
+has loaded the session. Each session also has a unique key. An agent is broken if it gives a new session an id that it
+has given before in the same run, or that was requested, because the gateway could not tell the sessions apart.
 
-A session that no chat uses is idle. The number and age of open idle sessions are bounded, since an agent may need a
-whole process for each.
+A session that no chat uses is idle. The number and age of open idle sessions are bounded, because an agent may need a
+whole process for each session.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ _CLOSE = METHODS["session/close"].capability
 _DELETE = METHODS["session/delete"].capability
 
 _KEYS: Final = 10_000
-"""Sessions whose keys a bot remembers. Each takes a few hundred bytes."""
+"""The number of sessions whose keys are remembered for a bot. Each takes a few hundred bytes."""
 _USED: Final = 10_000
-"""Ids that are remembered of one run."""
+"""The number of ids that are remembered for one run."""
 
 
 class SessionKeys:
-    """The last session with each id, in any run, as far as chats may use it again."""
+    """Remembers the last session with each id, in any run, as far as chats may use it again."""
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
         self._forgot = False
-        """Whether some were forgotten because there were too many."""
+        """Whether some keys were forgotten because there were too many."""
 
     def is_last(self, known: KnownSession) -> bool:
-        """Whether no later session had the id, as far as known."""
+        """Whether no later session had the session's id, as far as known."""
         return self._keys.get(known.id, None if self._forgot else known.key) == known.key
 
     def add(self, id: str, key: str) -> None:
-        """The session with this key has the id now."""
+        """Record that the session with this key now has the id."""
         self._keys.pop(id, None)
         self._keys[id] = key
         if len(self._keys) > _KEYS:
@@ -59,7 +60,7 @@ class SessionKeys:
             self._forgot = True
 
     def remove(self, id: str, key: str) -> None:
-        """No chat will use this session again."""
+        """Forget a session that no chat will use again."""
         if self._keys.get(id) == key:
             del self._keys[id]
 
@@ -73,15 +74,16 @@ class Sessions:
         self._cwd = cwd
         self._open: dict[str, RemoteSession] = {}
         self._used: dict[str, str | None] = {}
-        """The ids that the agent has given in this run, or was asked for, with the keys of their sessions; None for an
-        id that means no session any more."""
+        """The ids that the agent has given in this run, or that were requested, with the keys of their sessions; None
+        for an id that no longer belongs to a session."""
         self._idle: dict[str, float] = {}
-        """When each idle session, by key, was last used, the longest idle first."""
+        """When each idle session, by key, was last used. The session that has been idle longest comes first."""
         self._changed = anyio.Event()
         """Set when another session becomes idle."""
 
     async def open(self) -> tuple[RemoteSession, str]:
-        """A new session, and its key. Raises AcpError; SessionTaken if its id was used before in this run."""
+        """Open a new session. Returns it with its key. Raises AcpError; SessionTaken if its id was used before in this
+        run."""
         try:
             session = await self._agent.new_session(self._cwd)
         except SessionTaken as error:
@@ -98,7 +100,8 @@ class Sessions:
         return session, key
 
     async def find(self, key: str, id: str) -> RemoteSession | None:
-        """The session with this key, loaded again if it is of an earlier run. None if it is not available."""
+        """Return the session with this key. A session of an earlier run is loaded again. None if it is not
+        available."""
         self._idle.pop(key, None)
         session = self._open.pop(key, None)
         if self._used.get(id, key) != key:
@@ -120,12 +123,12 @@ class Sessions:
         return self._used.get(id, key) != key
 
     def release(self, key: str) -> RemoteSession | None:
-        """The session with this key, which is not found here any more; None if it is not of this run."""
+        """Return the session with this key and forget it here; None if it is not a session of this run."""
         self._idle.pop(key, None)
         return self._open.pop(key, None)
 
     def rest(self, key: str) -> None:
-        """No chat uses the session with this key for now."""
+        """Record that no chat uses the session with this key for now."""
         if key in self._open:
             self._idle[key] = anyio.current_time()
             self._changed.set()
@@ -148,7 +151,7 @@ class Sessions:
                     await self._changed.wait()
 
     async def end(self, session: RemoteSession, delete: bool = True) -> None:
-        """Make the agent close a released session, and with `delete` forget it, if it can."""
+        """Make the agent close a released session and, with `delete`, forget it, if it can."""
         if delete:
             # An agent that has closed it may use its id again before it gets the deletion.
             self._use(session.id, None)
@@ -161,7 +164,7 @@ class Sessions:
                 del self._agent.sessions[session.id]
 
     async def forget(self, key: str, id: str) -> None:
-        """Make the agent forget a session that is not open, if the id still means it."""
+        """Make the agent forget a session that is not open, if the id still belongs to it."""
         agent = self._agent
         is_meant = not agent.knows(id) and self._used.get(id, key) == key
         if is_meant and self._keeps_sessions and agent.link.announced(_DELETE):
@@ -212,7 +215,7 @@ class Sessions:
 
 
 async def _try(call: Callable[[], Awaitable[object]]) -> None:
-    """A refusal of the agent must not prevent the other steps."""
+    """Call a method of the agent, and log its refusal, which must not prevent the other steps."""
     try:
         await call()
     except AcpError as error:

@@ -1,8 +1,8 @@
-"""The steps of a chat in the store, each one transaction.
+"""Stores the steps of a chat, each in one transaction.
 
-A chat is begun, or continued where another node has left it. An end that could not be stored is stored as soon as the
-store works again. The steps are decided in `acp_server.apps.gateway.live_chat`, and their time in
-`acp_server.apps.gateway.chats`.
+A chat is begun here, or continued after another node has left it. An end that could not be stored is stored as soon as
+the store works again. `acp_server.apps.gateway.live_chat` decides the steps, and `acp_server.apps.gateway.chats`
+decides when they happen.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Taken(NamedTuple):
     """A chat that this node has taken, and its input."""
 
     before: Chat
-    """The chat when it was created, or while it waited."""
+    """The chat as it was created, or while it waited."""
     chat: Chat
-    """The chat in the store."""
+    """The chat as it is now in the store."""
     reserved: ReservedSession
     query: ChatMessage | None
-    """The message that it replies to, if that was there before."""
+    """The message that the chat replies to, if it was in the conversation before."""
     prompt: list[ChatMessage]
-    """The messages for its agent. It replies to the last one."""
+    """The messages for the chat's agent, which replies to the last one."""
     responses: Sequence[ChatMessage] = ()
     """Messages to send to the client."""
 
@@ -58,7 +58,8 @@ class Steps:
     # -- the first one
 
     async def begin(self, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
-        """Add a chat; without `conversation_id`, in a new conversation. Raises ApiError, NotOurs, Occupied."""
+        """Add a chat. Without `conversation_id` it is added to a new conversation. Raises ApiError, NotOurs,
+        Occupied."""
         return await self.after_late_ends(self._begin, caller, conversation_id, body, bot)
 
     def _begin(self, rows: Rows, caller: Caller, conversation_id: str | None, body: ChatBody, bot: str) -> Taken:
@@ -104,10 +105,10 @@ class Steps:
         return Taken(chat, running, reserved, query, given if query is None else [query])
 
     async def take_up(self, chat: Chat, outputs: list[ToolOutput], bot: str) -> Taken:
-        """Let this node have a chat that waits for tool outputs and was left by its node. Raises ApiError for invalid
-        outputs, NotOurs, Occupied.
+        """Make this node work for a chat that waits for tool outputs and was left by its node. Raises ApiError for
+        invalid outputs, NotOurs, Occupied.
 
-        The agent that asked is gone, so another one gets the earlier messages, the question and the answer.
+        The agent that asked is gone, so another agent gets the earlier messages, the question and the answer.
         """
         return await self._store.do(self._take_up, chat, outputs, bot)
 
@@ -139,8 +140,9 @@ class Steps:
     # -- saving the steps of a chat that this node works for
 
     def keep(self, query: ChatMessage | None) -> Keep:
-        """A function that stores the steps of a chat that this node works for: nothing changes if it belongs to another
-        node. `query`: the message that it replies to, if that was in the conversation before."""
+        """Return a function that stores the steps of a chat that this node works for. If the chat belongs to another
+        node, it changes nothing. `query`: the message that the chat replies to, if it was in the conversation
+        before."""
         node = self._node.id
 
         async def keep(step: Step) -> None:
@@ -173,8 +175,8 @@ class Steps:
     # -- what its agent's session knows
 
     async def context(self, taken: Taken, session: str | None, most: int) -> tuple[list[str], list[ChatMessage]]:
-        """The context for a session: the whole context, or the part that the session does not know. Returns the ids of
-        messages that exceed `most` bytes, and the messages that fit."""
+        """Return the context for a session: the whole context, or the part that the session does not know. The first
+        value is the ids of messages that exceed `most` bytes, the second the messages that fit."""
         chat, but = taken.chat, None if taken.query is None else taken.query.id
         where = chat.conversation_id, chat.section_id
         return await self._store.do(Rows.context, *where, session, but=but, most=most)
@@ -186,12 +188,12 @@ class Steps:
     # -- ends that could not be stored
 
     def latest(self, chat: Chat) -> Chat:
-        """A chat of the store, with its late end if it has one."""
+        """Return a chat of the store. If the chat has a late end, it is included."""
         return chat if chat.ended else self.late.get(chat.id, chat)
 
     async def after_late_ends(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """See `Store.do`. The late ends are stored before the work, in the same transaction. Must not run in two tasks
-        at once."""
+        """Run `work`, see `Store.do`. The late ends are stored before it, in the same transaction. It must not run in
+        two tasks at once."""
         late = dict(self.late)
 
         def both(rows: Rows) -> T:

@@ -1,11 +1,11 @@
-"""The store of conversations, chats and messages: a file, memory, or a database server
+"""Stores conversations, chats and messages in a file, in memory, or on a database server
 (`acp_server.apps.gateway.postgres_engine`).
 
 A confirmed change survives a crash of the process: it is committed before its client is notified.
 
-A transaction is a function that a thread runs completely. So the event loop never waits for a disk, and a transaction
-costs one thread switch for any number of statements. No cancelled task leaves one open, and the same code works on
-asyncio and trio.
+A transaction is a function that one thread runs from beginning to end. So the event loop never waits for a disk, and a
+transaction costs one thread switch for any number of statements. No cancelled task leaves one open, and the same code
+works on asyncio and trio.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ _CLOCK: Final = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class Unsure(Exception):
-    """It is unknown whether the transaction was committed: the connection was lost at that moment."""
+    """Raised if it is unknown whether the transaction was committed, because the connection was lost at that moment."""
 
 
 class Engine(Protocol):
-    """Runs transactions. Its methods may be called by any thread, and block as long as a disk or a server takes."""
+    """Runs transactions. Its methods may be called in any thread, and block as long as a disk or a server takes."""
 
     at_once: int
     """The number of transactions that it can run at the same time."""
@@ -94,31 +94,33 @@ class Engine(Protocol):
         ...
 
     def explained(self) -> AbstractContextManager[None]:
-        """Raise UsageError for a failing engine, with the reason."""
+        """Raise UsageError with the reason if the engine fails in the block."""
         ...
 
     def notices(self, channel: str) -> AsyncGenerator[str]:
-        """Notifications on a channel, also from other gateways; first "", after which all notifications are received.
-        Must be closed. Raises the engine's error if the connection is lost. Only if it is `shared`."""
+        """Yield the notifications on a channel, also from other gateways. The first one is "", after which all
+        notifications are received. The generator must be closed. Raises the engine's error if the connection is lost.
+        Only for a `shared` engine."""
         ...
 
     def close(self) -> None:
-        """Close it; no transaction is possible afterwards."""
+        """Close the engine. No transaction is possible afterwards."""
         ...
 
 
 class Store:
-    """An engine for tasks."""
+    """Runs the transactions of tasks on an engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._places = anyio.CapacityLimiter(engine.at_once)
 
     async def do(self, work: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work`, a function of `Rows`, as one transaction. It must not use objects of the event loop, but may add
-        to `Rows.afterwards`. Raises its exceptions, and the engine's errors; then nothing has changed.
+        """Run `work`, a function that gets `Rows`, as one transaction. It must not use objects of the event loop, but
+        may add to `Rows.afterwards`. Raises the exceptions of `work` and the engine's errors; then nothing has changed.
 
-        A cancel prevents its beginning, but does not interrupt it: a caller always gets its result.
+        A cancel may prevent the transaction from beginning, but does not interrupt it. If it has begun, the caller
+        always gets its result.
         """
 
         def transact(rows: Rows) -> tuple[T, list[Callable[[], object]]]:
@@ -138,7 +140,7 @@ class SqliteEngine:
     shared = False
 
     def __init__(self, path: Path | None = None) -> None:
-        """Open the file, or memory for None. Raises UsageError if it cannot be used."""
+        """Open the file, or memory if `path` is None. Raises UsageError if the file cannot be used."""
         self._path = path
         self._lock = threading.Lock()
         with ExitStack() as opened, self.explained():
@@ -179,7 +181,7 @@ class SqliteEngine:
 
     @contextmanager
     def explained(self) -> Generator[None]:
-        """Raise UsageError for a failing file."""
+        """Raise UsageError if the file fails in the block."""
         try:
             yield
         except PROBLEMS as error:
@@ -187,7 +189,7 @@ class SqliteEngine:
 
 
 def open_engine(place: Location | None) -> Engine:
-    """Open the engine for this place; in memory for None. Raises UsageError if it cannot be used."""
+    """Open the engine for this location; in memory for None. Raises UsageError if it cannot be used."""
     if place is None or isinstance(place, Path):
         return SqliteEngine(place)
     try:

@@ -1,7 +1,8 @@
-"""The updates and questions of an agent while its chat waits for tool outputs: held back in order, and merged.
+"""Holds the updates and questions of an agent while its chat waits for tool outputs. They are kept in order, and
+merged.
 
-When they are processed is decided in `acp_server.apps.gateway.live_chat`; their bound is in
-`acp_server.apps.gateway.prompt_turn`.
+`acp_server.apps.gateway.live_chat` decides when they are processed. `acp_server.apps.gateway.prompt_turn` has their
+bound.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ _Chunk: TypeAlias = AgentMessageChunk | AgentThoughtChunk
 _ToolUpdate: TypeAlias = ToolCall | ToolCallProgress
 
 _PIECE: Final = 64 * 1024
-"""Characters of text that are held, and returned, as one."""
+"""The most characters of text that are held, and returned, as one item."""
 _VALUE: Final = 64
-"""The weight of each value in an update besides its text, in characters: about its memory."""
+"""The weight in characters of each value in an update, in addition to its text. It is about the memory that the value
+takes."""
 
 
 class _Tool:
-    """The updates of one tool meanwhile: merged until it has ended, since no client sees the states between."""
+    """The updates of one tool call. They are merged until the call has ended, because no client sees the states in
+    between."""
 
     def __init__(self, update: _ToolUpdate) -> None:
         self.item = update
@@ -55,7 +58,7 @@ class _Tool:
 
 
 class _Text:
-    """Consecutive pieces of one message or thought: merged, since there may be very many."""
+    """Consecutive chunks of one message or thought. They are merged, because there may be very many."""
 
     def __init__(self, chunk: _Chunk, text: str) -> None:
         self._kind = type(chunk)
@@ -65,7 +68,7 @@ class _Text:
         self.size = _VALUE + len(text)
 
     def takes(self, chunk: _Chunk, text: str) -> bool:
-        """Whether this is its next piece, and there is room."""
+        """Whether this is the next chunk, and fits."""
         same = (type(chunk), chunk.message_id) == (self._kind, self._message_id)
         return same and self.size + len(text) <= _PIECE
 
@@ -79,12 +82,12 @@ class _Text:
 
 
 class UpdateQueue:
-    """Updates and questions, in order. Updates that no client sees separately are merged, so its size depends only on
-    the text."""
+    """A queue of updates and questions, in order. Updates that no client sees separately are merged, so its size
+    depends only on the text."""
 
     def __init__(self) -> None:
         self.size: int = 0
-        """The size of the held items, in characters, approximately."""
+        """The approximate size of the held items, in characters."""
         self._held: deque[_Text | _Tool | Question] = deque()
         self._running: dict[str, _Tool] = {}
         """Held tool calls that have not ended, by their ids."""
@@ -102,7 +105,7 @@ class UpdateQueue:
             self._hold_tool(item)
 
     def pop(self) -> SessionUpdate | list[Question]:
-        """The first update, or all questions before the next update. The queue must not be empty."""
+        """Remove and return the first update, or all questions before the next update. The queue must not be empty."""
         questions: list[Question] = []
         while self._held and isinstance(held := self._held[0], Question):
             questions.append(held)
@@ -121,7 +124,7 @@ class UpdateQueue:
         return [held for held in self._held if isinstance(held, Question)]
 
     def remove(self, question: Question) -> None:
-        """Remove this question. No effect if it is not held."""
+        """Remove this question. Has no effect if it is not held."""
         self._held = deque(held for held in self._held if held is not question)
 
     # -- parts
@@ -155,7 +158,8 @@ class UpdateQueue:
 
 
 def _weight(update: _ToolUpdate) -> int:
-    """Without recursion, since an agent may nest as deeply as it likes."""
+    """Return the weight of an update. It is computed without recursion, because an agent may nest values to any
+    depth."""
     weight = 0
     values: list[Any] = [update]
     while values:
