@@ -28,7 +28,7 @@ Result = dict[str, Any]
 
 
 class HasTools(Protocol):
-    """An agent."""
+    """An object that tools can be added to, such as an agent."""
 
     def add_tool(self, tool: Tool[Any]) -> None:
         """Register a tool."""
@@ -146,11 +146,11 @@ class AssistantTool:
 
     @property
     def on_cancel(self) -> OnCancel | None:
-        """Called when the user cancels the current execution: see `ToolContext.on_cancel`.
+        """Return the function that is called when the user cancels the current execution (see `ToolContext.on_cancel`).
 
-        It is set in the registered function, or in code that the function calls or starts. In a thread that the author
-        started it belongs to the only running execution; if several run, it is None, with one warning. Outside of an
-        execution it is None, and setting it has no effect but a warning.
+        Set it in the registered function, or in code that the function calls or starts. In a thread that the author
+        started, it belongs to the only running execution; if several run, it is None, with one warning. Outside of an
+        execution it is None, and setting it only logs a warning.
         """
         execution = self._current()
         return None if execution is None else execution.on_cancel
@@ -273,7 +273,7 @@ class AssistantTool:
 
 
 class _Declared:
-    """The parameters that a manifest declares (see `Arguments`): they arrive in one dict."""
+    """Makes one dict of the parameters that a manifest declares (see `Arguments`)."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest

@@ -1,5 +1,5 @@
-"""The functions of an `AssistantTool`: calling them with their arguments (`Registered`), one execution (`Invocation`),
-and the result of an approval request function (`ApprovalRequest`)."""
+"""What an `AssistantTool` does with its functions. `Registered` calls a function with its arguments, `Invocation` is
+one execution, and `ApprovalRequest` is the result of an approval request function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger: logging.Logger = logging.getLogger("acp_server.tools")
 Function = Callable[..., Any]
 
 CALL: Final = "call"
-"""The running call. A parameter gets it where `@agent.tool` would pass it."""
+"""The key of the running call among the arguments. A parameter gets the call where `@agent.tool` would pass it."""
 
 _NOTHING: Final = nullcontext()
 _PARAMS: Final = "params"
@@ -114,7 +114,7 @@ class Registered:
 
 
 def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes: Sequence[str]) -> dict[str, str]:
-    """The argument for each parameter, by their names."""
+    """Return the key of each parameter's argument, by the parameter's name."""
     gets: dict[str, str] = {}
     if (context := context_parameter(function)) is not None:
         gets[context] = CALL
@@ -136,7 +136,7 @@ def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes:
 
 
 def _meant(parameter: inspect.Parameter, takes: Sequence[str]) -> str | None:
-    """The argument with the parameter's name or type."""
+    """Return the key of the argument with the parameter's name or type; None if no argument fits."""
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return None
     name = "user_action" if parameter.name == "userAction" else parameter.name
@@ -166,9 +166,11 @@ class Trial:
 
 
 class Invocation:
-    """One execution, from the call of the function to its return; code that it has left running may still refer to it.
+    """One execution, from the call of the function to its return. Code that the function has left running may still
+    refer to it.
 
-    As a context manager it is in `running` while the function itself runs, which in a thread may be longer.
+    As a context manager it is in `running` while the function itself runs. In a thread that may be longer than the
+    execution.
     """
 
     def __init__(self, context: ToolContext | Trial, running: set[Invocation]) -> None:
@@ -193,7 +195,8 @@ class Invocation:
         return None if self.ended else self._on_cancel
 
     def set_on_cancel(self, function: OnCancel | None, running: ContextVar[Invocation | None]) -> None:
-        """Call `function` when the execution is cancelled; `running` is this execution there too."""
+        """Have `function` called when the execution is cancelled. During that call `running` refers to this execution,
+        too."""
         self._on_cancel = function
 
         def ask() -> str | None:
@@ -208,12 +211,12 @@ class Invocation:
 
 
 class PreviewButton(Part):
-    """A preview for the user's decision. Clients have no button for it, so it is shown with the request."""
+    """A preview for the user's decision. Clients have no button for a preview, so it is shown with the request."""
 
     label: Said
-    """Its name, and the heading of the preview."""
+    """The name of the button, and the heading of the preview."""
     action: Callable[[], Any]
-    """Opens a diff with the editor, or returns text or content to show. It changes nothing."""
+    """Opens a diff with the editor, or returns text or content to show. It must not change anything."""
 
 
 class ApprovalRequest(Part):
@@ -234,7 +237,8 @@ class ApprovalRequest(Part):
 
     @classmethod
     def read(cls, value: Any) -> ApprovalRequest:
-        """The request that a function returned. Raises UsageError, which names its errors."""
+        """Return the approval request that a function returned as an object or a dict. Raises UsageError, which lists
+        the invalid fields."""
         if isinstance(value, ApprovalRequest):
             return value
         if not isinstance(value, Mapping):
@@ -252,7 +256,7 @@ class ApprovalRequest(Part):
         return request
 
     def approval(self, preview: list[Any]) -> Approval:
-        """The request in the form of every tool."""
+        """Return the request in the form that every tool uses. `preview`: the content to show."""
         return Approval(
             self.message,
             title=self.title or None,

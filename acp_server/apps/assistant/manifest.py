@@ -1,7 +1,7 @@
 """`assistant_tool.json`: a tool's description, its parameters, and whether a user must approve it.
 
-It reads and validates the manifest, and arguments against it. The effect of the keys is decided in
-`acp_server.apps.assistant`.
+This module reads and validates the manifest, and validates arguments against it. `acp_server.apps.assistant` decides
+what the keys do.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ FILE_NAME: Final = "assistant_tool.json"
 
 
 class ManifestError(UsageError):
-    """A manifest that cannot be used.
+    """Raised for a manifest that cannot be used.
 
-    `problems`: one `{"path": "parameters[0].type", "message": ...}` for each invalid key; "" is the whole.
+    `problems`: one `{"path": "parameters[0].type", "message": ...}` for each invalid key. The path "" means the whole
+    manifest.
     """
 
     def __init__(self, source: str, problems: list[dict[str, str]]) -> None:
@@ -56,24 +57,24 @@ class Manifest(Part):
     """
 
     display_name: Said
-    """Its name for users."""
+    """The tool's name for users."""
     id: Name
-    """Its name for models and in code; unique in an agent."""
+    """The tool's name for models and in code; unique in an agent."""
     description: Said
-    """Its description for the model."""
+    """The tool's description for the model."""
     icon: str = ""
     """The name of an SF Symbol. ACP clients do not show it."""
     color: str = ""
     """A colour, by name or as `#rrggbb`. ACP clients do not show it."""
     parameters: list[Parameter] = Field(default_factory=list[Parameter])
-    """Its parameters; empty for none."""
+    """The tool's parameters; an empty list for none."""
     require_approval: StrictBool
     """Whether a user must approve each run. It has no default: a misspelled key must not make a tool run without
     approval."""
     auto_approve: StrictBool = False
     """Whether the user's setting to approve tools automatically applies to this one."""
     script_editor_only: StrictBool = False
-    """Whether it only runs with an editor."""
+    """Whether the tool runs only with an editor."""
 
     @field_validator("parameters")
     @classmethod
@@ -87,7 +88,7 @@ class Manifest(Part):
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Manifest) -> Manifest:
-        """A manifest from its file, from the directory with `assistant_tool.json`, or from parsed JSON.
+        """Return a manifest, read from a file, from the directory with `assistant_tool.json`, or from parsed JSON.
 
         Unknown keys are kept and logged as a warning. Raises ManifestError, which lists every problem.
         """
@@ -102,7 +103,7 @@ class Manifest(Part):
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments, an object, as models require it."""
+        """Return the JSON Schema of the arguments. It is the schema of an object, because models require that."""
         return {
             "type": "object",
             "properties": {parameter.name: parameter.schema_of() for parameter in self.parameters},
@@ -111,9 +112,9 @@ class Manifest(Part):
         }
 
     def check(self, arguments: Any) -> dict[str, Any]:
-        """The arguments from a model, a JSON object, validated and with defaults, as the function gets them.
+        """Validate the arguments from a model, a JSON object, and return them with defaults, as the function gets them.
 
-        None counts as no arguments, and null for an optional argument as omitting it. Raises InvalidParams, whose
+        None counts as no arguments, and null for an optional argument counts as omitting it. Raises InvalidParams. Its
         message lists each problem in words that a model can act on; its data has them as `{"problems": [{"path": ...,
         "message": ...}]}`.
         """
@@ -188,7 +189,7 @@ _EXPECTED: Final = {
     "string_type": "should be a string",
     "too_short": "should not be empty",
 }
-"""Errors in words of JSON; pydantic's are in words of Python."""
+"""Messages that use JSON's words for types. pydantic's messages use Python's words."""
 
 
 def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
@@ -208,7 +209,7 @@ def _explain(error: ValidationError) -> Iterator[dict[str, str]]:
 
 
 def _unknown(part: Part, path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(place, key, the known keys there) for each unknown key."""
+    """Yield `(path, key, known keys)` for each unknown key."""
     known = [field.alias or name for name, field in type(part).model_fields.items()]
     for key in part.model_extra or ():
         yield path, key, known

@@ -1,6 +1,6 @@
 """One parameter in a tool's manifest: its JSON Schema for a model, and the validation of an argument.
 
-It knows nothing of the other parameters, which `acp_server.apps.assistant.manifest` has.
+A parameter does not know the others. `acp_server.apps.assistant.manifest` has them all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ValueType = Literal["string", "number", "integer", "boolean", "array", "object"]
 
 
 class Part(BaseModel):
-    """A part of a manifest: keys in camel case, attributes in snake case. Unknown keys are kept."""
+    """A part of a manifest. Its keys are in camel case, its attributes in snake case. Unknown keys are kept."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel,
@@ -41,14 +41,14 @@ class Part(BaseModel):
 
 
 class Value(Part):
-    """The expected values: a JSON type, and for an array also its items."""
+    """Describes the expected values by a JSON type, and for an array also by its items."""
 
     type: ValueType
     """The JSON type. A `number` may be an integer, an `integer` may be written as `3.0`."""
     enum: list[Any] | None = Field(default=None, min_length=1)
     """The only allowed values; not for arrays and objects."""
     items: Value | None = None
-    """The items of an array; without it, any."""
+    """The items of an array; without it, items may have any type."""
 
     @model_validator(mode="after")
     def _enum_and_items_fit(self) -> Value:
@@ -62,7 +62,7 @@ class Value(Part):
         return self
 
     def schema_of(self) -> dict[str, Any]:
-        """The JSON Schema of the values."""
+        """Return the JSON Schema of the values."""
         schema: dict[str, Any] = {"type": self.type}
         if self.enum is not None:
             schema["enum"] = list(self.enum)
@@ -71,7 +71,7 @@ class Value(Part):
         return schema
 
     def problems(self, value: Any, path: str) -> Iterator[tuple[str, str]]:
-        """The problems of `value`, a parsed JSON value: pairs of a place and a sentence without a subject."""
+        """Yield each problem of `value`, a parsed JSON value, as a path and a sentence without a subject."""
         if not _TYPES[self.type](value):
             yield path, f"should be {_ARTICLES[self.type]}, not {excerpt(value)}"
         elif self.enum is not None and value not in self.enum:
@@ -81,7 +81,7 @@ class Value(Part):
                 yield from self.items.problems(item, f"{path}[{index}]")
 
     def plain(self, value: Any) -> Any:
-        """A valid `value`, with whole numbers as `int` where integers are expected."""
+        """Return a valid `value`, with whole numbers as `int` where integers are expected."""
         if self.type == "integer":
             return int(value)
         if self.items is not None:
@@ -93,13 +93,13 @@ class Parameter(Value):
     """One parameter."""
 
     name: Name
-    """Its name: a key of `params` in the function."""
+    """The parameter's name, which is a key of `params` in the function."""
     description: str = ""
-    """Its description for the model."""
+    """The parameter's description for the model."""
     required: StrictBool | None = None
-    """Whether it is required; by default, if it has no default value."""
+    """Whether a call must have this parameter. By default that is so if the parameter has no default value."""
     default: Any = None
-    """The value if it is omitted; without it, it is then not in `params`."""
+    """The value if a call omits the parameter. Without a default, an omitted parameter is not in `params`."""
 
     @model_validator(mode="after")
     def _default_fits(self) -> Parameter:
@@ -112,16 +112,16 @@ class Parameter(Value):
 
     @property
     def has_default(self) -> bool:
-        """Whether it has a default value."""
+        """Whether the parameter has a default value."""
         return self.default is not None
 
     @property
     def is_required(self) -> bool:
-        """Whether it is required."""
+        """Whether a call must have this parameter."""
         return not self.has_default if self.required is None else self.required
 
     def schema_of(self) -> dict[str, Any]:
-        """See `Value.schema_of`; with description and default for the model."""
+        """See `Value.schema_of`. The schema also has the description and the default, for the model."""
         schema = super().schema_of()
         if self.description:
             schema["description"] = self.description
@@ -131,7 +131,7 @@ class Parameter(Value):
 
 
 def excerpt(value: Any) -> str:
-    """A value in an error message: as JSON, and shortened."""
+    """Return a value as JSON, shortened, for an error message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
 """The built-in agent: searches, reads, counts, edits and runs commands in a real project directory, without a network.
 
-Its engines (`search`, `read`, `scan`, with `roots`, `walk` and `commands`) know no protocol: they are plain generators
-that `batches` runs in a worker thread. `report`, `change` and `run` are the tools for the commands. This module
-connects the commands with the tools. `model_agent` is the same agent driven by a model.
+Its engines (`search`, `read`, `scan`, with `roots`, `walk` and `commands`) do not know the protocol. They are plain
+generators that `batches` runs in a worker thread. `report`, `change` and `run` are the tools for the commands. This
+module connects the commands with the tools. `model_agent` is the same agent driven by a model.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _RUN = agent.tool(
 
 @agent.authenticate("none", name="Go on", description="No login is needed: everything stays on this machine.")
 async def no_login(_call: Call) -> None:
-    """Accept every login: the registry of agents only takes agents with a login method."""
+    """Accept every login. The agent has a login method because the registry of agents requires one."""
 
 
 @agent.session
@@ -81,7 +81,7 @@ async def prepare(session: Session) -> None:
 
 @agent.prompt
 async def prompt(turn: Turn) -> None:
-    """Run one command. A refusal is a sentence to the user; any other text gets help."""
+    """Run one command. If the command is refused, the user sees the reason. Any other text is answered with help."""
     await entitle(turn)
     try:
         match find_command(typed(turn)):
@@ -114,7 +114,7 @@ async def _do(turn: Turn, tool: Tool[Any], **arguments: Any) -> None:
 
 
 def _attached(turn: Turn) -> str:
-    """The text of the file that comes with the prompt. Raises Refusal if there is not exactly one."""
+    """Return the text of the file that comes with the prompt. Raises Refusal if there is not exactly one file."""
     from acp_server.schema import EmbeddedResource, TextResourceContents
 
     resources = [content.resource for content in turn.prompt if isinstance(content, EmbeddedResource)]

@@ -1,7 +1,7 @@
-"""Runs a plain generator in a worker thread, slice by slice, and passes on its items as they come.
+"""Runs a plain generator in a worker thread, in short runs, and forwards its items as they come.
 
-Between two slices no thread is busy: so a slow consumer slows the generator down, and a consumer that stops leaves no
-thread behind. It starts no tasks and does not look at the items.
+No thread is busy between two runs. So a slow consumer slows the generator down, and a consumer that stops leaves no
+thread behind. This module starts no tasks and does not look at the items.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class Batches(Generic[ItemT]):
         raise StopAsyncIteration
 
     def stop(self) -> None:
-        """Stop the generator; callable from any thread but its own. When this returns, the generator has stopped, and
-        `pending` does not change, unless it is stuck between two yields, which is not waited for."""
+        """Stop the generator. Any thread but the generator's own may call this. When this returns, the generator has
+        stopped and `pending` no longer changes. The exception is a generator that is stuck between two yields: this
+        does not wait for it."""
         self._stopped = True
         if self._at_work.acquire(timeout=STOPPING_SECONDS):
             self._at_work.release()
@@ -84,7 +85,7 @@ class Batches(Generic[ItemT]):
             pass
 
     def _work(self) -> None:
-        """Run a slice."""
+        """Run the generator for a short time, and collect its items."""
         with self._at_work:
             begun = time.perf_counter()
             while not self._stopped:

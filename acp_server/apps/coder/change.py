@@ -1,11 +1,12 @@
-"""The tools that change a file: a change is planned and shown, and after the approval it is made completely or not at
-all.
+"""The tools that change a file. A change is planned and shown. After the user's approval it is made completely or not
+at all.
 
-A file is read and written through the client if it offers both, so that unsaved text in the editor counts. Otherwise
-the file on disk is replaced as a whole: it has the old text or the new one, and never a part of it.
+A file is read and written through the client if the client offers both, so that unsaved text in the editor counts.
+Otherwise the file on disk is replaced as a whole, so it never has a part of the new text.
 
-The user approves the change of the file that was shown. So the way to it is walked again after the approval: it must
-have the same directories, the same file, and no link. The file is written in the directory at the end of that way.
+The user approves the change of the file that was shown. So after the approval the path is followed again: it must lead
+through the same directories to the same file, without a link. The file is written in the directory where the path
+ends.
 """
 
 from __future__ import annotations
@@ -30,19 +31,20 @@ from acp_server.paths import Folder, Place, Way, is_same, way_to
 from acp_server.tools.editor import Editor, EditRefused, ReplaceInstruction, line_break, replace, with_line_breaks
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""A mark that a file has is not the user's text, and stays."""
+"""A byte order mark of the file is not the user's text. It is kept."""
 
 
 @dataclass(slots=True)
 class Change:
-    """A change of one file, with its progress. A cancel before it is made prevents it, and reports whether it was made.
+    """A change of one file, and its progress. A cancel before the change is made prevents it, and reports whether it
+    was made.
 
     Attributes:
-        path: absolute, and without symbolic links below the session's directories.
-        place: where it was found when the change was planned.
-        name: for messages.
-        old: the whole text of the file when the change was planned; None if there was no file.
-        new: the whole new text.
+     path: absolute, and without symbolic links below the session's directories.
+     place: where the file was found when the change was planned.
+     name: the file's name in messages.
+     old: the whole text of the file when the change was planned; None if there was no file.
+     new: the whole new text.
     """
 
     path: str
@@ -56,24 +58,25 @@ class Change:
     _made: bool = False
 
     def make(self, change: Callable[[], None]) -> None:
-        """Make it, unless it was stopped."""
+        """Call `change`, which makes the change, unless the change was stopped."""
         with self._lock:
             if not self._stopped:
                 change()
                 self._made = True
 
     def asking(self) -> bool:
-        """The editor may make it at any time after this; False if it was stopped."""
+        """Record that the editor may make the change at any time from now on. Returns False if the change was
+        stopped."""
         with self._lock:
             self._asked = not self._stopped
             return self._asked
 
     def asked(self) -> None:
-        """The editor has made it."""
+        """Record that the editor has made the change."""
         self._made = True
 
     def stop(self) -> str:
-        """Do not make it any more. Returns the sentence for the user."""
+        """Prevent the change if it was not made. Returns the sentence for the user."""
         with self._lock:
             self._stopped = True
         if self._made:
@@ -87,17 +90,17 @@ class Change:
 
 
 def edit_title(path: str, old: str, new: str) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return f"Edit {quoted(path)}"
 
 
 def write_title(path: str, content: str) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return f"Write {quoted(path)}"
 
 
 async def ask_edit(path: str, old: str, new: str, call: ToolContext) -> Approval:
-    """The request with the effect of an edit. Raises Refusal if it is impossible."""
+    """Return the approval request, with the effect of the edit. Raises Refusal if the edit is impossible."""
 
     def edited(text: str | None, name: str) -> str:
         if text is None:
@@ -111,7 +114,7 @@ async def ask_edit(path: str, old: str, new: str, call: ToolContext) -> Approval
 
 
 async def ask_write(path: str, content: str, call: ToolContext) -> Approval:
-    """The request with the effect of a write. Raises Refusal if it is impossible."""
+    """Return the approval request, with the effect of the write. Raises Refusal if the write is impossible."""
 
     def written(text: str | None, _name: str) -> str:
         text = text or ""
@@ -143,8 +146,8 @@ CHANGE: Final = "change\0"
 
 
 def always_changed(path: str, call: ToolContext, **_: str) -> Always | None:
-    """The key of the found file. Files that make programs run, and configuration and secrets of other programs, need an
-    approval each time."""
+    """Return the approval key of the found file. It is None for files that make programs run, and for configuration and
+    secrets of other programs: a change of these needs an approval each time."""
     place = call.data.place
     if is_delicate(place):
         return None
@@ -160,13 +163,13 @@ _INSTRUCTIONS: Final = frozenset(
         *("crush", "gemini", "qwen", "skill", "warp"),
     }
 )
-"""Instructions that agents obey, without the `.md`."""
+"""The names of files with instructions that agents obey, without `.md`."""
 _ENDINGS: Final = (".env", ".code-workspace", ".sublime-project", "vimrc")
 
 
 def is_delicate(place: Place) -> bool:
-    """Whether a change of the file can do more than its text shows. That holds for hidden names that begin with a dot
-    (`.git`, `.env`, settings of editors, shells and checks), hooks, and instructions of agents."""
+    """Whether a change of the file can do more than its text shows. That holds for names that begin with a dot (`.git`,
+    `.env`, settings of editors, shells and checks), for hooks, and for instructions of agents."""
     names = [_plain(name) for name in place.rest.split(os.sep) if name]
     stem, dot, ending = names[-1].rpartition(".")
     return (
@@ -178,7 +181,8 @@ def is_delicate(place: Place) -> bool:
 
 
 def _plain(name: str) -> str:
-    """The name on a file system that ignores case, dots and spaces at the end, and invisible characters."""
+    """Return the name as a file system sees it that ignores case, invisible characters, and dots and spaces at the
+    end."""
     visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
     return unicodedata.normalize("NFC", visible).casefold().rstrip(". ")
 
@@ -195,7 +199,7 @@ def _found(roots: Roots, typed: str) -> tuple[str, Place]:
 
 
 def _first_change(old: str, new: str) -> int:
-    """The number of the first line that changes, counted from 1."""
+    """Return the number of the first line that changes, counted from 1."""
     lines = zip(old.split("\n"), new.split("\n"), strict=False)
     return next((number for number, (before, after) in enumerate(lines, 1) if before != after), 1)
 
@@ -214,12 +218,12 @@ async def write(path: str, content: str, call: ToolContext) -> str:
 
 
 async def edit_and_say(path: str, old: str, new: str, call: ToolContext) -> Any:
-    """`edit`, where the message has the result, so that the call need not."""
+    """Make the edit like `edit`. The message to the user has the result, so the call does not repeat it."""
     return _said(await edit(path, old, new, call))
 
 
 async def write_and_say(path: str, content: str, call: ToolContext) -> Any:
-    """`write`, where the message has the result, so that the call need not."""
+    """Write the file like `write`. The message to the user has the result, so the call does not repeat it."""
     return _said(await write(path, content, call))
 
 
@@ -283,12 +287,12 @@ Commit = Callable[[Callable[[], None]], None]
 
 
 class Changed(Exception):
-    """The file, or the way to it, is not the same as when the change was planned."""
+    """The file, or the path to it, is not the same as when the change was planned."""
 
 
 @contextmanager
 def _same(place: Place) -> Generator[Way]:
-    """The way to the file, walked again. Raises Changed if it differs from the way that was seen."""
+    """Follow the path to the file again. Raises Changed if it differs from the path that was seen."""
     try:
         way = Way(place)
     except OSError:
@@ -302,23 +306,23 @@ def _same(place: Place) -> Generator[Way]:
 
 
 def check_path(path: str, place: Place) -> None:
-    """For changes that the client makes by the path: raise Changed if the path no longer leads to the place, or the way
-    to it has changed."""
+    """Check the path before a change that the client makes by the path. Raises Changed if the path no longer leads to
+    `place`, or leads there in another way."""
     with _same(place):
         if os.path.realpath(path) != os.path.join(place.root, place.rest.lstrip(os.sep)):
             raise Changed
 
 
 def replace_text(place: Place, old: str | None, new: str, commit: Commit) -> None:
-    """Replace `old` by `new` atomically, with the mode and the owner of the file; or create the file and its
-    directories if `old` is None.
+    """Replace `old` by `new` atomically, with the mode and the owner of the file. If `old` is None, create the file and
+    its directories.
 
     Nothing else is left behind in any case. `commit` decides at the last moment.
 
     Raises:
-        Changed: the file does not contain `old`, or the way to it has changed.
-        OSError: it cannot be written.
-        UnicodeEncodeError: it cannot be written in UTF-8.
+     Changed: the file does not contain `old`, or the path to it has changed.
+     OSError: the file cannot be written.
+     UnicodeEncodeError: the text cannot be written in UTF-8.
     """
     data = new.encode()
     with _same(place) as way:
@@ -368,7 +372,7 @@ def _leads_to(place: Place, way: Way) -> bool:
 
 
 class _NewFile:
-    """A file with this content in a directory, not visible yet: without a name where possible, since then it cannot
+    """A file with the new content in a directory, not visible yet. Where possible it has no name, so that it cannot
     outlive the process. It is as private as the file that it replaces."""
 
     def __init__(self, folder: Folder, data: bytes, before: os.stat_result | None) -> None:
@@ -401,7 +405,7 @@ class _NewFile:
             self._descriptor = None
 
     def link(self, folder: Folder, name: str) -> None:
-        """Link it to a free name. Raises Changed if the name is taken."""
+        """Link the file to a free name. Raises Changed if the name is taken."""
         try:
             if self._name is None:
                 # Python follows this link only with a directory's descriptor.
@@ -413,7 +417,7 @@ class _NewFile:
             raise Changed from None
 
     def replace(self, name: str) -> None:
-        """Replace a file of the same directory."""
+        """Give the file the name of a file in the same directory, which it replaces."""
         if self._name is None:
             temporary = _new_name()
             self.link(self._folder, temporary)

@@ -20,11 +20,11 @@ _MOST_PATHS = 100
 
 
 class Mistyped(Exception):
-    """The arguments cannot be parsed; the text tells why."""
+    """Raised for arguments that cannot be parsed. The text says why."""
 
 
 def first_word(text: str) -> tuple[str, str]:
-    """The first word of a text, perhaps quoted, and the unchanged rest. Raises Mistyped."""
+    """Return the first word of a text, which may be quoted, and the unchanged rest. Raises Mistyped."""
     text = text.lstrip()
     found = _QUOTED.match(text)
     # A regular expression may itself begin with a quotation mark: "[^"]*" is one, and not "[^" followed by a rest.
@@ -37,7 +37,8 @@ def first_word(text: str) -> tuple[str, str]:
 
 
 def path_argument(text: str) -> str:
-    """A single path: it may have spaces, and quotation marks do not belong to it. A range of lines may follow them."""
+    """Return a single path. It may have spaces; quotation marks around it are removed. A range of lines may follow
+    it."""
     found = _QUOTED.match(text)
     if found and (text[found.end() :] == "" or text[found.end()] == ":"):
         return _unquoted(found) + text[found.end() :]
@@ -45,7 +46,7 @@ def path_argument(text: str) -> str:
 
 
 def exactly(text: str) -> str | None:
-    """The content of a text that is entirely quoted, or entirely a block; None for any other text."""
+    """Return the content of a text that is entirely quoted, or entirely a block of code; None for any other text."""
     text = text.strip()
     if (found := _BLOCK.fullmatch(text)) is not None:
         return found[2] or ""
@@ -54,12 +55,12 @@ def exactly(text: str) -> str | None:
 
 
 def is_block(text: str) -> bool:
-    """Whether a text is a block of lines."""
+    """Whether a text is a block of code."""
     return _BLOCK.fullmatch(text.strip()) is not None
 
 
 def replacement(text: str) -> tuple[str, str]:
-    """The two texts of `OLD => NEW`. Raises Mistyped."""
+    """Return the two texts of `OLD => NEW`. Raises Mistyped."""
     text = text.strip()
     begin = _BLOCK.match(text) or _QUOTED.match(text)
     arrow = _ARROW.search(text)
@@ -88,7 +89,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchCommand:
-    """`/search`: a regular expression, and where to search for it; by default everywhere."""
+    """`/search`: a regular expression, and the paths to search. Without paths, everything is searched."""
 
     pattern: str
     paths: tuple[str, ...] = ()
@@ -96,14 +97,14 @@ class SearchCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadCommand:
-    """`/read`: a path, perhaps with lines; `acp_server.apps.coder.read` has the forms."""
+    """`/read`: a path, which lines may follow. `acp_server.apps.coder.read` describes the forms."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScanCommand:
-    """`/scan`: the path to count; by default everything."""
+    """`/scan`: the path to count. Without a path, everything is counted."""
 
     path: str | None
 
@@ -119,7 +120,7 @@ class EditCommand:
 
 @dataclass(frozen=True, slots=True)
 class WriteCommand:
-    """`/write`: a file and its new content; None if the content is not in the text."""
+    """`/write`: a file and its new content. The content is None if the text does not have it."""
 
     path: str
     content: str | None
@@ -160,7 +161,7 @@ class CommandInfo:
 
     @property
     def usage(self) -> str:
-        """The command line."""
+        """Return the line that a user types."""
         return f"/{self.name} {self.hint}".rstrip()
 
 
@@ -208,8 +209,8 @@ COMMANDS = (
 
 
 def find_command(texts: Sequence[str]) -> Command | None:
-    """The last message that is a command; None without a command. Messages after it may have the content of a file.
-    Raises like `parse_command`."""
+    """Return the command in the last message that has one; None without a command. A message after it may have the
+    content of a file. Raises like `parse_command`."""
     slashed = [index for index, text in enumerate(texts) if text.lstrip().startswith("/")]
     known = [index for index in slashed if _name(texts[index]) in {command.name for command in COMMANDS}]
     chosen = known or slashed
@@ -222,13 +223,13 @@ def find_command(texts: Sequence[str]) -> Command | None:
 
 
 def parse_command(text: str) -> Command | None:
-    """The command in a message; None if it is not a command.
+    """Return the command in a message; None if the message is not a command.
 
     A command is a slash and a name, in any case, at the beginning of the text. White space around an argument does not
     belong to it. An argument itself is not changed: `/search \\bfoo\\b` needs no escapes.
 
     Raises:
-        Refusal: the command does not exist or its arguments cannot be parsed; the text shows its usage.
+     Refusal: the command does not exist or its arguments cannot be parsed; the text shows its usage.
     """
     text = text.strip()
     if not text.startswith("/"):
@@ -263,7 +264,7 @@ def _name(text: str) -> str:
 
 
 def help_text() -> str:
-    """The commands, as Markdown."""
+    """Return the list of commands, as Markdown."""
     lines: list[str] = []
     for command in COMMANDS:
         more = f" {command.more}." if command.more else ""
@@ -273,7 +274,7 @@ def help_text() -> str:
 
 
 def wrong(what: str, name: str) -> Refusal:
-    """The refusal of a command that is typed wrongly."""
+    """Return the refusal of a command that was typed wrongly."""
     command = next(command for command in COMMANDS if command.name == name)
     examples = " or ".join(f"`{example}`" for example in command.examples)
     return Refusal(f"{what}. It is typed as `{command.usage}`, for example {examples}")

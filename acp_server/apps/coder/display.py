@@ -1,6 +1,7 @@
-"""A terminal that a client only draws, for a local command (`Display`): a convention of editors in `_meta`.
+"""Shows a local command as a terminal that the client only draws (`Display`), by a convention of editors in `_meta`.
 
-`terminal_output` has the whole output, and `terminal_output_delta` the new part. A client announces which it supports.
+`terminal_output` has the whole output, and `terminal_output_delta` the new part. A client announces which of them it
+supports.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _DELTA: Final = "terminal_output_delta"
 
 
 class Display:
-    """The display of one call; it has the call's id."""
+    """The display of one call. Its id is the call's id."""
 
     def __init__(self, call: ToolContext, *, is_live: bool) -> None:
         self._call = call
@@ -26,13 +27,13 @@ class Display:
 
     @classmethod
     def of(cls, call: ToolContext) -> Display | None:
-        """The display of a call; None for a client without the convention."""
+        """Return the display of a call; None for a client that does not support the convention."""
         takes = call.client.capabilities.meta or {}
         is_live = takes.get(_DELTA) is True
         return cls(call, is_live=is_live) if is_live or takes.get(_WHOLE) is True else None
 
     def begin(self) -> None:
-        """The command runs."""
+        """Report that the command runs."""
         from acp_server.schema import Terminal
 
         shown = Terminal(terminal_id=self._call.id)
@@ -40,12 +41,12 @@ class Display:
         self._tell({"terminal_info": self._terminal()}, content=[shown], status="in_progress")
 
     def feed(self, text: str) -> None:
-        """The command has printed more."""
+        """Report new output of the command."""
         if text and self._is_live and not self._call.is_cancelled:
             self._tell({_DELTA: self._terminal(data=text)})
 
     def end(self, text: str, code: int | None, signal: str | None) -> None:
-        """The command has ended. `text`: its output, as far as it is kept."""
+        """Report that the command has ended. `text`: its output, as far as it is kept."""
         ended = self._terminal(exit_code=code, signal=signal)
         self._tell({_WHOLE: self._terminal(data=text), "terminal_exit": ended})
 

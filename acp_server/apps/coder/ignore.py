@@ -1,9 +1,9 @@
-"""The files that git ignores: the rules of one ignore file (`IgnoreRules`; gitignore(5)), and which of them apply in a
-directory (`IgnoreScope`).
+"""Finds the files that git ignores. `IgnoreRules` has the rules of one ignore file (gitignore(5)); `IgnoreScope` has
+the rules that apply in a directory.
 
 An ignore file comes with a folder, so it may be malicious. The time to match one rule is at most proportional to the
-product of its length and the name's. The cost of all rules of one walk is bounded (`Steps`), and the walk can stop
-between two of them. No file is read except ignore files.
+product of the lengths of the rule and the name. The cost of all rules of one walk is bounded (`Steps`), and the walk
+can stop between two of them. Only ignore files are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from acp_server.apps.coder.read import Skipped, open_regular, reason_of
 
 T = TypeVar("T")
 Pulses: TypeAlias = Generator[None, None, T]
-"""Yields None now and then, so that its consumer can stop, and returns a value."""
+"""A generator that yields None now and then, so that its consumer can stop, and then returns a value."""
 
 _LARGEST_IGNORE_FILE = 256 * 1024
 _LONGEST_PATTERN = 1024
@@ -45,7 +45,7 @@ _PATH_RULES_AT_ONCE = 1024
 
 
 def finished(pulses: Pulses[T]) -> T:
-    """The generator's return value, without stopping it."""
+    """Run the generator to its end, and return its value."""
     while True:
         try:
             next(pulses)
@@ -54,7 +54,7 @@ def finished(pulses: Pulses[T]) -> T:
 
 
 class TooManySteps(Exception):
-    """The ignore file that has taken the most steps must be left out."""
+    """Raised when the steps are used up. The ignore file that has taken the most steps must then be left out."""
 
 
 class Steps:
@@ -65,18 +65,18 @@ class Steps:
         self._since = 0
 
     def more(self) -> None:
-        """One more entry is matched."""
+        """Add the steps for one more entry."""
         self._left += _STEPS_EACH
 
     def take(self, steps: int) -> None:
-        """Take steps. Raises TooManySteps if they are not left."""
+        """Take steps. Raises TooManySteps if fewer are left."""
         if steps > self._left:
             raise TooManySteps
         self._left -= steps
         self._since += steps
 
     def lend(self) -> None:
-        """An ignore file was left out: add steps, so that the others are not left out too."""
+        """Add steps because an ignore file was left out, so that the others are not left out too."""
         self._left = max(self._left, _STEPS_LENT)
 
     def due(self) -> bool:
@@ -105,7 +105,7 @@ _DIRECTORY = "\0"
 
 
 class _Rule(NamedTuple):
-    """A rule. `literal`: the name or the path that it matches, or None; then `expression` matches them."""
+    """One rule. `literal`: the name or the path that the rule matches. If it is None, `expression` matches them."""
 
     negative: bool
     by_name: bool
@@ -114,7 +114,7 @@ class _Rule(NamedTuple):
 
 
 def _rule(line: str) -> _Rule | None:
-    """The rule in a line; None for a comment, an empty line and lines that git would not understand."""
+    """Return the rule in a line; None for a comment, an empty line and lines that git would not understand."""
     line = line.removesuffix("\r")
     if len(line) > _LONGEST_PATTERN or line.count("*") > _MOST_STARS:
         return None
@@ -136,14 +136,15 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _cost(line: str) -> int:
-    """Steps to parse the line."""
+    """Return the number of steps to parse the line."""
     if _WILDCARDS.isdisjoint(line):
         return _STEPS_OF_A_LINE
     return _STEPS_OF_A_WILDCARD_LINE + min(len(line), _LONGEST_PATTERN) * _STEPS_OF_A_CHARACTER
 
 
 def _literal_rule(line: str) -> _Rule | None:
-    """A rule without wildcards, which most are: it only needs a lookup."""
+    """Return a rule for a line without wildcards; None for any other. Most rules have no wildcards, and need only a
+    lookup."""
     text = line.removeprefix("!").rstrip(" \t")
     name = text.removesuffix("/")
     literal = name.removeprefix("/")
@@ -153,11 +154,11 @@ def _literal_rule(line: str) -> _Rule | None:
 
 
 def _linear(expression: str) -> str:
-    """gitmatch's expression for a pattern, without backtracking.
+    """Return gitmatch's expression for a pattern in a form that needs no backtracking.
 
-    The text between two wildcards has a fixed length. If it matches at several places, the first is as good as any,
-    since the next wildcard takes what lies between. So each is an atomic group, as in `fnmatch.translate`. The last one
-    must reach the end.
+    The text between two wildcards has a fixed length. If it matches at several positions, the first is as good as any,
+    since the next wildcard takes the text in between. So each part is an atomic group, as in `fnmatch.translate`. The
+    last part must reach the end.
     """
     body = expression.removeprefix("(?a:").removesuffix(")")
     all_below = body.endswith(_ALL_BELOW)
@@ -183,7 +184,7 @@ def _linear_stars(part: str) -> str:
 
 
 class _Piece(NamedTuple):
-    """Rules that are tried at once, the last one first. `rules`: their numbers, in this order."""
+    """Rules that are tried in one call, the last one first. `rules`: their numbers, in this order."""
 
     pattern: re.Pattern[str]
     rules: list[int]
@@ -191,7 +192,7 @@ class _Piece(NamedTuple):
 
 
 def _groups(rules: list[tuple[int, str]], at_once: int) -> list[list[tuple[int, str]]]:
-    """Expressions with their numbers, the last one first, in groups of at most so many characters."""
+    """Group the expressions, each with its number, the last one first. A group has at most `at_once` characters."""
     groups: list[list[tuple[int, str]]] = []
     size = at_once
     for number, expression in reversed(rules):
@@ -222,7 +223,7 @@ class IgnoreRules:
         self._name_pieces: list[_Piece] = []
         self._path_pieces: list[_Piece] = []
         self.taken: int = 0
-        """Steps that it has taken so far."""
+        """The number of steps that the file has taken so far."""
 
     def __len__(self) -> int:
         """The number of rules."""
@@ -266,14 +267,14 @@ class IgnoreRules:
         """Whether the rules ignore the entry (True) or keep it (False); None if no rule matches.
 
         Args:
-            path: the entry's path relative to the directory of the ignore file, with `/`.
-            name: its last part.
-            is_directory: whether it is a directory.
+         path: the entry's path relative to the directory of the ignore file, with `/`.
+         name: the last part of the path.
+         is_directory: whether the entry is a directory.
         """
         return finished(self.judge(path, name, is_directory, Steps()))
 
     def judge(self, path: str, name: str, is_directory: bool, steps: Steps) -> Pulses[bool | None]:
-        """Like `verdict`, step by step. Raises TooManySteps."""
+        """Decide like `verdict`, in steps. Raises TooManySteps."""
         best = max(self._names.get(name, -1), self._paths.get(path, -1))
         if is_directory:
             name, path = name + _DIRECTORY, path + _DIRECTORY
@@ -344,10 +345,10 @@ def _left_out(file: str, rules: int) -> Skipped:
 
 
 def scope_above(top: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreScope | None]:
-    """The scope of `top` without its own ignore file.
+    """Return the scope of `top` without the ignore file of `top` itself.
 
-    These are the rules of its repository, if it is in one, from the root down to the directory above `top`. None of
-    them apply if they ignore `top` itself: then they were not made for its content.
+    The scope has the rules of the repository that contains `top`, from the root down to the directory above `top`. If
+    they ignore `top` itself, they were not made for its content, so they do not apply.
     """
     directories = [top]
     while not os.path.lexists(os.path.join(directories[-1], ".git")):
@@ -368,12 +369,13 @@ def scope_above(top: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreS
 def directory_scope(
     directory: str, outer: IgnoreScope | None, steps: Steps, on_problem: OnProblem
 ) -> Pulses[IgnoreScope | None]:
-    """The scope of a directory: the rules of its `.gitignore`, then `outer`."""
+    """Return the scope of a directory. The rules of its `.gitignore` come first, then `outer`."""
     return _scope(os.path.join(directory, ".gitignore"), directory, outer, steps, on_problem)
 
 
 def repository_scope(directory: str, steps: Steps, on_problem: OnProblem) -> Pulses[IgnoreScope | None]:
-    """The first scope in the root of a repository: the rules of its `info/exclude`, and none from outside."""
+    """Return the first scope in the root of a repository. It has the rules of `info/exclude`, and no rules from
+    outside."""
     git = os.path.join(directory, ".git")
     try:
         # In a worktree and in a submodule `.git` is a file that names the directory.
@@ -412,7 +414,7 @@ def _read_pointer(path: str) -> str:
 
 
 def _bytes(name: str) -> str:
-    """Each byte as a character: to git a `?` is one byte, and a name need not be UTF-8."""
+    """Return each byte of the name as a character. For git a `?` matches one byte, and a name need not be UTF-8."""
     return os.fsencode(name).decode("latin-1")
 
 

@@ -1,7 +1,7 @@
-"""The built-in agent with a model: the workspace's tools, called by a model that answers the user's prompts.
+"""The built-in agent with a model, which answers the user's prompts and calls the workspace's tools.
 
 The model and the requests to it are in `acp_server.integrations`. For a model the engines return their results as
-bounded text. Users see the results with the call; `report` has the tools for users without a model. The tools that
+bounded text. Users see the results with the call. `report` has the tools for users without a model. The tools that
 change files are the same for both, in `change`.
 """
 
@@ -57,12 +57,12 @@ The project's directory: {cwd}
 def model_agent(
     *models: str, base_url: str | None = None, pass_env: Sequence[str] = (), mcp_trusted: Sequence[str] = ()
 ) -> Agent:
-    """The built-in agent, driven by a model named `PROVIDER:NAME`; on asyncio only.
+    """Return the built-in agent, driven by a model named `PROVIDER:NAME`. It runs on asyncio only.
 
-    Of several models the user chooses one in each session, beginning with the first. `base_url`: the URL of another
-    server than the provider's. Commands get the environment without variables that the providers read, such as keys,
-    except the names in `pass_env`. Sessions have the tools of their MCP servers if the extra `mcp` is installed;
-    `mcp_trusted`: see `Agent`. Raises UsageError, see `find_model`.
+    If several models are given, the user chooses one in each session, and the first is the default. `base_url`: the URL
+    of another server than the provider's. Commands get the environment without variables that the providers read, such
+    as keys, except the names in `pass_env`. Sessions have the tools of their MCP servers if the extra `mcp` is
+    installed; `mcp_trusted`: see `Agent`. Raises UsageError, see `find_model`.
     """
     reads: set[str] = set()
     found = {model: find_model(model, base_url=base_url, reads=reads) for model in models}
@@ -114,8 +114,9 @@ def _has_images(turn: Turn) -> bool:
 
 
 async def _instructions(turn: Turn, command: str) -> str:
-    """The instructions before the conversation, computed in each turn. The client may replace `_BASICS`; the project's
-    place and instructions, the mode and the `command` that the user has typed stay."""
+    """Return the instructions before the conversation. They are computed in each turn. The client may replace
+    `_BASICS`. It cannot replace the rest: the project's directory and instructions, the mode, and the `command` that
+    the user has typed."""
     roots: Roots = turn.session.data
     further = "".join(f"Another directory of it: {directory}\n" for directory in roots.directories[1:])
     place = _PLACE.format(cwd=roots.cwd, more=further, system=sys.platform)
@@ -137,7 +138,7 @@ def _of_project(roots: Roots) -> str:
 
 
 MOST_CHARACTERS: Final = 30_000
-"""Characters of one result: models are paid for each of them, and again in each later request."""
+"""The most characters of one result. Models are paid for each of them, and again in each later request."""
 
 MOST_HITS: Final = 200
 MOST_FILES: Final = 1_000
@@ -184,7 +185,7 @@ def add_tools(agent: Agent, without: Collection[str] = ()) -> None:
 
 
 def list_title(path: str | None = None) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return "List the files" if path is None else f"List the files in {report.quoted(path)}"
 
 
@@ -237,7 +238,7 @@ async def search(pattern: str, call: ToolContext, path: str | None = None) -> st
 
 
 def read_title(path: str, first_line: int | None = None, last_line: int | None = None) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return report.read_title(_target(path, first_line, last_line))
 
 
@@ -282,7 +283,7 @@ def _printed(ended: Ended) -> Output:
 
 
 def _lines(lines: list[str], most: int, what: str, advice: str) -> str:
-    """The lines, joined by newlines, as far as they fit."""
+    """Return as many of the lines as fit, joined by newlines."""
     room = MOST_CHARACTERS
     for number, line in enumerate(lines):
         room -= len(line) + 1

@@ -1,7 +1,8 @@
-"""The panel of an editor for the built-in agent with a model: modes, options, commands, the plan.
+"""What the built-in agent with a model shows in an editor's panel: modes, options, commands and the plan.
 
-A mode is enforced here, and not only by instructions to the model. In `plan` no tool runs that would need approval. In
-`accept_edits` changes of files that could be allowed always need no approval.
+The agent enforces a mode itself, and does not rely on instructions to the model. In the mode `plan`, no tool runs that
+would need approval. In `accept_edits`, changes of files need no approval if the user could have allowed them for all
+later calls.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ PLANNING: Final = (
     "The session is in plan mode: look into the project and say what you would do, step by step. No file is changed "
     "and no command is run until the user leaves that mode, so do not try.\n"
 )
-"""The instructions for the model in that mode."""
+"""The instructions for the model in the mode `plan`."""
 
 _NOT_RUN: Final = "The session is in plan mode, so it was not run. Read what you need, and describe your plan."
 
 
 class ModeApprovals(SessionApprovals):
-    """Decides by the mode before the user is asked. A rejection by the user stands."""
+    """Decides by the mode before the user is asked. A rejection by the user is kept."""
 
     async def get(self, session: Session, tool: str) -> bool | None:
         """See `Approvals`."""
@@ -53,7 +54,7 @@ class ModeApprovals(SessionApprovals):
 
 
 def outside_of_plans(ask: Callable[..., Awaitable[Approval]]) -> Callable[..., Awaitable[Approval]]:
-    """The approval request of a tool that changes something; it is not made in the mode `plan`."""
+    """Wrap the approval request of a tool that changes something, so that it is not made in the mode `plan`."""
 
     @wraps(ask)
     async def asking(call: ToolContext, **arguments: Any) -> Approval:
@@ -81,7 +82,7 @@ _LEVELS: Final = {
 
 
 def offer_thinking(agent: Agent, models: Sequence[Any]) -> None:
-    """Offer levels of thinking, if one of the models supports them. Other models ignore them."""
+    """Offer levels of thinking if one of the models supports them. The other models ignore the level."""
     if any(model.profile.get("supports_thinking") for model in models):
         agent.config_options(
             SessionConfigSelect(
@@ -95,14 +96,14 @@ def offer_thinking(agent: Agent, models: Sequence[Any]) -> None:
 
 
 def thinking(turn: Turn) -> Mapping[str, Any]:
-    """The model settings that the user has chosen."""
+    """Return the model settings that the user has chosen."""
     level = turn.session.config(THOUGHT_LEVEL, _DEFAULT)
     return {} if level == _DEFAULT else {"thinking": False if level == _OFF else level}
 
 
 MOST_STEPS: Final = 100
 _STEP: Final = 500
-"""Characters of one step."""
+"""The most characters of one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ REVIEW: Final = "review the uncommitted changes, or the target that follows the 
 
 
 def add_commands(agent: Agent, work: Callable[[Turn, str], Awaitable[None]]) -> None:
-    """Add the commands. `work`: makes the model carry out a command's instructions."""
+    """Add the commands. `work` has the model carry out a command's instructions."""
 
     @agent.command("init", description="Write AGENTS.md for this project")
     async def init(turn: Turn) -> None:

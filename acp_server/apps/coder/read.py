@@ -1,8 +1,8 @@
-"""Reads text files: block by block, with bounded memory, whatever they contain; as a whole, for a change; or some of
-their lines, within bounds that are reported to the user.
+"""Reads text files in three ways: in blocks, with bounded memory; as a whole, for a change; or some of their lines,
+within limits that are reported to the user.
 
-Only regular files are opened: a pipe or a device would block. A `Reading` is a plain generator for a worker thread.
-This module does not decide how the text is shown. Paths are absolute, except a user's input.
+Only regular files are opened, because a pipe or a device would block. A `Reading` is a plain generator for a worker
+thread. This module does not decide how the text is shown. Paths are absolute, except a user's input.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _BYTE_ORDER_MARKS = (
 
 
 class BinaryFile(Exception):
-    """The file is not text: there is a NUL byte in its first 8 KiB."""
+    """Raised for a file that is not text because there is a NUL byte in its first 8 KiB."""
 
 
 class Block(NamedTuple):
     """Whole lines, joined by newlines, without the last newline.
 
-    A single line that is longer than a block comes in pieces, each with a part of only that line.
+    A single line that is longer than a block comes in several blocks, each with a part of only that line.
     """
 
     text: str
@@ -52,19 +52,19 @@ class Block(NamedTuple):
 
     @property
     def newlines(self) -> int:
-        """The number of lines before the next block begins."""
+        """Return the number of lines before the next block begins."""
         return 0 if self.unfinished else self.text.count("\n") + 1
 
 
 def blocks(path: str | Place) -> Generator[Block]:
-    """The text of a file as blocks of about 256 KiB.
+    """Yield the text of a file as blocks of about 256 KiB.
 
-    The encoding is UTF-8, or that of the byte order mark; undecodable bytes become U+FFFD. Lines end with LF, CR LF or
-    CR, as in an editor; all of them become LF.
+    The encoding is UTF-8, or the encoding of the byte order mark; undecodable bytes become U+FFFD. Lines end with LF,
+    CR LF or CR, as in an editor; each line end becomes LF.
 
     Raises:
-        BinaryFile: the file is not text.
-        OSError: it cannot be read, or it is not a regular file.
+     BinaryFile: the file is not text.
+     OSError: the file cannot be read, or it is not a regular file.
     """
     descriptor = open_regular(path)
     try:
@@ -97,8 +97,8 @@ def blocks(path: str | Place) -> Generator[Block]:
 
 
 def open_regular(path: str | Place) -> int:
-    """A descriptor for reading a regular file, which the caller closes. Raises OSError for any other file; on the way
-    to a `Place` no link is followed."""
+    """Open a regular file for reading, and return its descriptor, which the caller closes. Raises OSError for any other
+    file. On the path to a `Place` no link is followed."""
     if isinstance(path, Place):
         with way_to(path) as way:
             descriptor = way.open()
@@ -108,7 +108,7 @@ def open_regular(path: str | Place) -> int:
 
 
 def regular(descriptor: int) -> int:
-    """The descriptor itself. Any other than that of a regular file is closed, and raises OSError."""
+    """Return the descriptor if it is for a regular file. Otherwise close it and raise OSError."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
@@ -132,7 +132,7 @@ class Skipped(NamedTuple):
 
 
 def reason_of(error: OSError) -> str:
-    """The error without the path, which the text of an OSError has."""
+    """Return the error without the path, which the text of an OSError includes."""
     return error.strerror or type(error).__name__
 
 
@@ -146,14 +146,15 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
 
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""A change is shown with both texts before it is made, in one message."""
+"""The most bytes of a file that can be changed. Before a change, one message shows both texts."""
 
 
 def read_text(place: Place, name: str) -> str | None:
-    """The text of a file with its line breaks; None if it does not exist. `name`: its name for messages.
+    """Return the text of a file with its line breaks; None if the file does not exist. `name`: the file's name in
+    messages.
 
     Raises:
-        Refusal: it cannot be read, is not UTF-8 text, or is too long.
+     Refusal: the file cannot be read, is not UTF-8 text, or is too long.
     """
     try:
         data = read_bytes(open_regular(place))
@@ -172,7 +173,7 @@ def read_text(place: Place, name: str) -> str | None:
 
 
 def read_bytes(descriptor: int) -> bytes:
-    """The content of a file, or the first 4 MiB and one byte more. The descriptor is closed."""
+    """Return the content of a file, or the first 4 MiB and one byte more. The descriptor is closed."""
     with open(descriptor, "rb") as file:
         return file.read(MOST_BYTES + 1)
 
@@ -200,7 +201,7 @@ class Passage(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The path, the place to open, the user's input for it, and the requested lines."""
+    """The path, the place to open, what the user typed for it, and the requested lines."""
 
     path: str
     place: Place
@@ -210,13 +211,14 @@ class _Found(NamedTuple):
 
 
 class Reading:
-    """One reading of `PATH`, `PATH:10`, `PATH:10-20`, `PATH:10-`, or `PATH:10:5`, a place as a search prints it.
+    """One reading of `PATH`, `PATH:10`, `PATH:10-20`, `PATH:10-`, or `PATH:10:5` (the form in which a search prints a
+    hit).
 
     A path may have colons itself: the name of an existing file is always a path.
 
     Args:
-        roots: the directories of the session.
-        target: the user's input.
+     roots: the directories of the session.
+     target: the user's input.
     """
 
     def __init__(self, roots: Roots, target: str) -> None:
@@ -225,22 +227,23 @@ class Reading:
         self._found: _Found | None = None
 
     def find(self) -> str:
-        """The absolute path of the file.
+        """Return the absolute path of the file.
 
         Raises:
-            Refusal: the path leads out of the directories of the session, or it is not a file.
+         Refusal: the path leads out of the directories of the session, or it is not a file.
         """
         self._found = self._find()
         return self._found.path
 
     def run(self, text: str | None = None) -> Generator[Passage | None]:
-        """None while it reads, so that a caller can stop, then the passage: at most 2,000 lines or 256 Ki characters.
+        """Read, and yield the passage at the end: at most 2,000 lines or 256 Ki characters. Before that, yield None now
+        and then, so that a caller can stop.
 
         Args:
-            text: the content of the file, if it must not be read from disk.
+         text: the content of the file, if it must not be read from disk.
 
         Raises:
-            Refusal: as `find`; the file is not text or cannot be read, or it does not have the requested lines.
+         Refusal: as `find`; the file is not text or cannot be read, or it does not have the requested lines.
         """
         path, place, typed, first, last = self._found or self._find()
         taker = _Taker(first, last)
@@ -281,7 +284,7 @@ _PLACE = re.compile(r"(?P<path>.+):(?P<first>[0-9]{1,18}):[0-9]{1,18}:?", re.DOT
 
 
 def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
-    """The possible meanings: a path, the first line and the last one. The longest path comes first."""
+    """Yield each possible meaning as a path, the first line and the last line. The longest path comes first."""
     yield target, 1, None
     if found := _LINES.fullmatch(target):
         first = int(found["first"])
@@ -292,7 +295,7 @@ def _meanings(target: str) -> Iterator[tuple[str, int, int | None]]:
 
 
 def _blocks_of(text: str) -> Iterator[Block]:
-    """A text as blocks, as if its file was read."""
+    """Yield a text as the blocks that a file with this text would have."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
     if text:
         yield Block(lines)
@@ -311,11 +314,11 @@ class _Taker:
 
     @property
     def next(self) -> int:
-        """The number of the first requested line that was not taken."""
+        """Return the number of the first requested line that was not taken."""
         return self.first + len(self.lines)
 
     def take(self, block: Block) -> bool:
-        """Take the requested lines of a block; False if no more are needed."""
+        """Take the requested lines of a block. Returns False if no more are needed."""
         begin = self.number
         self.number += block.newlines
         if self.last is not None and begin > self.last:

@@ -1,4 +1,4 @@
-"""The read-only tools: results of the engines as updates of a turn: streamed text, locations, a plan.
+"""The read-only tools. They send the results of the engines as updates of a turn: streamed text, locations, and a plan.
 
 Each is a separate tool call, and its text is one message of the turn. When a call is cancelled, alone or with its turn,
 its results stay shown, followed by a sentence that they are partial.
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
     from acp_server.schema import PlanEntryStatus
 
 MOST_LOCATIONS = 100
-"""The most locations of one tool call; clients follow them, and a user cannot follow thousands."""
+"""The most locations of one tool call. Clients follow them, and a user cannot follow thousands."""
 
 MOST_FROM_EDITOR = 1024 * 1024
-"""Bytes of a file on disk up to which its text is requested from the client's editor, in one message."""
+"""The largest size, in bytes, of a file on disk whose text is requested from the client's editor. The client sends it
+in one message."""
 
 _MOST_IGNORE_FILES = 10
-"""The most ignore files that are named because they take too long."""
+"""The most ignore files that are listed by name because they take too long."""
 
 _FENCE = "~~~~"
-"""Encloses lines that begin with a path and a colon, none of which can end the block."""
+"""The fence around lines that begin with a path and a colon. Such a line cannot end the block."""
 
 
 async def at_last(saying: Coroutine[Any, Any, None]) -> None:
-    """Say something even if the turn is cancelled, without waiting for a slow client: it is buffered all the same. A
-    turn that was answered already, since its cancel took too long, says nothing."""
+    """Say something even if the turn is cancelled, without waiting for a slow client, because the text is buffered.
+    Nothing is said if the turn was answered already, since its cancel took too long."""
     with grace(0):
         try:
             await saying
@@ -50,10 +51,10 @@ async def at_last(saying: Coroutine[Any, Any, None]) -> None:
 
 
 async def say_block(turn: Turn, text: str) -> None:
-    """Say a block of code, in two pieces with nothing between them.
+    """Say a block of code in two chunks with nothing between them.
 
-    The renderer of Toad (Textual's Markdown) takes the last line of a message's first piece for the beginning of what
-    follows. So that piece has one line.
+    Toad renders Markdown with Textual. It treats the last line of a message's first chunk as the start of the next
+    chunk. So the first chunk has one line.
     """
     from acp_server.schema import AgentMessageChunk, TextContent
 
@@ -63,7 +64,7 @@ async def say_block(turn: Turn, text: str) -> None:
 
 
 def locate(call: ToolContext, places: Sequence[tuple[str, int | None]]) -> None:
-    """Add locations to the call, which the client follows: each a path and a line, counted from 1."""
+    """Add locations to the call. Each is a path and a line, counted from 1. The client follows them."""
     from acp_server.schema import ToolCallLocation
 
     before = call.locations
@@ -93,15 +94,15 @@ class _Finding:
 
     @property
     def hits(self) -> int:
-        """The number of hits, including pending ones, which will be said."""
+        """Return the number of hits, including pending hits, which will be said."""
         return self.said + len(self._batches.pending)
 
     def counts(self) -> dict[str, object]:
-        """The results so far, as data."""
+        """Return the results so far, as data."""
         return {"hits": self.hits, "files": self._search.files, "partial": not self._search.complete}
 
     def __str__(self) -> str:
-        """The results in words for users."""
+        """Return the results in words for users."""
         search = self._search
         hits, files = _count(self.hits, "hit"), _count(search.files, "file")
         if search.complete:
@@ -114,7 +115,8 @@ class _Finding:
 
 
 def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
-    """Sentences about skipped files: ignore files by name, since they change the results, others by number."""
+    """Return sentences about skipped files. Ignore files are listed by name, since they change the results; for other
+    files there is only their number."""
     ignore_files = [each for each in skipped if each.rules is not None]
     words = [f"{code(roots.display(each.path))}: {each.reason}." for each in ignore_files[:_MOST_IGNORE_FILES]]
     if more := len(ignore_files[_MOST_IGNORE_FILES:]):
@@ -125,16 +127,16 @@ def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
 
 
 class _Message:
-    """The text of a message's searches: the hits of all of them as they come, then the result of each."""
+    """The message about all searches of one command. It has the hits as they come, then the result of each search."""
 
     def __init__(self, turn: Turn, roots: Roots) -> None:
         self._turn = turn
         self._roots = roots
         self.findings: dict[str | None, _Finding | Refusal] = {}
-        """By the paths as they were typed."""
+        """The searches, by the paths as the user typed them."""
 
     async def say(self, finding: _Finding, hits: Sequence[Hit]) -> None:
-        """Say hits, one on each line, as a block of code. The block ends with them, since some clients show an update
+        """Say hits, one on each line, as a block of code. The block ends with these hits. Some clients show an update
         of a tool call, which may come next, in the same place, and treat later text as a new text."""
         if hits:
             finding.said += len(hits)
@@ -142,7 +144,7 @@ class _Message:
             await say_block(self._turn, f"{_FENCE}\n{''.join(lines)}{_FENCE}\n")
 
     def last_words(self, paths: Sequence[str | None]) -> str:
-        """The text at the end, whatever ends the searches."""
+        """Return the text at the end, however the searches ended."""
         words = ""
         for path in paths:
             finding = self.findings.get(path)
@@ -160,7 +162,7 @@ _message: ContextVar[_Message] = ContextVar("the message that a search is part o
 
 
 def search_title(pattern: str, path: str | None = None) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return f"Search for {quoted(pattern)}" + ("" if path is None else f" in {quoted(path)}")
 
 
@@ -207,7 +209,7 @@ async def show_search(turn: Turn, tool: Any, pattern: str, paths: Sequence[str |
 
 
 def read_title(target: str) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return f"Read {quoted(target)}"
 
 
@@ -234,7 +236,7 @@ async def read(target: str, call: ToolContext) -> None:
 
 
 async def in_editor(call: ToolContext, path: str) -> str | None:
-    """The text of a file in the client's editor; None if it is not available."""
+    """Return the text of a file in the client's editor; None if it is not available."""
     if not call.client.capabilities.fs.read_text_file:
         return None
     try:
@@ -268,13 +270,13 @@ class _Counting:
         return self.words()
 
     def counts(self) -> dict[str, object]:
-        """The results so far, as data."""
+        """Return the results so far, as data."""
         scan = self._scan
         languages = {name: {"files": tally.files, "lines": tally.lines} for name, tally in list(scan.languages.items())}
         return {"files": scan.files, "lines": scan.lines, "languages": languages, "partial": not scan.complete}
 
     def words(self) -> str:
-        """A short result for users."""
+        """Return a short result for users."""
         scan = self._scan
         numbers = f"{_count(scan.files, 'file')}, {_count(scan.bytes, 'byte')}, {_count(scan.lines, 'line')}\n"
         if scan.complete:
@@ -283,7 +285,7 @@ class _Counting:
         return f"Partial results: {scan.files_read} of {found} files were read before it was stopped.\n{numbers}"
 
     def all_words(self) -> str:
-        """The whole result for users."""
+        """Return the whole result for users."""
         scan = self._scan
         display = self._roots.display
         words = [self.words()]
@@ -305,7 +307,7 @@ class _Counting:
 
 
 def scan_title(path: str | None = None) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     return "Scan the project" if path is None else f"Scan {quoted(path)}"
 
 

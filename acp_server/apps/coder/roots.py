@@ -1,11 +1,11 @@
-"""The directories of a session, and the only place where a user's path becomes a path to open.
+"""The directories of a session. Only this module turns a user's path into a path to open.
 
 Confinement is checked on the path with every symbolic link resolved. A directory can be replaced by a link between the
-check and the use: `Roots.place` returns the place to open without following links (`acp_server.paths`). This module
-reads no files.
+check and the use. So `Roots.place` also returns what is needed to open the file without following links
+(`acp_server.paths`). This module reads no files.
 
-Input, files and names may have any characters: text that is shown is made `printable`, and a request that cannot be
-carried out is a `Refusal`.
+Input, files and names may have any characters, so text that is shown is made `printable`. A request that cannot be
+carried out raises a `Refusal`.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _LONGEST_QUOTE = 200
 
 
 def printable(text: str) -> str:
-    """The text on one line, with U+FFFD for each unsafe character."""
+    """Return the text on one line, with U+FFFD for each unsafe character."""
     return masked(text).replace("\n", "\N{REPLACEMENT CHARACTER}")
 
 
 def exactly(text: str) -> str:
-    """A command, a path or a name on one line, with an escape for each character that is not clearly visible."""
+    """Return a command, a path or a name on one line, with an escape for each character that is not clearly visible."""
     return escape(text, exact=True).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def quoted(text: str) -> str:
-    """A user's input, quoted in a message as code: `exactly`, and shortened."""
+    """Return a user's input as code for a message, treated by `exactly` and shortened."""
     return code(exactly(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"))
 
 
 class Refusal(ToolFailed):
-    """A request that cannot be carried out.
+    """Raised for a request that cannot be carried out.
 
-    Its text is a sentence for the user, in Markdown; it has the user's input and nothing else of the system.
+    Its text is a sentence for the user, in Markdown. It has the user's input and nothing else of the system.
     """
 
 
@@ -59,8 +59,8 @@ def is_end(error: AcpError, call: ToolContext) -> bool:
 
 
 def words_of(error: AcpError) -> str:
-    """The text for the user about the client's refusal, without its data, which may have paths that the user did not
-    name."""
+    """Return the text for the user about the client's refusal, without its data. The data may have paths that the user
+    did not name."""
     return f"{error.message} ({error.code})" if isinstance(error, RpcError) else str(error)
 
 
@@ -69,7 +69,7 @@ LONGEST_PATH = 4096
 
 
 class OutsideRoots(Refusal):
-    """The path leads out of the directories of the session."""
+    """Raised for a path that leads out of the directories of the session."""
 
 
 class _Root(NamedTuple):
@@ -98,23 +98,25 @@ class Roots:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """The directories as the client spells them, `cwd` first, each once."""
+        """Return the directories as the client spells them, `cwd` first, each once."""
         return tuple(root.given for root in self._roots)
 
     def resolve(self, text: str) -> Path:
-        """The absolute path that `text` means, below one of the directories and without symbolic links below it.
+        """Return the absolute path that `text` means, below one of the directories and without symbolic links below it.
 
         A relative path is relative to `cwd`. The path need not exist.
 
         Raises:
-            OutsideRoots: it leads out, by `..`, an absolute path, `~` or a symbolic link anywhere in it. The message
-                does not reveal whether something exists there.
-            Refusal: no system could open it: empty, a NUL character, too long, a cycle of links.
+         OutsideRoots: the path leads out, by `..`, an absolute path, `~` or a symbolic link anywhere in it. The message
+         does not reveal whether something exists there.
+         Refusal: no system could open the path, because it is empty, has a NUL character, is too long, or has a cycle
+         of links.
         """
         return Path(self.place(text)[0])
 
     def place(self, text: str) -> tuple[str, Place]:
-        """The result of `resolve`, and the same place for opening it. Raises like `resolve`."""
+        """Return the path that `resolve` returns, and the `Place` by which the file is opened without following links.
+        Raises like `resolve`."""
         real = _real_path(os.path.join(self.cwd, _plausible(text)), text)
         for root in self._roots:
             if is_inside(real, root.real):
@@ -123,7 +125,7 @@ class Roots:
         raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
 
     def display(self, path: str | os.PathLike[str]) -> str:
-        """How to show a path: relative to `cwd` if it is below it, with `/`, and escaped."""
+        """Return a path as it is shown: relative to `cwd` if it is below it, with `/`, and escaped."""
         text = os.fspath(path)
         if is_inside(text, self.cwd):
             text = text[len(self.cwd) :].lstrip(os.sep) or "."
@@ -141,7 +143,7 @@ def _root(given: str) -> _Root:
 
 
 def _plausible(text: str) -> str:
-    """`text` itself, unless it can never be a path below a directory."""
+    """Return `text` itself. Raises Refusal if it can never be a path below a directory."""
     if not text.strip():
         raise Refusal("An empty path")
     if len(text) > LONGEST_PATH:
@@ -180,7 +182,8 @@ def _join(directory: str, rest: str) -> str:
 
 
 async def open_roots(session: Session) -> None:
-    """Determine the directories of the session: `session.data`. Raises InvalidParams if one cannot be a directory."""
+    """Determine the directories of the session, and store them in `session.data`. Raises InvalidParams if one of them
+    cannot be a directory."""
     session.data = await to_thread.run_sync(_roots, session.cwd, session.record.additional_directories)
 
 

@@ -1,4 +1,5 @@
-"""The tool that runs a command: in a terminal of the client if it has terminals, else as a local process."""
+"""The tool that runs a command, in a terminal of the client if the client has terminals, and otherwise as a local
+process."""
 
 from __future__ import annotations
 
@@ -33,21 +34,22 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.coder")
 
 SHELL: Final = ("cmd", "/d", "/s", "/c") if sys.platform == "win32" else ("sh", "-c")
 OUTPUT_BYTES = 256 * 1024
-"""Bytes of output that are kept, by a client's terminal or locally: the end of it."""
+"""The most bytes of output that are kept, by a client's terminal or locally. The end of the output is kept."""
 
 
 _LONGEST_COMMAND: Final = 128 * 1024
-"""Characters. Linux accepts no longer argument of a program."""
+"""The most characters of a command. Linux accepts no longer argument of a program."""
 
 
 def run_title(command: str) -> str:
-    """The title for the user."""
+    """Return the title of the call for the user."""
     first, *more = command.strip().split("\n", 1)
     return f"Run {quoted(first + (' …' if more else ''))}"
 
 
 async def ask_run(command: str, call: ToolContext) -> Approval:
-    """The request with the whole command and its directory. Raises Refusal for a command that no system would run."""
+    """Return the approval request, with the whole command and its directory. Raises Refusal for a command that no
+    system would run."""
     if len(command) > _LONGEST_COMMAND:
         raise Refusal(f"The command is longer than {_LONGEST_COMMAND:,} characters")
     question = f"Run this in {quoted(call.session.cwd)}?"
@@ -59,36 +61,36 @@ async def ask_run(command: str, call: ToolContext) -> Approval:
 
 
 def always_run(command: str, call: ToolContext) -> Always:
-    """The key of exactly this command, in the shown directory."""
+    """Return the approval key of exactly this command, in the shown directory."""
     return Always(f"run\0{call.session.cwd}\0{command}", "exactly this command, in this directory")
 
 
 class Ended(NamedTuple):
-    """How a command ended: with a code, or by a signal. `output`: the end of its output."""
+    """How a command ended: with an exit code, or by a signal. `output`: the end of its output."""
 
     code: int | None
     signal: str | None
     output: str
 
     def __str__(self) -> str:
-        """How the command ended, in words for users."""
+        """Return how the command ended, in words for users."""
         if self.code is not None:
             return f"It ended with exit code {self.code}."
         return f"It was ended by {self.signal or 'something else'}."
 
 
 MOST_SAID: Final = 16 * 1024
-"""Characters of the output in the message: the end of it."""
+"""The most characters of the output in the message. The end of the output is shown."""
 
 MOST_TOLD: Final = 30_000
-"""Characters of the output for a model, which is paid for each of them, and again in each later request."""
+"""The most characters of the output for a model. A model is paid for each of them, and again in each later request."""
 
 _LISTEN: Final = 0.25
-"""Seconds for a client to send the output of a stopped command, before the call ends without it."""
+"""Seconds in which a client may send the output of a stopped command. After that the call ends without the output."""
 
 
 def end_of(text: str, most: int) -> str:
-    """The text, or the end of a longer one."""
+    """Return the text, or the end of a text that is longer than `most`."""
     return text if len(text) <= most else f"[beginning omitted]\n{text[-most:]}"
 
 
@@ -102,7 +104,8 @@ class _Printing:
         """Set when no more output will come."""
 
     def stop(self) -> str:
-        """See `ToolContext.on_cancel`: waits for the client to send the output, and not for a client that does not."""
+        """Stop, see `ToolContext.on_cancel`. Waits a moment for a client that shows the terminal, so that it can send
+        the output."""
         if self._call.client.capabilities.terminal:
             self.over.wait(_LISTEN)
         self._call.partial = end_of(self.now().rstrip("\n"), MOST_TOLD)
@@ -117,11 +120,11 @@ class _Message:
 
     def __init__(self) -> None:
         self.printed: _Printing | None = None
-        """Set when the command has begun."""
+        """The output of the command. Set when the command has begun."""
 
     async def say(self, turn: Turn, words: str | None) -> None:
-        """Say the output, unless the client has the terminal, and how the command ended. Some clients show one line of
-        a call."""
+        """Say the output, unless the client has the terminal, and how the command ended. Some clients show only one
+        line of a call."""
         printed = "" if self.printed is None or turn.client.capabilities.terminal else self.printed.now()
         said = f"{words}\n" if words else ""
         if printed:
@@ -132,7 +135,7 @@ class _Message:
 
 
 async def show_run(turn: Turn, tool: Any, command: str) -> None:
-    """Run it, and say its output and how it ended, also if it is stopped."""
+    """Run the command, and say its output and how it ended, also if it is stopped."""
     message = _Message()
     _message.set(message)
     words: str | None = None
@@ -154,8 +157,8 @@ async def run(command: str, call: ToolContext) -> str:
 
 
 async def execute(command: str, call: ToolContext, without: Collection[str] = ()) -> Ended:
-    """Run it to its end in any case, and show its output. `without`: the variables of this process's environment that
-    it does not get. Raises Refusal if it cannot be run."""
+    """Run the command to its end in any case, and show its output. `without`: the variables of this process's
+    environment that the command does not get. Raises Refusal if the command cannot be run."""
     printing = _Printing(call)
     call.on_cancel = printing.stop
     call.raw_output = {"exitCode": None, "signal": None}
@@ -198,7 +201,7 @@ async def _in_terminal(command: str, call: ToolContext, without: Collection[str]
 
 
 async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
-    """The output of the command as data; users see the terminal."""
+    """Return the output of the command as data. Users see the terminal."""
     try:
         printed = await terminal.output()
     except AcpError as error:
@@ -235,14 +238,14 @@ _LONGEST_ESCAPE = 256
 
 
 class Printed:
-    """A program's output, piece by piece, as lines of text without terminal control."""
+    """Turns a program's output, as its parts arrive, into lines of text without terminal control."""
 
     def __init__(self) -> None:
         self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
         self._held = ""
 
     def feed(self, data: bytes, final: bool = False) -> str:
-        """The text that can be shown now; `final`: no more will come."""
+        """Return the text that can be shown now. `final`: no more output will come."""
         text = SEQUENCE.sub("", self._held + self._decoder.decode(data, final))
         begun = -1 if final else text.rfind("\x1b", -_LONGEST_ESCAPE)
         self._held = "" if begun < 0 else text[begun:]

@@ -1,7 +1,7 @@
 """Counts a project: files, lines by language, the largest files, open tasks.
 
-It is two plain generators for a worker thread, and its counts can be read at any time. It does not decide how they are
-shown. The language of a file is determined by its name.
+A `Scan` has two plain generators for a worker thread. Its counts can be read at any time. It does not decide how they
+are shown. The language of a file is determined by its name.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ OTHER = "Other"
 
 
 def language_of(name: str) -> str:
-    """The language of a file with this name or path, "Other" if it is unknown."""
+    """Return the language of a file with this name or path, or "Other" if it is unknown."""
     name = os.path.basename(name).lower()
     return _BY_NAME.get(name) or _BY_EXTENSION.get(os.path.splitext(name)[1]) or OTHER
 
@@ -180,24 +180,24 @@ class Tally:
 
 
 class Scan:
-    """One scan: first `list_files`, then `read_files`. Its counts are consistent at any time.
+    """One scan. Run `list_files` first, then `read_files`. Its counts are consistent at any time.
 
     Args:
-        roots: the directories of the session.
-        path: a file or a directory as the user typed it; by default all directories of the session are scanned.
+     roots: the directories of the session.
+     path: a file or a directory as the user typed it; by default all directories of the session are scanned.
 
     Attributes:
-        files: the number of files.
-        bytes: their total size.
-        listed: whether all of them are known.
-        files_read: the number of files that were read.
-        binary_files: how many of them are not text; they have no lines and no language.
-        lines: the number of lines of the others.
-        languages: the counts by language.
-        todos: the first 200 comments that say TODO or FIXME.
-        todo_count: the number of such comments.
-        skipped: files and directories that could not be read.
-        complete: whether everything was counted, except for `skipped`.
+     files: the number of files.
+     bytes: the total size of the files.
+     listed: whether all files were found.
+     files_read: the number of files that were read.
+     binary_files: how many of the read files are not text; they have no lines and no language.
+     lines: the number of lines of the text files.
+     languages: the counts by language.
+     todos: the first 200 comments that say TODO or FIXME.
+     todo_count: the number of such comments.
+     skipped: files and directories that could not be read.
+     complete: whether everything was counted, except for `skipped`.
     """
 
     def __init__(self, roots: Roots, path: str | None = None) -> None:
@@ -222,7 +222,7 @@ class Scan:
 
     @property
     def largest(self) -> list[tuple[int, str]]:
-        """The ten largest files, the largest first: sizes in bytes and absolute paths."""
+        """Return the ten largest files, the largest first, as sizes in bytes and absolute paths."""
         sizes = ((size, path) for path, size in self._sizes.items())
         return heapq.nsmallest(LARGEST, sizes, key=lambda file: (-file[0], file[1]))
 
@@ -247,7 +247,7 @@ class Scan:
         self.listed: bool = True
 
     def read_files(self) -> Generator[Todo | None]:
-        """Read the files that `list_files` found, in its order. Yields open tasks as they are found."""
+        """Read the files that `list_files` found, in the same order. Yields open tasks as they are found."""
         for path in self._sizes:
             yield from self._read_file(path)
             yield None
@@ -278,7 +278,7 @@ class Scan:
 
 
 def _todos(path: str, line: int, block: Block) -> Generator[Todo]:
-    """The first open task of each line. An over-long line is not a comment."""
+    """Yield the first open task of each line. A line that is longer than a block is skipped."""
     if block.continues or block.unfinished:
         return
     text, counted, end = block.text, 0, -1

@@ -37,11 +37,11 @@ class Sight(enum.Enum):
 
 
 def compile_pattern(source: str) -> regex.Pattern[str]:
-    """The expression in the syntax of Python's `re` with the additions of the `regex` library; `^` and `$` match at
-    lines.
+    """Return the compiled expression. Its syntax is that of Python's `re` with the additions of the `regex` library;
+    `^` and `$` match at lines.
 
     Raises:
-        Refusal: it is invalid, too large to be compiled, or recursive.
+     Refusal: the expression is invalid, too large to be compiled, or recursive.
     """
     if len(source) > LONGEST_PATTERN:
         raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
@@ -70,8 +70,8 @@ _NOT_TAKEN_BACK = re.compile(r"\(\?(?!:|P<|<[A-Za-z_]|[aimu]+[:)])|[*+?}]\+")
 
 
 def sight(source: str) -> Sight:
-    """How far a valid expression can match beyond the line that it is tried on, judged by its text. It errs towards
-    UNKNOWN."""
+    """Return how far a valid expression can match beyond the line that it is tried on, judged by its text. In doubt it
+    is UNKNOWN."""
     rest = _HARMLESS_ESCAPE.sub("", source)
     if _WHOLE_TEXT.search(source) or _FLAGS.search(source) or _FUZZY.search(rest):
         return Sight.UNKNOWN
@@ -95,10 +95,10 @@ class Match(NamedTuple):
     """The first match in a line.
 
     Attributes:
-        line: the number of lines of the block before it.
-        column: the number of characters of the line before it.
-        text: the line; of an over-long line a piece with the match.
-        start: where in `text` it begins.
+     line: the number of lines of the block before this line.
+     column: the number of characters of the line before the match.
+     text: the line; of an over-long line, the part with the match.
+     start: where in `text` the match begins.
     """
 
     line: int
@@ -111,7 +111,7 @@ class SlowLine(NamedTuple):
     """A line that was skipped because the expression took too long on it.
 
     Attributes:
-        line: the number of lines of the block before it.
+     line: the number of lines of the block before this line.
     """
 
     line: int
@@ -121,10 +121,10 @@ Found = Match | SlowLine | None
 
 
 class Matcher:
-    """One expression, for one search: it is tried on the blocks of one file after the other, in one thread.
+    """One expression, for one search. It is tried on the blocks of one file after the other, in one thread.
 
     Raises:
-        Refusal: the expression is invalid, or too large.
+     Refusal: the expression is invalid, or too large.
     """
 
     def __init__(self, source: str) -> None:
@@ -136,7 +136,7 @@ class Matcher:
         self._decided = False  # whether the over-long line has matched or was too slow
 
     def find(self, block: Block) -> Generator[Found]:
-        """The matching lines and the slow ones, in order; None now and then, so that a caller can stop."""
+        """Yield the matching lines and the slow lines, in order, and None now and then, so that a caller can stop."""
         if block.continues or block.unfinished:
             found = self._in_piece(block)
             if found is not None:
@@ -147,7 +147,7 @@ class Matcher:
             yield from self._in_block(block.text)
 
     def _search(self, text: str, start: int = 0) -> regex.Match[str] | None:
-        """Raises TimeoutError if it takes too much: time, or memory for backtracking."""
+        """Search the text. Raises TimeoutError if that takes too much time, or too much memory for backtracking."""
         try:
             # Concurrent: other threads run meanwhile, such as the event loop.
             return self._regex.search(text, start, timeout=TIME_LIMIT, concurrent=True)
@@ -193,7 +193,7 @@ class Matcher:
         return match and Match(line, match.start(), text, match.start())
 
     def _in_piece(self, block: Block) -> Found:
-        """Search a piece of an over-long line, together with the end of the piece before it."""
+        """Search one part of an over-long line, together with the end of the part before it."""
         if not block.continues:
             self._tail, self._column, self._decided = "", 0, False
         if self._decided:
@@ -224,12 +224,12 @@ MOST_SLOW_LINES = 20
 
 
 class Hit(NamedTuple):
-    """A matching line; one hit for several matches.
+    """A matching line. It counts as one hit, even with several matches.
 
     Attributes:
-        path: the file, absolute, below the session's directories as the client spells them.
-        line, column: of the first match, both counted from 1, the column in characters.
-        text: the line, fit to be shown; of a long line at most 200 characters around the match, with `…` for the rest.
+     path: the file, absolute, below the session's directories as the client spells them.
+     line, column: the position of the first match, both counted from 1, the column in characters.
+     text: the line, fit to be shown; of a long line at most 200 characters around the match, with `…` for the rest.
     """
 
     path: str
@@ -272,10 +272,10 @@ class Search:
         self.complete = False
 
     def run(self) -> Generator[Hit | None]:
-        """The hits, file by file in the order of their paths; None in between, so that a caller can stop.
+        """Yield the hits, file by file in the order of their paths, and None in between, so that a caller can stop.
 
         Raises:
-            Refusal: the path leads out of the directories of the session, or does not exist.
+         Refusal: the path leads out of the directories of the session, or does not exist.
         """
         for item in files_below(self._roots, self._path):
             if isinstance(item, str):

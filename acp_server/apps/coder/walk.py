@@ -1,6 +1,6 @@
-"""The files below a directory, one after the other, except files that git would ignore.
+"""Lists the files below a directory, except files that git would ignore.
 
-The rules of git are in `acp_server.apps.coder.ignore`. No symbolic link is followed, and no other file is read.
+The rules of git are in `acp_server.apps.coder.ignore`. No symbolic link is followed, and only ignore files are read.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _Item = str | tuple[str, IgnoreScope | None]
 
 
 def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None]:
-    """The absolute paths of the regular files below `top`, sorted.
+    """Yield the absolute paths of the regular files below `top`, sorted.
 
-    Files that git ignores are omitted: by the `.gitignore` of each directory, also of those between `top` and the root
-    of its repository, and by `.git/info/exclude`. A user's own git settings do not apply, since they do not belong to
-    the project. In a nested repository only its own rules apply. `top` is walked even if it is ignored, since it was
-    requested.
+    Files that git ignores are omitted. The rules are those of `.git/info/exclude`, and of the `.gitignore` of each
+    directory, also between `top` and the root of its repository. A user's own git settings do not apply, since they do
+    not belong to the project. In a nested repository only its own rules apply. `top` is walked even if it is ignored,
+    since it was requested.
 
     Args:
-        top: an absolute path of a directory.
-        skip: absolute paths of directories that are not entered.
+     top: an absolute path of a directory.
+     skip: absolute paths of directories that are not entered.
 
     Yields:
-        A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory, so that
-        the consumer can stop where there are no files, too.
+     A path; a `Skipped` for a directory or an ignore file that cannot be read; None after each directory, so that the
+     consumer can stop where there are no files, too.
     """
     problems: list[Skipped] = []
     steps = Steps()
@@ -78,13 +78,14 @@ def walk(top: str, skip: Collection[str] = ()) -> Generator[str | Skipped | None
 
 
 def files_below(roots: Roots, path: str | None) -> Iterator[str | Skipped | None]:
-    """The files of a path: one file, or the files from `walk`. Without a path, the files of all directories.
+    """Yield the files of a path: one file, or the files from `walk`. Without a path, yield the files of all
+    directories.
 
     Args:
-        path: as the user typed it.
+     path: the path as the user typed it.
 
     Raises:
-        Refusal: it leads out of the directories of the session, or does not exist.
+     Refusal: the path leads out of the directories of the session, or does not exist.
     """
     if path is None:
         for directory in roots.directories:
@@ -107,7 +108,8 @@ def _kept(
     steps: Steps,
     on_problem: OnProblem,
 ) -> Pulses[list[_Item]]:
-    """The entries to visit, in order: a directory sorts as its name with a slash, so that whole paths are sorted."""
+    """Return the entries to visit, in order. A directory is sorted by its name with a slash, so that whole paths are
+    sorted."""
     kept: dict[str, _Item] = {}
     for number, entry in enumerate(entries, 1):
         if number % _ENTRIES_BETWEEN_PULSES == 0:
