@@ -1,7 +1,7 @@
-"""The command line, and the entry point for editors: an agent served by this process (`launch`).
+"""The command line. It is also the entry point for editors, since this process serves an agent to them (`launch`).
 
-Each command is a separate module, imported when it is called: an editor waits for `serve`, whose options are in
-`acp_server.apps.cli.commands`. A program that embeds an agent needs nothing of this package.
+Each command is a separate module. It is imported when it is called, because an editor waits for `serve`. The options of
+`serve` are in `acp_server.apps.cli.commands`. A program that embeds an agent needs nothing of this package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DEFAULT_LEVEL: Final = "warning"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. A mistake on the command line is reported in one line, with exit code 2."""
+    """Run a command; returns its exit code. If the command line is wrong, this writes one line, and the exit code is
+    2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if COMPLETION in os.environ:
         return _complete()
@@ -85,7 +86,7 @@ def _command(arguments: Sequence[str]) -> int:
 def configure_log(level: str, file: Path | None) -> None:
     """Send log records of at least `level` to `file`, and errors to standard error as well. Without a file, all records
     go to standard error. Only the owner can read a new file. An existing file is continued; if other users may read it,
-    a warning is logged. Raises UsageError if it cannot be opened."""
+    a warning is logged. Raises UsageError if the file cannot be opened."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))
@@ -119,13 +120,13 @@ def launch(
     memory_file: Path | None = None,
     listening: Listening | None = None,
 ) -> int:
-    """Serve `target` (see `acp_server.apps.cli.target`) or the built-in agent; returns the exit code. In this order:
-    standard output is claimed, the log set up, the agent found.
+    """Serve `target` (see `acp_server.apps.cli.target`) or the built-in agent; returns the exit code. First this claims
+    standard output, then it sets up the log, then it finds the agent.
 
     `models` and `model_options` are for the built-in agent (see `acp_server.apps.coder.model_agent`). `store` replaces
-    the store of the agent (see `acp_server.apps.cli.store`). `memory_file` receives the sessions that would be kept in
-    memory. `record`, `backend` and `loop` replace the arguments of `run` in the target. `listening`: an address,
-    in place of standard input and output. Raises UsageError.
+    the store of the agent (see `acp_server.apps.cli.store`). `memory_file`: a file for the sessions that the agent
+    would otherwise keep in memory. `record`, `backend` and `loop` replace the arguments of `run` in the target.
+    `listening`: the address to serve instead of standard input and output. Raises UsageError.
     """
     # First of all: output of an import must not reach the client.
     standard_io = None if listening is not None else StandardIO()

@@ -41,24 +41,25 @@ _COMMANDS: Final = {
 }
 _DEFAULT: Final = "serve"
 _HELP: Final = ("--help", "-h")
-"""The options that show the help, also the help of each command."""
+"""The options that show the help. Each command has them, too."""
 
 log_file_option: Final = click.option(
     "--log-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the log to this file; the default is standard error.",
 )
-"""Adds `--log-file`, of several commands."""
+"""Adds `--log-file`, which several commands have."""
 record_option: Final = click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Record both directions in this file; `acp-server trace` shows it.",
 )
-"""Adds `--record`, of several commands."""
+"""Adds `--record`, which several commands have."""
 
 
 class _Commands(click.Group):
-    """Knows the names and imports the rest; without the name of a command it is `serve`."""
+    """The group of all commands. It knows their names, and imports a command when it is called. Without a name of a
+    command it runs `serve`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -233,8 +234,9 @@ def serve(
     """Serve an agent to an editor over standard input and output.
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
-    without an attribute it is the agent that the file itself runs, or else `agent`. It may be a function that makes the
-    agent. Without TARGET the built-in agent is served: it carries out commands offline, or does what a model decides.
+    without an attribute the file's own agent is served, which its main block runs, or else `agent`. The attribute may
+    also be a function that makes the agent. Without TARGET the built-in agent is served. With a model it does what the model
+    decides; without a model it carries out your commands, offline.
     """
     listening = _listening(listen, token_file, tls_cert, tls_key, tls_client_ca, origins)
     if listening is not None and (reload or record is not None):
@@ -280,7 +282,7 @@ def _listening(
 
 
 ARGUMENTS: Final = "acp_server.arguments"
-"""The key in `ctx.meta` of the words that the command was given."""
+"""The key in `ctx.meta` of the words of the command line after the command's name."""
 _CONFIG: Final = "config"
 _LIMIT: Final = "limits"
 
@@ -308,7 +310,7 @@ class ConfiguredCommand(click.Command):
 
 
 class _Limit(click.Option):
-    """An option that stands in the table `limits` of the file."""
+    """An option that the file has in the table `limits`."""
 
 
 class _Number(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on

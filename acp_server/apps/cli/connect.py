@@ -1,6 +1,6 @@
-"""`acp-server connect URL`: an agent on another machine, for an editor that starts a program.
+"""`acp-server connect URL` connects an editor, which can only start a program, to an agent on another machine.
 
-Here are the options, the signals and the exit status. The rest is `acp_server.remote`.
+This module has the options, the signals and the exit status. The rest is in `acp_server.remote`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from acp_server.tasks.grace import grace
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _LONGEST_TOKEN: Final = 64 * 1024
-"""Characters that are read from a file with a token."""
+"""The most characters that are read from a file with a token."""
 _KEPT: Final = "keep:"
 _ENDING: Final = 2.0
-"""Seconds for the goodbye."""
+"""Seconds for closing the connection at the end."""
 
 
 @click.command()
@@ -108,7 +108,7 @@ def connect(
 async def _run(
     standard_io: StandardIO, opening: Callable[[], RemoteStream], signals: Signals
 ) -> tuple[str | None, int | None]:
-    """The reason why the connection was lost, and the signal that ended it."""
+    """Run until the end; returns the reason why the connection was lost, and the signal that ended it."""
     agent = opening()
     editor = standard_io.stream()
     received: list[int] = []

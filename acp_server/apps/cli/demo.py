@@ -1,4 +1,5 @@
-"""`acp-server demo`: a session with the built-in agent, without a terminal, as it would go in an editor."""
+"""`acp-server demo` runs a session with the built-in agent, without a terminal, and shows the messages that an editor
+would see."""
 
 from __future__ import annotations
 
@@ -36,11 +37,11 @@ _FENCE: Final = "~~~~"
 """A fence for editors, which show the text between two fences verbatim."""
 
 COMMAND: Final = (*SERVE, "--store", "memory")
-"""The session is only shown, so it is not stored."""
+"""The session is not stored, because it is only shown."""
 
 _CANCEL_AT: Final = 2
-"""The piece of the answer at which the second search is cancelled. Backpressure keeps the agent close to the client:
-any project but a tiny one is still being searched then."""
+"""The number of the chunk of the answer at which the second search is cancelled. Because of backpressure the agent is
+never far ahead of the client, so any project but a tiny one is still being searched at that moment."""
 
 
 @click.command()

@@ -1,7 +1,7 @@
-"""`acp-server doctor`: reports the problems that an agent would have in an editor or in the ACP registry.
+"""`acp-server doctor` reports the problems that an agent would have in an editor or in the ACP registry.
 
-The agent is started as they start it. Each finding is reported at once, in a line (`Examination`). The requests are
-plain JSON (`acp_server.apps.cli.raw_agent`).
+The agent is started as an editor and the registry start it. Each finding is reported at once, in a line
+(`Examination`). The requests are plain JSON (`acp_server.apps.cli.raw_agent`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ timeout_option: Final = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED)
 def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]) -> int:
-    """Start AGENT as an editor and as the check of the ACP registry do, and list what would fail.
+    """Start AGENT the way an editor and the ACP registry's check start it, and list what would fail there.
 
     AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Exit status 1 if there is a fault;
     notes do not count.
@@ -112,7 +112,7 @@ for line in sys.stdin:
         answer = {"jsonrpc": "2.0", "id": asked["id"], "result": known.get(asked["method"], {})}
         print(json.dumps(answer), flush=True)
 """
-"""An MCP server without tools, which notes that it was started."""
+"""An MCP server without tools, which records that it was started."""
 _KEPT: Final = ("PATH", "SYSTEMROOT", "PYTHONPATH", "SSL_CERT_FILE", "UV_CACHE_DIR", "NPM_CONFIG_CACHE")
 """Variables that the registry's check passes on if they are set."""
 
@@ -130,12 +130,13 @@ class Examination:
         tell: Callable[[Finding], None] | None = None,
     ) -> None:
         """`tell` is called with each finding; without it, `screen` shows them."""
-        """`registry`: whether the agent is meant for the ACP registry, so that what only that refuses is a fault."""
+        """`registry`: whether the agent is meant for the ACP registry. If so, a problem that only the registry would
+        refuse is a fault."""
         self.faults: int = 0
         self.agent_info: dict[str, Any] = {}
         """`agentInfo` of the response to `initialize`."""
         self._session_can: dict[str, Any] = {}
-        """`sessionCapabilities` of that answer."""
+        """`sessionCapabilities` of the response to `initialize`."""
         self._command = command
         self._timeout = timeout
         self._screen = screen
@@ -148,7 +149,8 @@ class Examination:
         """Run all tests. A test is skipped if its precondition has failed.
 
         Raises UsageError if the agent does not start. A signal that ends this process ends the agent first. Then this
-        raises KeyboardInterrupt for Ctrl-C, and otherwise click's Exit with the status that a shell has for the signal.
+        raises KeyboardInterrupt for Ctrl-C. For another signal it raises click's Exit with the status that a shell has
+        for the signal.
         """
         signals = Signals(lambda _: None)
         signals.take()
@@ -247,8 +249,9 @@ class Examination:
             await self._forget(peer, cast("dict[str, Any]", result)["sessionId"])
 
     async def _servers(self, peer: RawAgent, home: str) -> None:
-        """Every agent has to connect to MCP servers over stdio. Many start them with the session, some at the first
-        turn. An agent fails only if it has answered a prompt and not started the server by then."""
+        """Test whether the agent connects to MCP servers over stdio, as every agent has to. Many start them with the
+        session, some at the first turn. An agent fails only if it has answered a prompt and not started the server by
+        then."""
         started = anyio.Path(home, "mcp-server-started")
         server = {"name": "doctor", "command": sys.executable, "args": ["-c", _SERVER, str(started)], "env": []}
         try:
@@ -284,7 +287,8 @@ class Examination:
             self._note(f"session/{way}: the session of this examination is left: {short(answer['error'])}")
 
     async def _end(self, peer: RawAgent) -> None:
-        """An editor that quits closes the input, and on some systems it kills nothing."""
+        """Test whether the agent ends when an editor quits. The editor closes the input, and on some systems it kills
+        nothing."""
         await peer.process.stdin.aclose() if peer.process.stdin else None
         with anyio.move_on_after(_SLOW):
             await peer.process.wait()
@@ -309,7 +313,7 @@ class Examination:
     # -- saying it
 
     def _say_folder(self) -> None:
-        """Report files that are named by relative paths: an editor starts the agent in another folder."""
+        """Report files that are named by relative paths, because an editor starts the agent in another folder."""
         # The target of `acp-server serve` is a module there, or an absolute path.
         first = len(COMMAND) + 1 if self._command.is_served_here else 1
         words = self._command.words[first:]

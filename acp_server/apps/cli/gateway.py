@@ -1,4 +1,4 @@
-"""`acp-server gateway`: the Coze v3 chat API over an agent."""
+"""`acp-server gateway` serves the Coze v3 chat API, and answers it with an agent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Store(click.Path):
 
 
 class _Size(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
-    """Two numbers."""
+    """The least and the most processes, written as two numbers."""
 
     name = "size"
 
@@ -61,7 +61,7 @@ class _Size(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - ge
 
 
 class _Users(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic from click 8.4 on
-    """Ids of users, the last one included."""
+    """A range of user ids that includes the last one."""
 
     name = "users"
 
@@ -257,8 +257,8 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
 
 
 def _reload(made: Gateway, ctx: click.Context) -> None:
-    """Reload the tokens and the bots from the files and options of this command. Raises UsageError; then nothing has
-    changed."""
+    """Reload the tokens and the bots from the files and options of this command. Raises UsageError if that is
+    impossible; then nothing has changed."""
     from acp_server.apps.gateway.auth import read_tokens
 
     try:
@@ -291,7 +291,7 @@ def _check(settings: GatewaySettings) -> int:
 
 
 def _tokens(file: Path | None, given: str | None) -> tuple[Tokens, str | None]:
-    """The tokens, and the token to print if it was generated."""
+    """Return the tokens, and the token to print if it was generated."""
     from acp_server.apps.gateway.auth import new_token, one_token, read_tokens
 
     if file is not None:

@@ -1,6 +1,6 @@
-"""`acp-server keep -- AGENT...`: an agent that outlives its editor, at a Unix socket of the user.
+"""`acp-server keep -- AGENT...` runs an agent that outlives its editor, at a Unix socket of the user.
 
-Here are the options, the process and its end. `acp_server.remote.keeper` serves the clients.
+This module has the options, the start and the end of the process. `acp_server.remote.keeper` serves the clients.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def keep(
 ) -> int:
     """Keep AGENT and its sessions when the editor ends.
 
-    AGENT: as for `acp-server chat`. Editors connect by `acp-server connect keep:NAME`, one at a time: a new editor
+    AGENT: as for `acp-server chat`. Editors connect by `acp-server connect keep:NAME`, one at a time. A new editor
     replaces the previous one, and opens its session by session/load. The command ends when it is idle, when AGENT ends,
     and by a signal.
     """
@@ -73,7 +73,8 @@ def keep(
 
 
 def socket_of(name: str, *, make: bool = False) -> Path:
-    """The socket of the agent of this name. `make`: create the folder as well. Raises UsageError."""
+    """Return the path of the socket of the agent with this name. `make`: create the folder as well. Raises
+    UsageError."""
     from platformdirs import user_state_path
 
     if not name.replace("-", "").replace("_", "").isalnum():

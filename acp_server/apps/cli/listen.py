@@ -1,6 +1,6 @@
-"""`acp-server serve --listen`: an agent for clients over HTTP and WebSocket, until a signal ends it.
+"""`acp-server serve --listen` serves an agent to clients over HTTP and WebSocket, until a signal ends it.
 
-Only authenticated clients are served, except on the machine itself.
+Clients must be authenticated, except on the machine itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from acp_server.errors import UsageError
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 PATH: Final = "/acp"
-"""The path of the agent."""
+"""The path at which the agent is served."""
 
 _UNIX: Final = "unix:"
 _BACKLOG: Final = 512
 _PLACES: Final = 4096
-"""HTTP connections at the same time; a client needs about three."""
+"""The most HTTP connections at the same time. A client needs about three."""
 _OWN: Final = 128
-"""Descriptors for other purposes than clients."""
+"""The number of file descriptors that are needed for other purposes than clients."""
 _SECOND: Final = 1.0
 
 
@@ -53,7 +53,7 @@ class Listening:
         return self.address.startswith(_UNIX) or _is_loopback(_host_and_port(self.address)[0])
 
     def check(self) -> None:
-        """Raises UsageError for settings that may not be served."""
+        """Check the settings. Raises UsageError for settings that may not be served."""
         if self.certificate is None and (self.key is not None or self.clients is not None):
             raise UsageError("--tls-key and --tls-client-ca are for --tls-cert")
         if not self.is_local and self.clients is None and self.token_file is None:
@@ -64,8 +64,8 @@ class Listening:
 
 
 def serve_listening(agent: Servable, options: Mapping[str, Any], listening: Listening) -> int:
-    """Serve `agent` at an address; returns the exit code, 128 + the number of the signal that has ended it. `options`:
-    `backend`, `loop` and `limits`. Raises UsageError."""
+    """Serve `agent` at an address; returns the exit code, which is 128 plus the number of the signal that has ended the
+    server. `options`: `backend`, `loop` and `limits`. Raises UsageError."""
     try:
         from acp_server.http.server import Server
         from acp_server.http.websocket import Unfinished, WebSocketLimits
@@ -119,7 +119,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
 
 
 class At:
-    """The application at its path. Requests to other paths are refused."""
+    """Serves the application at its path. Requests to other paths are refused."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -160,7 +160,7 @@ def _say(listening: Listening, bound: socket.socket) -> None:
 
 
 def bound_to(address: str) -> socket.socket:
-    """A socket that listens at the address. Raises UsageError."""
+    """Return a socket that listens at the address. Raises UsageError."""
     if address.startswith(_UNIX):
         return _bound_unix(address.removeprefix(_UNIX))
     host, port = _host_and_port(address)
@@ -172,7 +172,7 @@ def bound_to(address: str) -> socket.socket:
 
 
 def _bound_unix(path: str) -> socket.socket:
-    """A socket that only the user can connect to. A stale socket of an earlier server is replaced."""
+    """Return a socket that only the user can connect to. A stale socket of an earlier server is replaced."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_left_behind(path):

@@ -1,7 +1,7 @@
-"""`acp-server new`: a folder with an agent that works, a test that passes, and the settings for editors.
+"""`acp-server new` makes a folder with an agent that works, a test that passes, and the settings for editors.
 
-Below the command: the agent's names, the settings of editors as text to be pasted, where this package was installed
-from, the files of the folder.
+The parts of this module after the command: the agent's names, the settings of editors as text to be pasted, the source
+of the installed package, and the files of the folder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def new(name: str) -> int:
 
 
 def _write(folder: Path, names: Names) -> None:
-    """Into a folder that is new, or has hidden files only, as after `git init`. Raises UsageError."""
+    """Write the files into a folder that is new, or that has hidden files only, as after `git init`. Raises
+    UsageError."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -84,25 +85,26 @@ Without uv: `python -m pip install pytest`, then `python -m pytest`.
 
 
 def _command() -> list[str]:
-    """The command that starts this program again, from any folder."""
+    """Return the command that starts this program again, from any folder."""
     script = shutil.which("acp-server", path=os.path.dirname(sys.executable))
     return [script] if script else [sys.executable, "-m", "acp_server"]
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """One agent's names."""
+    """The names of one agent."""
 
     title: str
     """The title for users."""
     project: str
-    """The name of its distribution, its command and its entry in the ACP registry: lowercase, digits and hyphens."""
+    """The name of the agent's distribution, its command and its entry in the ACP registry: lowercase letters, digits
+    and hyphens."""
     module: str
     """The name of the Python module."""
 
     @classmethod
     def of(cls, name: str) -> Names:
-        """The names for `name`. Raises UsageError for a name without a letter from a to z."""
+        """Return the names for `name`. Raises UsageError for a name without a letter from a to z."""
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         words = re.findall(r"[a-z0-9]+", plain.lower())
         if not re.search(r"[a-z]", "".join(words)):
@@ -117,7 +119,7 @@ class Names:
 
 
 def _is_taken(module: str) -> bool:
-    """Whether a module of that name would hide another, or could not be imported."""
+    """Whether a module of this name would hide another module, or could not be imported."""
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return True
     try:
@@ -129,8 +131,8 @@ def _is_taken(module: str) -> bool:
 
 
 def editor_settings(names: Names, command: Sequence[str]) -> str:
-    """Settings for Zed, JetBrains IDEs, VS Code, Neovim with CodeCompanion, Toad and acpx. `command` is started as the
-    agent `names`. The settings for CodeCompanion extend an adapter that has no method to log in."""
+    """Return settings for Zed, JetBrains IDEs, VS Code, Neovim with CodeCompanion, Toad and acpx. The settings start
+    `command` as the agent `names`. The settings for CodeCompanion extend an adapter that has no method to log in."""
     title = names.title
     program, *arguments = command
     entry: dict[str, Any] = {"command": program, "args": arguments}
@@ -173,8 +175,8 @@ def _json(title: str, entry: dict[str, Any]) -> str:
 
 
 def source_of(direct_url: str | None) -> str:
-    """The source from which uv installs acp-server again, as a line of `[tool.uv.sources]`; empty for the package
-    index.
+    """Return the source from which uv installs acp-server again, as a line of `[tool.uv.sources]`. It is empty for the
+    package index.
 
     `direct_url` is the content of direct_url.json, which installers write beside a distribution that was not on an
     index: https://packaging.python.org/en/latest/specifications/direct-url/
@@ -203,7 +205,7 @@ def _direct_url() -> str | None:
 
 
 def files(names: Names) -> dict[str, str]:
-    """The text of each file, by its name."""
+    """Return the text of each file, by its name."""
     source = source_of(_direct_url())
     words = {
         "name": names.project,

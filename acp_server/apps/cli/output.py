@@ -1,9 +1,9 @@
-"""Standard output that accepts no more data, and how a command ends then.
+"""Ends a command when standard output accepts no more data.
 
-A reader that has seen enough closes its pipe, or a disk is full. The handlers of messages write the agent's output, and
-there an exception is only logged. So the first failure is kept here, and ends the block of the command that needs its
-output (`StandardOutput.needed`). Other writes of a command fail with an OSError, often in an ExceptionGroup, which
-`written` finds. Files that a command opens itself are not covered.
+That happens if a reader that has seen enough closes its pipe, or if a disk is full. Message handlers write the agent's
+output, and an exception in a message handler is only logged. So the first failure is kept here, and ends the block of
+the command that needs its output (`StandardOutput.needed`). Other writes of a command fail with an OSError, often in an
+ExceptionGroup, which `written` finds. Files that a command opens itself are not covered.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class CannotWrite(click.ClickException):
-    """Standard output accepts no more data. This ends the command with exit status 1."""
+    """Raised when standard output accepts no more data. The command then ends with exit status 1."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write: {error.strerror}")
         self.has_no_reader: bool = error.errno in _GONE
-        """Whether its reader has closed the pipe, as `head` does: that is not reported."""
+        """Whether the reader has closed the pipe, as `head` does. That is not reported."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Report it in one line."""
+        """Report the error in one line."""
         if not self.has_no_reader:
             (file or sys.stderr).write(entry(f"acp-server: {self.message}"))
 
@@ -49,7 +49,7 @@ class StandardOutput:
 
     @contextmanager
     def needed(self) -> Generator[None]:
-        """A block that is cancelled at the first failed write. After the block CannotWrite is raised."""
+        """Enter a block that is cancelled at the first failed write. After the block CannotWrite is raised."""
         import anyio  # Not at the top: no help of a command needs it.
 
         with anyio.CancelScope() as self._needed_by:
@@ -59,7 +59,7 @@ class StandardOutput:
             raise CannotWrite(self._error)
 
     def write(self, text: str, *, colour: bool | None = True) -> None:
-        """Write `text`, and wait until it is written. With `colour` False the control sequences are removed, with None
+        """Write `text`, and wait until it is written. With `colour` False the control sequences are removed. With None
         they are removed if the output is not a terminal.
 
         In a block that needs the output nothing is raised, and text after the first failure is dropped. Elsewhere
@@ -82,7 +82,7 @@ class StandardOutput:
 
 @contextmanager
 def written() -> Generator[None]:
-    """A block that writes to standard output; at its end all output is flushed. Raises CannotWrite."""
+    """Enter a block that writes to standard output. At its end all output is flushed. Raises CannotWrite."""
     try:
         yield
         # If an agent was served, another stream has replaced it, and nothing waits for that.
@@ -96,7 +96,7 @@ def written() -> Generator[None]:
 
 
 def _of_writing(error: BaseException) -> OSError | None:
-    """The error of a write, if `error` is that or a group that contains only that."""
+    """Return the error of a write, if `error` is such an error or a group that contains only such errors."""
     if isinstance(error, BaseExceptionGroup):
         causes = [_of_writing(each) for each in cast("BaseExceptionGroup[BaseException]", error).exceptions]
         return causes[0] if all(causes) else None

@@ -1,7 +1,7 @@
-"""`acp-server package`: an agent's entry for the ACP registry, tried as the registry's check does it.
+"""`acp-server package` makes an agent's entry for the ACP registry, and tries it as the registry's check does.
 
-Below the command: what pyproject.toml says of the agent (`Project`), the entry and what the registry would refuse about
-it (`Entry`; FORMAT.md of the registry), and the icon.
+The parts of this module after the command: the agent's data in pyproject.toml (`Project`), the entry and its faults in
+the eyes of the registry (`Entry`; FORMAT.md of the registry), and the icon.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from acp_server.errors import UsageError
 def package(folder: Path, out: Path, script: str | None, id: str | None, timeout: float, agent: tuple[str, ...]) -> int:
     """Write ID/agent.json and ID/icon.svg, which the ACP registry asks for.
 
-    They say what pyproject.toml and the agent itself say. For that the agent is started as by `acp-server doctor
-    --registry`: the project's command, or what AGENT says. If something is wrong, the exit status is 1 and nothing is
-    written. An icon.svg that is there already is kept.
+    The generated files take their values from pyproject.toml and from the agent itself. So the agent is started as by
+    `acp-server doctor --registry`, by the project's command or by AGENT. If something is wrong, the exit status is 1
+    and nothing is written. An icon.svg that is there already is kept.
     """
     use_standard_output()
     screen = Screen()
@@ -78,7 +78,8 @@ def package(folder: Path, out: Path, script: str | None, id: str | None, timeout
 
 
 def _command_of(project: Project, folder: Path) -> AgentCommand:
-    """The project's command. It need not be installed: its modules are found in `folder` and in `src`."""
+    """Return the project's command. It need not be installed, because its modules are found in `folder` and in
+    `src`."""
     module, _, attribute = project.target.partition(":")
     source = f"import sys; from {module} import {attribute.partition('.')[0]}; sys.exit({attribute}())"
     env = python_path(str(folder.absolute()), str(folder.absolute() / "src"))
@@ -109,7 +110,7 @@ class Project:
     target: str
     """The object that the command calls: `module:attribute`."""
     version: str | None
-    """None if the build determines it."""
+    """None if the build determines the version."""
     description: str | None
     repository: str | None
     website: str | None
@@ -118,8 +119,8 @@ class Project:
 
     @classmethod
     def read(cls, folder: Path, script: str | None) -> Project:
-        """The project in `folder`. `script`: which of its commands is the agent. Without it, the command with the
-        project's name is chosen, or else the only command. Raises UsageError."""
+        """Return the project in `folder`. `script`: which of its commands is the agent. Without `script`, the command
+        with the project's name is chosen, or else the only command. Raises UsageError."""
         file = folder / "pyproject.toml"
         try:
             document = tomllib.loads(file.read_text("utf-8"))
@@ -178,7 +179,7 @@ _VERSION: Final = re.compile(r"\d+\.\d+\.\d+")
 
 
 class Entry:
-    """The entry of one agent: started by uvx, in the version that it reports."""
+    """The entry of one agent. The registry starts the agent by uvx, in the version that the agent reports."""
 
     def __init__(self, project: Project, info: Mapping[str, Any], id: str | None = None) -> None:
         """`info`: `agentInfo` in the answer to `initialize`. `id`: replaces the name of the project."""
@@ -189,14 +190,14 @@ class Entry:
 
     @property
     def uvx(self) -> str:
-        """The command by which the registry starts it."""
+        """Return the command by which the registry starts the agent."""
         pinned = f"{self._project.name}=={self._version}"
         if self._project.script == self._project.name:
             return f"uvx {pinned}"
         return f"uvx --from {pinned} {self._project.script}"
 
     def content(self) -> dict[str, Any]:
-        """The content of agent.json."""
+        """Return the content of agent.json."""
         project = self._project
         uvx = {"package": f"{project.name}=={self._version}"}
         if project.script != project.name:
@@ -215,7 +216,7 @@ class Entry:
         return {key: value for key, value in everything.items() if value}
 
     def faults(self) -> list[str]:
-        """The reasons why the registry would refuse it, in words."""
+        """Return the reasons why the registry would refuse the entry, in words."""
         faults: list[str] = []
         if not _ID.fullmatch(self.id):
             faults.append(f"the id {self.id} is not a letter and then lowercase letters, digits and hyphens: --id ID")
@@ -242,11 +243,11 @@ stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round">
   <path d="M5 5.25 6.75 7 5 8.75M8.5 8.75H11"/>
 </svg>
 """
-"""A prompt in a speech bubble: the icon of agents without an icon."""
+"""The icon of agents without an icon: a prompt in a speech bubble."""
 
 
 def icon_faults(svg: str) -> list[str]:
-    """The reasons why the registry would refuse an icon, in words."""
+    """Return the reasons why the registry would refuse an icon, in words."""
     try:
         root = ET.fromstring(svg)
     except ET.ParseError as error:

@@ -1,7 +1,7 @@
-"""Loads a file as a program: the block under `if __name__ == "__main__":` runs, up to `agent.run()`.
+"""Loads a file as a program. The block under `if __name__ == "__main__":` runs, up to `agent.run()`.
 
-An author sets up the store or the log in `main()`. `python my_agent.py` runs that, and each other way to serve the file
-must run it too. A block that serves no agent, such as a test of one function, does not run.
+An author sets up the store or the log in `main()`. `python my_agent.py` runs `main()`, and each other way to serve the
+file must run it too. A block that serves no agent, such as a test of one function, does not run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from types import CodeType
 from typing import Any, Final
 
 _SERVING: Final = frozenset({"run", "serve_stdio"})
-"""`agent.run()`, or `serve_stdio(agent)` in an event loop that the program runs."""
+"""The names of calls that serve an agent: `agent.run()`, or `serve_stdio(agent)` in an event loop that the program
+runs."""
 _LOOPS: Final = frozenset({"asyncio", "anyio", "trio", "uvloop", "subprocess"})
 """Modules whose `run` does not serve an agent."""
 
 
 class ProgramLoader(SourceFileLoader):
-    """Loads a file whose main block serves an agent with that block; any other file as a module."""
+    """Loads a file together with its main block if that serves an agent. Any other file is loaded as a module."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         """See `importlib.abc.InspectLoader`."""
@@ -36,7 +37,8 @@ class ProgramLoader(SourceFileLoader):
 
 
 def with_program(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """The spec of a source file, with `ProgramLoader` as its loader. Any other spec is unchanged."""
+    """Give the spec of a source file a `ProgramLoader` as its loader, and return the spec. Any other spec is returned
+    unchanged."""
     if spec is not None and type(spec.loader) is SourceFileLoader:
         spec.loader = ProgramLoader(spec.loader.name, spec.loader.path)
     return spec
@@ -44,7 +46,7 @@ def with_program(spec: ModuleSpec | None) -> ModuleSpec | None:
 
 @contextmanager
 def arguments_of(program: str) -> Generator[None]:
-    """A block in which `sys.argv` is the command line of the program, without arguments."""
+    """Enter a block in which `sys.argv` is the command line of the program, without arguments."""
     before, sys.argv = sys.argv, [program]
     try:
         yield
@@ -53,7 +55,7 @@ def arguments_of(program: str) -> Generator[None]:
 
 
 def _turned_on(tree: ast.Module) -> bool:
-    """Make the condition of each main block that serves true; whether there is such a block."""
+    """Make the condition of each main block that serves an agent true. Returns whether there is such a block."""
     functions = {each.name: each for each in tree.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))}
     found = False
     for each in tree.body:
@@ -89,5 +91,5 @@ def _is_serving(node: ast.AST) -> bool:
 
 
 def find(name: str) -> ModuleSpec | None:
-    """The spec of the module. Its packages are imported, and their exceptions are raised."""
+    """Return the spec of the module. This imports its packages, and raises their exceptions."""
     return with_program(importlib.util.find_spec(name))

@@ -1,7 +1,7 @@
-"""An agent that receives plain JSON, one request at a time. A client of the library would tolerate, and so hide, its
-faults.
+"""Sends an agent plain JSON, one request at a time. A client of the library would tolerate faults of the agent, and so
+hide them.
 
-It is started and ended elsewhere.
+The agent is started and ended elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REFUSED: Final = {"code": -32601, "message": "Method not found"}
 
 
 class Silent(Exception):
-    """There is no answer. The text says what happened instead."""
+    """Raised if there is no answer. The text says what happened instead."""
 
 
 class RawAgent:
@@ -31,7 +31,7 @@ class RawAgent:
         self._asked = 0
 
     async def listen(self) -> None:
-        """Read the agent's standard error, and keep its end."""
+        """Read the agent's standard error, and keep the last part."""
         assert self.process.stderr is not None
         async for data in self.process.stderr:
             self._said = (self._said + data.decode(errors="replace"))[-2_000:]
@@ -92,6 +92,6 @@ def _message(line: bytes) -> dict[str, Any]:
 
 
 def short(value: Any) -> str:
-    """`value` as text, at most 200 characters."""
+    """Return `value` as text, at most 200 characters."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 200 else f"{text[:200]} ..."

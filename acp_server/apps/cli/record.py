@@ -1,4 +1,4 @@
-"""`acp-server record`: any agent for any editor, with both directions recorded as they pass.
+"""`acp-server record` runs any agent for any editor, and records the messages in both directions.
 
 Bytes are forwarded as they arrive, whether they are whole lines or not. `acp-server trace` interprets them.
 """
@@ -28,11 +28,12 @@ from acp_server.processes import own_group
 _READ_SIZE: Final = 64 * 1024
 _MIB: Final = 1024 * 1024
 _LINGER: Final = 1.0
-"""Seconds in which output is still forwarded after the agent has ended: a child of it may hold the pipe."""
+"""Seconds in which output is still forwarded after the agent has ended. A child process of the agent may hold the
+pipe."""
 _CLOSED: Final = 5.0
 """Seconds that the agent has to end after the editor is gone. Then it receives SIGTERM."""
 _TERMINATED: Final = 2.0
-"""Seconds that it has after SIGTERM. Then it is killed."""
+"""Seconds that the agent has to end after SIGTERM. Then it is killed."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -64,9 +65,9 @@ _TERMINATED: Final = 2.0
 def record(path: Path | None, redact: bool, max_size: int | None, keep: int, agent: tuple[str, ...]) -> int:
     """Start AGENT, and record its messages and its editor's.
 
-    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Put this before it in the settings
-    of the editor: acp-server record -- COMMAND... Signals, EOF and the exit code are forwarded. `acp-server trace`
-    shows the recording.
+    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. In the settings of the editor, put
+    this before the agent's command: acp-server record -- COMMAND... Signals, EOF and the exit code are forwarded.
+    `acp-server trace` shows the recording.
     """
     command = agent_command(agent)
     path = path or _new_file()
@@ -115,7 +116,7 @@ class _Tee:
             raise not_started(command.name, error.strerror) from None
 
     def run(self, first_words: str) -> int:
-        """Forward both directions until the agent ends; returns its exit code, as a shell has it."""
+        """Forward both directions until the agent ends; returns its exit code in the form that a shell uses."""
         for name in "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2":
             if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._signal)
@@ -135,9 +136,9 @@ class _Tee:
     def _wait(self) -> int:
         """Forward signals until the agent ends; returns its exit code.
 
-        A system call that waits for the end does not see a signal that arrives just before it: that signal would be
-        forwarded with the next one. So a thread waits for the end, and this thread waits for bytes, which signals also
-        write.
+        A system call that waits for the end does not see a signal that arrives just before it. That signal would be
+        forwarded with the next one. So a thread waits for the end, and this thread waits for bytes. A signal also
+        writes a byte.
         """
         woken, wakes = socket.socketpair()
         with woken, wakes:
@@ -186,8 +187,8 @@ class _Tee:
     if sys.platform != "win32":
 
         def _outlive_nobody(self) -> None:
-            """End the agent when the editor is gone. The input has ended; the editor is gone when its end of the output
-            is closed."""
+            """End the agent when the editor is gone. The editor's input has ended already. The editor is gone when it
+            has closed its side of the output, too."""
             poll = select.poll()
             poll.register(1, 0)
             poll.poll()

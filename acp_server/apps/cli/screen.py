@@ -1,6 +1,6 @@
 """Shows the messages and actions of an agent as lines of text, with colours where the output is a terminal.
 
-It asks nothing and waits for nothing. `acp_server.apps.cli.chat` and `acp_server.apps.cli.demo` feed it.
+This module asks nothing and waits for nothing. `acp_server.apps.cli.chat` and `acp_server.apps.cli.demo` use it.
 """
 
 from __future__ import annotations
@@ -36,43 +36,44 @@ from acp_server.schema import (
 )
 
 _WIDEST_USAGE: Final = 40
-"""Characters of a command and its arguments. The description of a longer command is not aligned with the others."""
+"""The most characters of a command and its arguments. If they are longer, the description is not aligned with the
+others."""
 
 _PLAN_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 _TERMINAL: Final = ("terminal_update", "terminal_output_chunk")
 
 _MOST_OUTPUTS: Final = 100
-"""Commands whose output is kept."""
+"""The most commands whose output is kept."""
 
 _MOST_COMMANDS: Final = 200
-"""Commands that are shown."""
+"""The most commands that are shown."""
 
 _LONGEST_DESCRIPTION: Final = 1_000
-"""Characters of a command's description that are shown."""
+"""The most characters of a command's description that are shown."""
 _ENDLESS: Final = 1_000_000
-"""More columns than any line has characters."""
+"""A number of columns that no line exceeds."""
 
 _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 
 def clean(text: str) -> str:
-    """`text`, with characters masked that would control a terminal."""
+    """Return `text` with a mark in place of each character that would control a terminal."""
     return masked(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """`text`, cleaned, with a mark in place of each newline."""
+    """Return `text`, cleaned, with a mark in place of each newline."""
     return clean(text).replace("\n", _NEWLINE)
 
 
 def step(entry: PlanEntry) -> str:
-    """A step of a plan with a mark for its state. The text comes from the agent and is not cleaned yet."""
+    """Return a step of a plan with a mark for its state. The text comes from the agent and is not cleaned yet."""
     return f"{_PLAN_MARKS.get(entry.status, '[?]')} {entry.content}"
 
 
 def hint_of(command: AvailableCommand) -> str:
-    """The hint for the argument of a command, or an empty string."""
+    """Return the hint for the argument of a command, or an empty string."""
     return getattr(command.input, "hint", None) or ""
 
 
@@ -83,12 +84,12 @@ def use_standard_output() -> None:
 
 
 def _columns() -> int:
-    """The width of the terminal. Elsewhere no line is cut."""
+    """Return the width of the terminal. If the output is not a terminal, no line is cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _ENDLESS
 
 
 class Screen:
-    """Standard output, written line by line or as text streams in.
+    """Writes to standard output, line by line or as text streams in.
 
     An agent repeats the content of files, and a terminal obeys control sequences. So `painted` is the only way to a
     terminal, and it cleans all text. `write_out` gets only painted text.
@@ -119,21 +120,21 @@ class Screen:
         self._write("\n")
 
     def error(self, error: Exception) -> None:
-        """Show an error. It may have several lines; all lines but the first are indented."""
+        """Show an error. It may have several lines. All lines but the first are indented."""
         first, *others = clean(str(error)).split("\n")
         self.line(first, fg="red")
         for other in others:
             self.line(f"    {other}", fg="red")
 
     def fresh(self) -> None:
-        """Go to the start of a line, if not there."""
+        """Go to the start of a line, unless the output is there already."""
         if not self._line_start:
             self._write("\n")
             self._line_start = True
         self.speaking = None
 
     def painted(self, text: str, paint: Callable[[str], str] | None = None) -> str:
-        """`text`, cleaned, with the control sequences that `paint` puts around it."""
+        """Return `text`, cleaned, with the control sequences that `paint` puts around it."""
         text = clean(text)
         if paint is None or self._colour is False:
             return text
@@ -198,7 +199,7 @@ class Screen:
         self.text(text_of(chunk.content), **style)
 
     def text(self, text: str, **style: Any) -> None:
-        """A piece of a message."""
+        """Show the next part of a message."""
         self.say(text, **style)
 
     def _call(self, update: ToolCall | ToolCallUpdate) -> None:
@@ -209,12 +210,12 @@ class Screen:
         self._write_news(call)
 
     def command_wrote(self, terminal_id: str, text: str) -> None:
-        """A local command has written text. It is shown with its call."""
+        """Add text that a local command has written. It is shown with the command's call."""
         self._output(terminal_id).feed(text)
         self._has_written(terminal_id)
 
     def _terminal(self, update: dict[str, Any]) -> None:
-        """A command of the agent has written text (version 2 of the protocol)."""
+        """Add text that a command of the agent has written (version 2 of the protocol)."""
         id = str(update.get("terminalId"))
         if "output" in update:
             self._outputs.pop(id, None)
@@ -252,14 +253,15 @@ class Screen:
         return is_cut
 
     def turn_over(self) -> None:
-        """The turn is over: nothing of it will change any more."""
+        """Record that the turn is over. Nothing of the turn will change any more."""
         self.fresh()
 
     # -- questions
 
     def question(self, request: RequestPermissionRequest) -> Callable[[], None] | None:
-        """Show the subject of a question (the action, its arguments, the changes of files) and the answers. If that is
-        too much, only its beginning and its end are shown, and a function is returned that shows all."""
+        """Show the subject of a question (the action, its arguments, the changes of files) and the answers. If the
+        subject is too long, only its beginning and its end are shown. Then a function is returned that shows all of
+        it."""
         self.update(request.tool_call)
         call = self.calls.of(request.tool_call)
         self.show_call(call)
@@ -280,11 +282,11 @@ class Screen:
         self.answers([option.name for option in request.options])
 
     def show_call(self, call: ShownCall) -> None:
-        """Show the details of a call before the user decides. Here nothing is left to show: the call was shown as it
-        arrived."""
+        """Show the details of a call before the user decides. This class shows nothing here, because the call was shown
+        when it arrived."""
 
     def at_line_start(self) -> None:
-        """Note that the next text is at the start of a line: the user will have pressed Enter."""
+        """Record that the next text is at the start of a line, because the user will have pressed Enter."""
         self._line_start = True
 
     def answers(self, answers: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """A tool call at the terminal: its state, its arguments, the lines of its changes and of its output.
 
-Each update of a call carries all of its content again, most of which the user has seen. `ShownCall` finds the new part.
-`acp_server.apps.cli.screen` writes it.
+Each update of a call carries all of its content again, and the user has seen most of it. `ShownCall` finds the new
+part. `acp_server.apps.cli.screen` writes it.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from acp_server.session.hunks import hunks
 from acp_server.wire import codec
 
 HEAD: Final = 12
-"""Lines of a tool's output that are shown as they arrive."""
+"""The most lines of a tool's output that are shown as they arrive."""
 
 TAIL: Final = 4
-"""Last lines of the output, shown at its end if the lines in between are left out."""
+"""The number of last lines of the output that are shown at its end, if the lines in between are left out."""
 
 MOST_CHANGED: Final = 200
-"""Lines of a change, or of the arguments, that are shown at first. Half of them are the last lines."""
+"""The most lines of a change, or of the arguments, that are shown at first. Half of them are the last lines."""
 
 MOST_CHARACTERS: Final = 20_000
-"""Characters of one argument that are shown at first. Half of them are the last ones."""
+"""The most characters of one argument that are shown at first. Half of them are the last ones."""
 _SHORT: Final = 60
 _ONE_LINE: Final = 160
-"""Characters of one argument, and of all arguments, where a change shows the effect."""
+"""The most characters of one argument, and of all arguments, if a shown change already tells the effect."""
 
 _MOST_CALLS: Final = 500
-"""Calls that are kept, so that an update shows only changes."""
+"""The most calls that are kept. A call is kept so that its next update shows only changes."""
 
 _OUTCOMES: Final = ("rejected", "cancelled")
-"""Outcomes in `_meta` of a call that version 1 of the protocol can only report as `failed`. An agent writes `outcome`,
-the client writes `acp_server.status` for a call from version 2."""
+"""Outcomes in `_meta` of a call that version 1 of the protocol can only report as `failed`. An agent writes `outcome`.
+The client writes `acp_server.status` for a call from version 2."""
 
 _KEPT: Final = 250
-"""Lines at either end of a command's output that are kept at least."""
+"""The least number of lines that are kept at the beginning, and at the end, of a command's output."""
 
 _FENCE: Final = re.compile(r"(?:~{3,}+|`{3,}+)\S*+\s*")
 """A fence for editors, which show the text between two fences verbatim."""
@@ -59,7 +59,7 @@ _DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class Line(NamedTuple):
-    """A line, and the style that it is shown in. `is_cut`: there is more than it shows."""
+    """A line, and the style in which it is shown. `is_cut`: whether there is more text than the line shows."""
 
     text: str
     style: dict[str, Any]
@@ -90,12 +90,12 @@ class CommandOutput:
 
     @property
     def lines(self) -> list[str]:
-        """The kept lines."""
+        """Return the kept lines."""
         return [*self._lines, self._rest] if self._rest else list(self._lines)
 
 
 class ShownCall:
-    """A tool call, and the part of it that the user has seen. `outputs`: the output of all commands, by their terminal
+    """A tool call, and the part of it that the user has seen. `outputs`: the output of each command, by its terminal
     id."""
 
     def __init__(self, title: str, outputs: Mapping[str, CommandOutput] | None = None) -> None:
@@ -104,7 +104,7 @@ class ShownCall:
         self.status: str | None = None
         self._outcome: Any = None
         self.arguments: Any = None
-        """Its arguments, as far as the agent has sent them."""
+        """The arguments of the call, as far as the agent has sent them."""
         self.place = ""
         self.contents: Sequence[ToolCallContent] | None = None
         self._diffs: list[ToolCallContent] = []
@@ -116,7 +116,7 @@ class ShownCall:
         """Whether only the beginning and the end of a change were shown."""
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
-        """Take over its title and status; returns whether one of them has changed."""
+        """Take over the title and the status of the update. Returns whether one of them has changed."""
         before = self.title, self.status
         self.title: str = update.title or self.title
         if update.status:
@@ -130,23 +130,23 @@ class ShownCall:
 
     @property
     def state(self) -> str:
-        """Its status, in words."""
+        """Return the status of the call, in words."""
         if self.status == "failed" and self._outcome in _OUTCOMES:
             return self._outcome
         return (self.status or "pending").replace("_", " ")
 
     @property
     def colour(self) -> str:
-        """The colour of its state."""
+        """Return the colour of the state."""
         return _STATUS_COLOURS.get(self.state, "yellow")
 
     @property
     def ended(self) -> bool:
-        """Whether it has its last status."""
+        """Whether the call has its last status."""
         return self.status in ("completed", "failed")
 
     def news(self, contents: Sequence[ToolCallContent] | None) -> Iterator[Line]:
-        """The lines of its content that are new. None: the content is unchanged."""
+        """Yield the lines of the content that are new. None means that the content is unchanged."""
         if contents is not None:
             for content in contents:
                 if (isinstance(content, Diff) or _is_patch(content)) and content not in self._diffs:
@@ -158,8 +158,8 @@ class ShownCall:
         yield from self._new_text()
 
     def unseen(self) -> Iterator[Line]:
-        """The lines of its text that a user who is asked about it has not seen: the beginning was shown, this is the
-        end."""
+        """Yield the lines of the text that the user has not seen, before a question about the call. The beginning was
+        shown, so these lines are the end."""
         more = self._text[len(self._seen) :]
         if len(more) > TAIL + 1 or self._left_out:
             yield _gap(len(more) - TAIL + self._left_out)
@@ -167,7 +167,7 @@ class ShownCall:
         yield from map(_dim, more)
 
     def whole(self) -> Iterator[Line]:
-        """All lines of its text, changes and arguments."""
+        """Yield all lines of the text, the changes and the arguments."""
         yield from map(_dim, self._text)
         for content in self.contents or ():
             if isinstance(content, Diff) or _is_patch(content):
@@ -176,7 +176,7 @@ class ShownCall:
 
     @property
     def has_shown_arguments(self) -> bool:
-        """Whether the user has seen its arguments, one below the other, among the lines of its content."""
+        """Whether the user has seen the arguments, one below the other, among the lines of the content."""
         arguments: Any = self.arguments
         if not isinstance(arguments, dict):
             return False
@@ -192,8 +192,8 @@ class ShownCall:
         return False
 
     def asked(self) -> Iterator[Line]:
-        """The arguments, if the user decides by them and has not seen them. They take one line if a change that was
-        shown tells the effect."""
+        """Yield the arguments, if the user decides by them and has not seen them. They take one line if a change that
+        was shown tells the effect."""
         if self.has_shown_arguments:
             return iter(())
         arguments: Any = self.arguments
@@ -202,7 +202,7 @@ class ShownCall:
         return iter([_in_short(cast("dict[str, Any]", arguments))])
 
     def last_lines(self, count: int) -> list[str]:
-        """The end of its output so far."""
+        """Return the end of the output so far."""
         return self._lines_of(self.contents or ())[-count:]
 
     def _lines_of(self, contents: Sequence[ToolCallContent]) -> list[str]:
@@ -217,7 +217,7 @@ class ShownCall:
         return lines
 
     def shows(self, terminal_id: str) -> bool:
-        """Whether the output of this terminal belongs to the call, which still runs."""
+        """Whether the call still runs, and the output of this terminal belongs to it."""
         return not self.ended and any(
             isinstance(content, Terminal) and content.terminal_id == terminal_id for content in self.contents or ()
         )
@@ -253,11 +253,11 @@ class Calls:
         self._calls: dict[str, ShownCall] = {}
 
     def __iter__(self) -> Iterator[ShownCall]:
-        """The oldest first."""
+        """Yield the calls, the oldest first."""
         return iter(self._calls.values())
 
     def of(self, update: ToolCall | ToolCallUpdate) -> ShownCall:
-        """The call of an update."""
+        """Return the call of an update."""
         id = update.tool_call_id
         if id not in self._calls:
             if len(self._calls) >= _MOST_CALLS:
@@ -267,7 +267,7 @@ class Calls:
 
 
 def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
-    """The place of a call's effect, in a few words; empty if the agent has not sent one."""
+    """Return the place of a call's effect, in a few words; empty if the agent has not sent one."""
     if not locations:
         return ""
     if len(locations) > 1:
@@ -277,8 +277,8 @@ def place_of(locations: Sequence[ToolCallLocation] | None) -> str:
 
 
 def argument_lines(arguments: Any) -> Iterator[Line]:
-    """The arguments of a tool, for a user who decides by them: a line for each argument, more for long texts. Of a long
-    list only the beginning and the end are shown."""
+    """Yield the arguments of a tool, for a user who decides by them. Each argument takes a line, a long text more. Of a
+    long list only the beginning and the end are shown."""
     if not isinstance(arguments, dict) or len(cast("dict[str, Any]", arguments)) <= MOST_CHANGED:
         return _ends(list(_argument_lines(arguments)))
     named = list(cast("dict[str, Any]", arguments).items())
@@ -298,7 +298,7 @@ def _argument_lines(arguments: Any, *, whole: bool = False) -> Iterator[Line]:
 
 
 def _in_short(named: dict[str, Any]) -> Line:
-    """All arguments in one line, the beginnings of long ones."""
+    """Return all arguments in one line, with long ones cut."""
     texts = [f"{name}: {_value(value)}" for name, value in islice(named.items(), MOST_CHANGED)]
     line = ", ".join(escape(text[:_SHORT], exact=True).replace("\n", " ") for text in texts)
     is_cut = len(named) > len(texts) or len(line) > _ONE_LINE or any(len(text) > _SHORT for text in texts)
@@ -325,7 +325,7 @@ def _value(value: Any) -> str:
 
 
 def _ends(lines: Sequence[Line]) -> Iterator[Line]:
-    """The lines; of a long list the first and the last ones."""
+    """Yield the lines. Of a long list, yield only the first and the last lines."""
     if len(lines) <= MOST_CHANGED:
         yield from lines
         return
@@ -344,7 +344,7 @@ def _dim(text: str) -> Line:
 
 
 def diff_lines(diff: Diff) -> Iterator[Line]:
-    """A change as a unified diff. Of a long diff only the beginning and the end are shown."""
+    """Yield a change as a unified diff. Of a long diff only the beginning and the end are shown."""
     return _ends(_change_lines(diff))
 
 
@@ -363,7 +363,8 @@ def _whole_diff(diff: Diff) -> list[Line]:
 
 
 def _is_patch(content: ToolCallContent) -> bool:
-    """Whether it is a change in the form of version 2 of the protocol, which the client turns into text."""
+    """Whether the content is a change in the form of version 2 of the protocol. The client turns such a change into
+    text."""
     return isinstance(content, Content) and "diff" in (content.model_extra or {})
 
 
@@ -379,7 +380,7 @@ def _patch_lines(content: ToolCallContent) -> list[Line]:
 
 
 def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
-    """The lines of a change. `heads`: the numbers of the lines that name the files."""
+    """Return the lines of a change. `heads`: the numbers of the lines that name the files."""
     changed: list[Line] = []
     for number, line in enumerate(lines):
         style = {"bold": True} if number in heads else {"fg": _DIFF_COLOURS.get(line[:1])}
@@ -388,7 +389,7 @@ def _changed(lines: Sequence[str], heads: Container[int]) -> list[Line]:
 
 
 def text_of(block: Any) -> str:
-    """A content block as text."""
+    """Return a content block as text."""
     if isinstance(block, TextContent):
         return block.text
     name = getattr(block, "uri", None) or getattr(getattr(block, "resource", None), "uri", None)

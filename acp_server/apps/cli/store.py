@@ -1,6 +1,6 @@
 """The session store of a served agent, as the command line specifies it.
 
-Nothing is opened before the first request for a session: an editor waits for the answer to `initialize`.
+Nothing is opened before the first request for a session, because an editor waits for the answer to `initialize`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 MEMORY: Final = "memory"
 
 _FIRST: Final = "acp-server"
-"""The agent whose file has no name in it."""
+"""The name of the agent whose file is `sessions.db`. Other agents have their name in the name of the file."""
 
 
 def store_at(place: str) -> SessionStore:
-    """The store that `--store` names: `memory`, or the path of a file. Raises UsageError if such a file cannot
+    """Return the store that `--store` names: `memory`, or the path of a file. Raises UsageError if such a file cannot
     exist."""
     if place == MEMORY:
         return MemoryStore()
@@ -39,11 +39,11 @@ def store_at(place: str) -> SessionStore:
 
 
 class UserStore:
-    """The sessions of this user with the built-in agent of this `name`, in a file in the user's state directory.
+    """Stores the sessions of this user with the built-in agent of this `name`, in a file in the user's state directory.
 
-    The user has not asked for the file, so a failure must not stop the agent. If the file cannot be opened, or while
-    another program has locked it, new sessions are kept in memory, and the log has the reason. A request for an old
-    session then fails with that reason. Sessions in memory are moved into the file once it is open.
+    The user has not asked for the file, so a failure must not stop the agent. New sessions are kept in memory if the
+    file cannot be opened, or while another program has locked it. The log has the reason, and a request for an old
+    session fails with that reason. Sessions in memory are moved into the file once it is open.
     """
 
     def __init__(self, name: str = _FIRST) -> None:

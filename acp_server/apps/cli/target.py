@@ -1,5 +1,5 @@
-"""The agent that a word of the user means: an object to be served in this process (`load`), or a process
-(`agent_command`).
+"""Finds the agent that a word of the user means. `load` returns an object to be served in this process, `agent_command`
+a command that starts a process.
 
 The word is a module or a Python file, with an attribute or without, an address, or else a command. No process is
 started here.
@@ -88,12 +88,12 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
 
 
 def is_address(word: str) -> bool:
-    """Whether a word means an agent on another machine, or an agent that is kept."""
+    """Whether a word means an agent on another machine, or an agent that `acp-server keep` runs."""
     return word.startswith(_ADDRESS)
 
 
 def not_started(name: str, why: str | None) -> UsageError:
-    """The error for an agent whose program does not exist or cannot be run."""
+    """Return the error for an agent whose program does not exist or cannot be run."""
     return UsageError(f"{name} cannot be started: {why}")
 
 
@@ -103,7 +103,7 @@ def _absolute(address: str) -> str:
 
 
 def _without_secrets(address: str) -> str:
-    """An address for a message, without its path and its query, which may be secrets."""
+    """Return an address for a message, without its path and its query, which may be secrets."""
     scheme, slashes, rest = address.partition("//")
     return f"{scheme}{slashes}{rest.partition('/')[0].rpartition('@')[2]}" if slashes else address
 
@@ -135,7 +135,7 @@ def _is_module(name: str) -> bool:
 
 
 def python_path(*folders: str) -> dict[str, str]:
-    """The variable that adds these folders to Python's search path, in front of it."""
+    """Return the variable that adds these folders to the front of Python's search path."""
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*folders, *([before] if before else [])])}
 
@@ -177,7 +177,7 @@ def load(target: str) -> tuple[Servable, dict[str, Any]]:
 
 
 def place_of(target: str) -> Path | None:
-    """The file that the target names; None for a module."""
+    """Return the file that the target names; None for a module."""
     place, _ = _split(target)
     return Path(place) if _is_file(place) else None
 
@@ -216,7 +216,8 @@ def _from_name(name: str, noted: CapturedRun) -> ModuleType:
 
 
 def _imported(name: str) -> ModuleType:
-    """The module, run as a program (`acp_server.apps.cli.program`). If it stops at `run`, it stays imported."""
+    """Import the module, run as a program (`acp_server.apps.cli.program`), and return it. If it stops at `run`, it
+    stays imported."""
     if name in sys.modules or (spec := find(name)) is None or not isinstance(spec.loader, ProgramLoader):
         return importlib.import_module(name)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -302,9 +303,9 @@ def _failed(what: str, error: BaseException) -> UsageError:
 
 
 def _where(error: BaseException) -> str:
-    """The place in the user's code where it was raised: the line that was executed last, or the line with the syntax
-    error. If that is in another file, the line in the file of the agent that led there follows. Empty if no
-    line is in the user's code."""
+    """Return the place in the user's code where the error was raised, which is the line that was executed last, or the
+    line with the syntax error. If that is in another file, the line in the file of the agent that led there follows.
+    The result is empty if no line is in the user's code."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in frames if not file.startswith(("<", _PACKAGE)) and not _is_library(file)]
     if isinstance(error, SyntaxError) and error.filename and os.path.isfile(error.filename):

@@ -33,12 +33,12 @@ from acp_server.errors import AcpError, AuthRequired, RequestCancelled, UsageErr
 
 
 class Exit(IntEnum):
-    """The exit status. 2, for a mistake on the command line, is the same for every command."""
+    """The exit status of `chat`. The value 2 means a mistake on the command line, as for every command."""
 
     DONE = 0
     """The user has left, or the one prompt has been answered to its end."""
     FAILED = 1
-    """The agent died, or answered with an error or with an unreadable message. Or nothing can be written."""
+    """The agent died, or answered with an error or with an unreadable message, or the output cannot be written."""
     USAGE = 2
     """The command line is wrong, or the agent cannot be started."""
     REFUSED = 3
@@ -55,12 +55,12 @@ _BY_REASON = {"end_turn": Exit.DONE, "refusal": Exit.REFUSED, "cancelled": Exit.
 
 
 def of_stop_reason(reason: str) -> Exit:
-    """The exit status for the way in which the one turn ended."""
+    """Return the exit status for the stop reason of the only turn."""
     return _BY_REASON.get(reason, Exit.LIMIT)
 
 
 def of_error(error: AcpError) -> Exit:
-    """The exit status for an error."""
+    """Return the exit status for an error."""
     if isinstance(error, UsageError):
         return Exit.USAGE
     if isinstance(error, AuthRequired):
@@ -204,7 +204,8 @@ def _pair(option: str) -> tuple[str, str]:
 
 
 def _prompt(given: str) -> str:
-    """The text of the prompt. Raises UsageError if there is nothing to read it from."""
+    """Return the text of the prompt. Raises UsageError if the prompt should be read from standard input, which is
+    closed."""
     if given != "-":
         return readable(given)
     if not sys.stdin:  # which is None if the descriptor was closed when Python started
@@ -215,7 +216,8 @@ def _prompt(given: str) -> str:
 
 
 def _check_order(agent: tuple[str, ...]) -> None:
-    """Options after a file or a module belong to `serve`. Raises UsageError for options of `chat` there."""
+    """Check that no option of `chat` comes after a file or a module. Options there belong to `serve`. Raises
+    UsageError."""
     known = {word for param in serve.params for word in param.opts}
     ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
     for word in agent[1:]:
@@ -224,7 +226,7 @@ def _check_order(agent: tuple[str, ...]) -> None:
 
 
 def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:
-    """Raises UsageError for words that `serve` cannot read, before it is started."""
+    """Check the words for `serve` before it is started. Raises UsageError if it cannot read them."""
     try:
         # With our root as the parent: click takes the names of its help option from its first context, and keeps them.
         root = click.get_current_context().find_root()

@@ -1,6 +1,7 @@
-"""The answers to one question, by what the user types: their numbers, and `y` or `n` where that can mean only one.
+"""Finds the answer that the user's text means. The answers have numbers. `y` and `n` are answers, too, if each can mean
+only one.
 
-Both front ends read by it, so that the same keys mean the same.
+Both front ends use this module, so that the same keys have the same effect.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _NO: Final = ("n", "no")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The number of answers, and the indexes of the answers that `y` and `n` mean. None if that is ambiguous."""
+    """The number of answers, and the indexes of the answers that `y` and `n` mean. An index is None if the letter is
+    ambiguous."""
 
     count: int
     yes: int | None = None
@@ -28,14 +30,14 @@ class Answers:
 
     @classmethod
     def of(cls, options: Sequence[PermissionOption]) -> Answers:
-        """The answers to a permission request: `y` is the only option that allows once, `n` the only option that
+        """Return the answers to a permission request. `y` is the only option that allows once, `n` the only option that
         rejects once."""
         kinds = [option.kind for option in options]
         yes, no = (kinds.index(kind) if kinds.count(kind) == 1 else None for kind in ("allow_once", "reject_once"))
         return cls(len(options), yes, no)
 
     def read(self, text: str) -> int | None:
-        """The index of the answer that a text means; None for any other text."""
+        """Return the index of the answer that a text means; None for any other text."""
         return self._words().get(text.strip().lower())
 
     def begins(self, text: str) -> bool:
@@ -43,7 +45,7 @@ class Answers:
         return any(word.startswith(text.lower()) for word in self._words())
 
     def hint(self, *, is_cut: bool = False, may_be_none: bool = True) -> str:
-        """The text before the user's input. `is_cut`: the screen shows only a part of the subject."""
+        """Return the text before the user's input. `is_cut`: the screen shows only a part of the subject."""
         ways = ["1" if self.count == 1 else f"1-{self.count}"]
         ways += [key for key, answer in (("y", self.yes), ("n", self.no)) if answer is not None]
         ways += [f"{SHOW_ALL} to see all of it"] if is_cut else []

@@ -1,4 +1,5 @@
-"""The messages of child sessions, on the screen of a chat: line by line, each with the title of its child."""
+"""Shows the messages of child sessions on the screen of a chat, line by line, each with the title of its child
+session."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from acp_server.schema import SessionUpdate
 
 _LONGEST: Final = 2_000
-"""Characters of an unfinished line. A longer line is shown as it is."""
+"""The most characters of an unfinished line. A longer line is shown unfinished."""
 
 
 class Children:
@@ -26,7 +27,7 @@ class Children:
         """The unfinished line, by the id of the child."""
 
     def told(self, update: SubagentUpdate) -> None:
-        """A session, or a child session, received an update about a child."""
+        """Show an update about a child of a session, or of a child session."""
         child = self._agent.subagents.get(update.session_id)
         if child is None:
             return

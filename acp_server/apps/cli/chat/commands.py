@@ -1,4 +1,5 @@
-"""Slash commands of the chat itself: modes, options, sessions, help. All others are the agent's."""
+"""Slash commands of the chat itself, about modes, options, sessions and help. All other slash commands belong to the
+agent."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ _TRUE: Final = {"on": True, "true": True, "yes": True, "off": False, "false": Fa
 
 
 class LocalCommands:
-    """The commands of the chat: lines that begin with `/`. A line that begins with `//` goes to the agent, with one
-    slash."""
+    """Runs the commands of the chat, which are lines that begin with `/`. A line that begins with `//` goes to the
+    agent, with one slash."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
@@ -63,14 +64,16 @@ class LocalCommands:
         }
 
     def of_agent(self, commands: Iterable[AvailableCommand]) -> list[AvailableCommand]:
-        """The commands of the agent, as they are typed: a command whose name the chat uses itself takes two slashes."""
+        """Return the commands of the agent, as they are typed. A command that has the name of a command of the chat
+        takes two slashes."""
         return [
             command.model_copy(update={"name": f"/{command.name}"}) if command.name in _WORDS else command
             for command in commands
         ]
 
     async def run(self, text: str) -> bool:
-        """Run a command; False if it is not a command of the chat. An error is shown, unless the agent is gone."""
+        """Run a command; returns False if the text is not a command of the chat. An error is shown, unless the agent is
+        gone."""
         if text.startswith("//"):
             await self._conversation.turn(text[1:])
             return True
@@ -164,7 +167,7 @@ class LocalCommands:
 def show_sessions(
     screen: Any, sessions: Sequence[SessionInfo], current: str | None = None, now: datetime | None = None
 ) -> None:
-    """A line for each session, with a number and its age since the last change. `now`: in place of the present
+    """Show a line for each session, with a number and the time since its last change. `now` replaces the present
     moment."""
     now = now or datetime.now(UTC)
     if not sessions:
@@ -182,7 +185,8 @@ _UNITS: Final = (("min", 60, 60), ("h", 3_600, 24), ("days", 86_400, 14))
 
 
 def _age(moment: str, now: datetime) -> str:
-    """The age of a moment. After two weeks it is the date. An unreadable moment is shown as it is."""
+    """Return the time since a moment, in words. After two weeks it is the date. An unreadable moment is returned
+    unchanged."""
     try:
         seconds = (now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds()
     except (ValueError, OverflowError):
@@ -196,7 +200,7 @@ def _age(moment: str, now: datetime) -> str:
 
 
 def _meant(what: str, word: str, known: list[str]) -> str:
-    """The id that equals `word` or begins with it. Raises UsageError."""
+    """Return the id that equals `word` or begins with it. Raises UsageError."""
     found = [id for id in known if id == word] or [id for id in known if id.startswith(word)]
     if len(found) != 1:
         raise UsageError(f"there is no {what} {word!r}; there are: {', '.join(known)}")

@@ -1,6 +1,6 @@
-"""A conversation: prompts of the user, turns of the agent, and questions, until one of them leaves.
+"""A conversation: prompts of the user, turns of the agent, and questions, until the user or the agent leaves.
 
-`acp_server.apps.cli.chat.user` shows it, `acp_server.apps.cli.chat.opening` starts the agent.
+`acp_server.apps.cli.chat.user` shows the conversation, `acp_server.apps.cli.chat.opening` starts the agent.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Conversation:
         self._stopping = False
         """Whether the user has stopped the current turn."""
         self._asking = anyio.Lock()
-        """Held during a question to the user: there is one question at a time."""
+        """Held during a question to the user, so that there is one question at a time."""
         self._heard = False
-        """Whether the agent has written to standard error, which was shown."""
+        """Whether the agent has written to standard error. That text was shown."""
         self._last_line = ""
         self._repeated = 0
 
@@ -111,7 +111,7 @@ class Conversation:
                 await self.turn(text.strip())
 
     async def _next(self) -> str | None:
-        """The next prompt. Raises AgentExited if the agent is gone, or goes meanwhile.
+        """Return the next prompt. Raises AgentExited if the agent is gone, or exits meanwhile.
 
         Between the moment in which the prompt is read and the beginning of its turn nothing else runs, so Ctrl-C means
         the one or the other.
@@ -155,7 +155,7 @@ class Conversation:
             self.user.waiting(None)
 
     async def load(self, info: SessionInfo | None) -> None:
-        """Go on with another session, or with a new one."""
+        """Continue with another session, or with a new one."""
         assert self.agent is not None
         before = self.session
         self.user.waiting("opening the session")

@@ -1,8 +1,8 @@
-"""The output of an agent at a terminal that is drawn on: lines that stay, and below them the part that may still
+"""Shows the output of an agent at a terminal that is drawn on. Finished lines stay; the lines below them may still
 change.
 
-It draws nothing by itself and asks nothing: `acp_server.apps.cli.chat.terminal` draws. `MarkdownStream` splits Markdown
-that arrives in pieces into a complete part and an open part.
+This module draws nothing itself and asks nothing; `acp_server.apps.cli.chat.terminal` draws. `MarkdownStream` splits
+Markdown, as its parts arrive, into a complete part and an open part.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from acp_server.apps.cli.screen_call import ShownCall
 from acp_server.schema import AgentMessageChunk, Plan, PlanEntry, SessionUpdate, ToolCall, ToolCallUpdate
 
 _MOST_CALLS: Final = 8
-"""Running calls that are shown at the same time."""
+"""The most running calls that are shown at the same time."""
 _LONGEST_PIECE: Final = 32_000
-"""Characters of a message that are rendered as Markdown in one call: a table of this length takes a second or two."""
+"""The most characters of a message that are rendered as Markdown in one call. A table of this length takes a second or
+two."""
 _CALL_LINES: Final = 2
-"""Lines of the end of a running call's output."""
+"""The number of lines that are shown of the end of a running call's output."""
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MARKS: Final = {"completed": "✓", "failed": "✗"}
 
 
 class LiveScreen(Screen):
-    """`changed` is called when there is something new to draw. `size` returns the columns and lines of the terminal."""
+    """A screen whose lines are drawn later. `changed` is called when there is something new to draw. `size` returns the
+    columns and lines of the terminal."""
 
     def __init__(self, changed: Callable[[], None], size: Callable[[], tuple[int, int]]) -> None:
         super().__init__()
@@ -50,7 +52,7 @@ class LiveScreen(Screen):
         self._plan: list[PlanEntry] = []
         self._status: tuple[str, float] | None = None
         self.queued: Sequence[str] = ()
-        """Prompts that wait for the end of the turn."""
+        """The prompts that wait for the end of the turn."""
 
     # -- what stays
 
@@ -61,14 +63,14 @@ class LiveScreen(Screen):
         self._changed()
 
     def take(self) -> str:
-        """The new lines, whole."""
+        """Return the new lines that are complete."""
         lines, newline, rest = "".join(self._out).rpartition("\n")
         self._out = [rest] if rest else []
         self.waiting_bytes: int = len(rest)
         return lines + newline
 
     def fresh(self) -> None:
-        """See `Screen`. A message that was being written ends here."""
+        """See `Screen`. A message that is being written ends here."""
         if self._markdown is not None:
             stream, self._markdown = self._markdown, None
             self._write_markdown(stream.finish())
@@ -93,7 +95,7 @@ class LiveScreen(Screen):
             self.write_out(self.rendered(_markdown(text)))
 
     def rendered(self, what: RenderableType) -> str:
-        """The output of rich, painted. Control sequences and links of rich are dropped."""
+        """Return the output of rich, painted. Control sequences and links of rich are dropped."""
         console = Console(file=io.StringIO(), force_terminal=True, width=max(20, self._size()[0] - 1), highlight=False)
         painted: list[str] = []
         colours = COLOR_SYSTEMS[console.color_system] if console.color_system else None
@@ -158,7 +160,7 @@ class LiveScreen(Screen):
         self._plan = []
 
     def status(self, what: str | None) -> None:
-        """Show the status: the thing that the chat waits for."""
+        """Show the status, which says what the chat waits for."""
         self._status = None if what is None else (what, time.monotonic())
         self._changed()
 
@@ -168,7 +170,8 @@ class LiveScreen(Screen):
         return self._status is not None or bool(self._running)
 
     def live(self) -> str:
-        """The lines between what stays and the prompt, painted, each with its newline. They fit on the terminal."""
+        """Return the lines between the finished lines and the prompt, painted, each with its newline. They fit on the
+        terminal."""
         now = time.monotonic()
         columns, height = self._size()
         room = max(4, height - 6)
@@ -191,7 +194,7 @@ class LiveScreen(Screen):
         return "".join(line + "\n" for line in [*tail, *below])
 
     def _open_text(self, columns: int) -> list[str]:
-        """The open part of the message, which may still change."""
+        """Return the open part of the message, which may still change."""
         lines = "".join(self._out).split("\n")
         if self._markdown is not None and self._markdown.open:
             text = self._markdown.open
@@ -216,11 +219,11 @@ def _painter(segment: Segment, colours: ColorSystem) -> Callable[[str], str]:
 
 
 LONGEST: Final = 16_000
-"""Characters that are held back at most. Of a longer block, the lines so far are returned."""
+"""The most characters that are held back. If a block is longer, its lines so far are returned."""
 
 
 class MarkdownStream:
-    """Cuts a message into blocks (paragraphs, lists, code). The last block is open: more of it may arrive."""
+    """Cuts a message into blocks (paragraphs, lists, code). The last block is open, because more of it may arrive."""
 
     def __init__(self) -> None:
         self._parser = MarkdownIt("commonmark").enable("table")
@@ -239,12 +242,12 @@ class MarkdownStream:
         return done
 
     def finish(self) -> str:
-        """The rest of the message."""
+        """Return the rest of the message."""
         done, self.open = self.open, ""
         return done
 
     def _last_block(self) -> int:
-        """Where the last block begins."""
+        """Return the index at which the last block begins."""
         starts = [token.map[0] for token in self._parser.parse(self.open) if token.level == 0 and token.map]
         if len(starts) < 2:
             return 0

@@ -1,4 +1,5 @@
-"""One prompt for a script, and the list of sessions for one. `acp_server.apps.cli.chat.report` writes both."""
+"""Sends one prompt for a script, or lists sessions for a script. `acp_server.apps.cli.chat.report` writes the output of
+both."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from acp_server.schema import PermissionOption, RequestPermissionRequest
 
 
 class OneShot:
-    """One prompt, until it is answered or stopped. Questions are answered as `wishes` specify, and otherwise rejected.
+    """Sends one prompt, until it is answered or stopped. Questions are answered as `wishes` specify, and otherwise
+    rejected.
 
     The first Ctrl-C cancels the turn; later messages of the turn are still shown. The agent has the time that each
     cancelled turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C kills the agent.

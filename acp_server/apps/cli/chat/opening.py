@@ -1,6 +1,6 @@
-"""Starts an agent, initializes it, logs in, and opens a session: a new one, or an earlier one.
+"""Starts an agent, initializes it, logs in, and opens a new or an earlier session.
 
-It does not see the messages of the session.
+This module does not see the messages of the session.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _CAN: Final = ClientCapabilities(
 SHOWS: Final = _CAN.model_copy(update={"subagents": SubagentCapabilities()})
 """The capabilities of a client that also shows child sessions."""
 _PATIENCE: Final = Patience(closed=2, terminated=1)
-"""Short, since a user who leaves the chat waits for the end of the agent."""
+"""These times are short, since a user who leaves the chat waits for the end of the agent."""
 _PAGES: Final = 20
-"""Pages of the list of sessions that are searched."""
+"""The most pages of the list of sessions that are searched."""
 
 _US: Final = "acp-server: "
-"""The beginning of an error on the standard error of `acp-server`."""
+"""The prefix of an error on the standard error of `acp-server`."""
 _WRONG_USAGE: Final = 2
 """The exit status of `acp-server` for a mistake on the command line."""
 
@@ -75,7 +75,7 @@ class Wishes:
     command: AgentCommand
     cwd: str
     resume: str | None = None
-    """The id of a session, or its beginning, or `LAST`."""
+    """The id of a session, or the beginning of the id, or `LAST`."""
     record: Path | None = None
     answer: Answer = "ask"
     """Who answers questions of the agent: the user, or a fixed answer."""
@@ -91,8 +91,8 @@ class Wishes:
 async def started(
     wishes: Wishes, permission: AskPermission, terminals: Terminals, on_stderr: Callable[[str], object]
 ) -> AsyncGenerator[RemoteAgent]:
-    """The agent, until the block is left. It may read and write files in the session's folder, and run commands. Raises
-    UsageError if it cannot be started."""
+    """Run the agent until the block is left. The agent may read and write files in the session's folder, and run
+    commands. Raises UsageError if it cannot be started."""
     handlers = Handlers(permission=permission, files=LocalFiles([wishes.cwd]), terminals=terminals)
     words, env = wishes.command.words, wishes.command.env
     recorder = None if wishes.record is None else Recorder(wishes.record)
@@ -112,7 +112,7 @@ async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCa
     """Negotiate the version; returns the name and version of the agent. Raises UnsupportedVersion if the agent does not
     speak the version in `wishes`, and UsageError if `acp-server serve` cannot serve the agent.
 
-    Version 1 is tried first: in version 2 an agent cannot use the files and terminals of the chat.
+    Version 1 is tried first, because in version 2 an agent cannot use the files and terminals of the chat.
     """
     try:
         info = await agent.initialize(client_info=_WHO, capabilities=capabilities, version=wishes.protocol or 1)
@@ -131,7 +131,7 @@ async def initialized(agent: RemoteAgent, wishes: Wishes, capabilities: ClientCa
 
 
 def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
-    """The methods by which the agent itself logs the user in."""
+    """Return the methods by which the agent itself logs the user in."""
     methods = [] if agent.info is None else agent.info.auth_methods
     return [method for method in methods if isinstance(method, AuthMethodAgent)]
 
@@ -139,7 +139,7 @@ def ways_to_log_in(agent: RemoteAgent) -> list[AuthMethodAgent]:
 async def logged_in(
     agent: RemoteAgent, choose: Callable[[Sequence[str]], Awaitable[int | None]], error: AuthRequired
 ) -> None:
-    """Let the user choose a method, and log in by it. Raises `error` without a choice."""
+    """Let the user choose a method, and log in by it. Raises `error` if the user chooses none."""
     methods = ways_to_log_in(agent)
     chosen = await choose([method.name for method in methods]) if methods else None
     if chosen is None:
@@ -148,8 +148,8 @@ async def logged_in(
 
 
 async def open_session(agent: RemoteAgent, wishes: Wishes, on_update: OnUpdate) -> RemoteSession:
-    """A new session or an earlier session, in the mode and with the options of `wishes`. Raises UsageError if there is
-    no such session, mode, option or value."""
+    """Open a new session or an earlier session, in the mode and with the options of `wishes`. Raises UsageError if
+    there is no such session, mode, option or value."""
     if wishes.resume is None:
         session = await agent.new_session(wishes.cwd, on_update=on_update)
     else:
@@ -176,14 +176,14 @@ def _offered(what: str, wanted: str, offered: Sequence[str]) -> str:
 
 
 async def take_up(agent: RemoteAgent, info: SessionInfo, on_update: OnUpdate) -> RemoteSession:
-    """The session with its history if the agent can replay it, and otherwise without."""
+    """Open the session with its history if the agent can replay it, and otherwise without."""
     if agent.link.announced(METHODS["session/load"].capability):
         return await agent.load_session(info.session_id, info.cwd, on_update=on_update)
     return await agent.resume_session(info.session_id, info.cwd, on_update=on_update)
 
 
 async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
-    """The session that `which` means. If the agent cannot list sessions, `which` is used as the id. Raises
+    """Return the session that `which` means. If the agent cannot list sessions, `which` is used as the id. Raises
     UsageError."""
     try:
         known = await sessions(agent, cwd)
@@ -203,7 +203,7 @@ async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
 
 
 async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
-    """The agent's sessions of this folder, the latest first. Raises CapabilityMissing."""
+    """Return the agent's sessions of this folder, the latest first. Raises CapabilityMissing."""
     known: list[SessionInfo] = []
     cursor: str | None = None
     for _ in range(_PAGES):
@@ -216,11 +216,11 @@ async def sessions(agent: RemoteAgent, cwd: str) -> list[SessionInfo]:
 
 
 def without_last_words(error: AcpError) -> AcpError:
-    """The error, without the agent's last lines on standard error: the user has seen them."""
+    """Return the error without the agent's last lines on standard error, because the user has seen them."""
     return AgentExited(error.method, error.exit_code, "") if isinstance(error, AgentExited) else error
 
 
 def is_repeated(error: AcpError, line: str) -> bool:
     """Whether an error says the same as the agent's last line on standard error, which the user has seen. `acp-server
-    serve` and `acp-server connect` say why they end in both places."""
+    serve` and `acp-server connect` write the reason of their end in both places."""
     return line == _US + (error.message if isinstance(error, RpcError) else str(error))

@@ -38,7 +38,8 @@ from acp_server.wire import codec
 
 
 class TextReport:
-    """The agent's messages on standard output, all else on standard error. `wish` is the answer to questions."""
+    """Writes the agent's messages to standard output, and all else to standard error. `wish` is the answer to
+    questions."""
 
     def __init__(self, wish: Answer) -> None:
         self._wish: Answer = wish
@@ -50,7 +51,7 @@ class TextReport:
         """The last line on standard error."""
 
     def session(self, id: str, name: str) -> None:
-        """The session is open."""
+        """Report that the session is open."""
 
     def update(self, update: SessionUpdate) -> None:
         """Report an update of the session."""
@@ -115,7 +116,7 @@ class TextReport:
 
 
 class JsonReport:
-    """All events as JSON, on standard output."""
+    """Writes all events as JSON to standard output."""
 
     def __init__(self) -> None:
         self.output: StandardOutput = StandardOutput()

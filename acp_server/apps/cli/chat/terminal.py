@@ -1,4 +1,4 @@
-"""The user at a terminal that is drawn on: a prompt that stays at the bottom, and the output above it.
+"""Shows the chat to the user of a terminal that is drawn on. The prompt stays at the bottom, with the output above it.
 
 `acp_server.apps.cli.chat.typed` interprets the keys, and decides whether they answer a question.
 """
@@ -25,10 +25,10 @@ from acp_server.apps.cli.chat.user import readable
 from acp_server.schema import AvailableCommand
 
 _FRAME: Final = 0.04
-"""Seconds between two drawings, at least."""
+"""The least number of seconds between two drawings."""
 _TICK: Final = 0.1
 _MOST_WAITING: Final = 1 << 18
-"""Characters that may wait to be drawn. Beyond this the agent has to wait (backpressure)."""
+"""The most characters that may wait to be drawn. Beyond this the agent has to wait (backpressure)."""
 
 
 class TerminalUser:

@@ -1,6 +1,6 @@
-"""Keys at a terminal that is drawn on: prompts, and answers to the question on the screen.
+"""Interprets keys at a terminal that is drawn on, as prompts or as answers to the question on the screen.
 
-A question takes keys only after a pause in which the user could read it: all earlier keys are text for the next prompt.
+A question takes keys only after a pause in which the user could read it. All earlier keys are text for the next prompt.
 Prompts are kept in a file of the user (`OwnHistory`).
 """
 
@@ -32,7 +32,7 @@ from acp_server.safe_text import escape
 from acp_server.schema import AvailableCommand
 
 _LOOK: Final = 0.04
-"""Seconds between two looks at whether keys wait to be read."""
+"""Seconds between two checks whether keys wait to be read."""
 
 
 class TypedInput:
@@ -51,7 +51,7 @@ class TypedInput:
         self._last_key = 0.0
 
     async def next_prompt(self) -> str | None:
-        """The next prompt; None when the input is closed."""
+        """Return the next prompt; None when the input is closed."""
         while not self.submitted:
             if self.is_closed:
                 return None
@@ -60,8 +60,8 @@ class TypedInput:
         return self.submitted.popleft()
 
     def ask(self, answers: Answers, *, is_cut: bool = False) -> OpenQuestion:
-        """Show a question with these answers. It does not take keys yet. `is_cut`: the screen shows only a part of
-        it."""
+        """Show a question with these answers. It does not take keys yet. `is_cut`: the screen shows only a part of the
+        subject."""
         self._last_key = time.monotonic()
         self.question = OpenQuestion(answers, is_cut)
         return self.question
@@ -78,11 +78,11 @@ class TypedInput:
                 return
 
     def key_pressed(self, _processor: Any) -> None:
-        """A key was pressed."""
+        """Record that a key was pressed."""
         self._last_key = time.monotonic()
 
     def bindings(self) -> KeyBindings:
-        """The handlers of the keys."""
+        """Return the handlers of the keys."""
         keys = KeyBindings()
         typing = has_focus(DEFAULT_BUFFER)
         asked = typing & Condition(lambda: self.question is not None and self.question.takes_keys)
@@ -158,7 +158,7 @@ class TypedInput:
 _TOO_EARLY: Final = "    That was typed before the question could be read. Answer again.\n"
 _NO_ANSWER: Final = "    That is not an answer.\n"
 _DIGITS: Final = 4
-"""Digits of a number that are kept. A number that is too large is then refused."""
+"""The most digits of a number that are kept. A number that is too large is then refused."""
 
 
 class OpenQuestion:
@@ -173,7 +173,7 @@ class OpenQuestion:
         self.takes_keys = False
         """Whether keys are its answer. Otherwise they are text."""
         self.was_readable: bool = False
-        """Whether it has ever taken keys. Later text was not typed ahead."""
+        """Whether the question has ever taken keys. Later text was not typed ahead."""
         self.typed = ""
         self.remark = ""
         """A line about the text that was typed before, with its newline."""
@@ -188,7 +188,8 @@ class OpenQuestion:
         self.changed: anyio.Event = anyio.Event()
 
     def takes(self, keys: str) -> bool:
-        """Add keys to the answer; False if the result neither begins an answer nor is a number."""
+        """Add keys to the answer. Returns False, and adds nothing, if the result would neither begin an answer nor be a
+        number."""
         typed = self.typed + keys
         if not (self.answers.begins(typed) or (typed.isdecimal() and len(typed) <= _DIGITS)):
             return False
@@ -196,7 +197,8 @@ class OpenQuestion:
         return True
 
     def enter(self, *, may_be_none: bool) -> None:
-        """Take the typed text as the answer, if it is one. `may_be_none`: an empty text dismisses the question."""
+        """Take the typed text as the answer, if it is an answer. `may_be_none`: an empty text dismisses the
+        question."""
         answer = self.answers.read(self.typed)
         if answer is not None or (may_be_none and not self.typed):
             self.decide(answer)
@@ -204,7 +206,7 @@ class OpenQuestion:
         self.typed = ""
 
     def decide(self, answer: int | None) -> None:
-        """It is answered."""
+        """End the question with an answer; None means that it was dismissed."""
         self.answer = answer
         self.is_answered = True
         self.wait()
@@ -237,16 +239,16 @@ class Commands(Completer):
 
 
 LARGEST: Final = 1 << 20
-"""Bytes. Of a larger history file the later half is kept."""
+"""The most bytes of the history file. If the file is larger, its later half is kept."""
 
 
 class OwnHistory(FileHistory):
-    """Prompts, kept over runs. A disk that fails does not end the chat."""
+    """Keeps prompts from one run to the next. A disk that fails does not end the chat."""
 
     @classmethod
     def open(cls) -> Self | None:
-        """The history in the user's state directory, created if needed, readable by its owner only. None if it cannot
-        be created."""
+        """Return the history in the user's state directory. Its file is created if needed, and only its owner can read
+        it. Returns None if it cannot be created."""
         from platformdirs import user_state_path
 
         path = user_state_path("acp-server", appauthor=False) / "chat_history"

@@ -1,5 +1,5 @@
-"""The interface to the user of a conversation (`User`). Also the user at a pipe, or at a terminal without the drawing
-libraries: line by line (`PlainUser`).
+"""The interface to the user of a conversation (`User`). `PlainUser` is the user at a pipe, or at a terminal without the
+drawing libraries, who reads and writes line by line.
 
 Text that was typed before a question could be read never answers it.
 """
@@ -37,23 +37,24 @@ class User(Protocol):
         ...
 
     def open(self, interrupt: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """A block in which the chat owns the terminal. `interrupt` is called for Ctrl-C, in the event loop."""
+        """Enter a block in which the chat owns the terminal. `interrupt` is called for Ctrl-C, in the event loop."""
         ...
 
     async def read(self) -> str | None:
-        """The next prompt, which may have been typed ahead; None when the user leaves."""
+        """Return the next prompt, which may have been typed ahead; None when the user leaves."""
         ...
 
     async def choose(self, answers: Answers, show_all: Callable[[], None] | None = None) -> int | None:
-        """The index of the answer that the user chooses; None for no answer. The question is on the screen already, and
-        any other text asks again. `show_all`: shows the whole subject if the screen has a part of it.
+        """Return the index of the answer that the user chooses; None for no answer. The question is on the screen
+        already. After any other text the user is asked again. `show_all`: shows the whole subject if the screen has
+        only a part of it.
 
         Text that was typed or pasted before the question could be read does not answer it.
         """
         ...
 
     def waiting(self, what: str | None) -> None:
-        """Show what the chat waits for; None when it waits no more."""
+        """Show what the chat waits for. None means that it no longer waits."""
         ...
 
     def offer(self, commands: Sequence[AvailableCommand]) -> None:
@@ -65,11 +66,11 @@ class User(Protocol):
         ...
 
     def take_back(self) -> bool:
-        """Take back prompts that were typed ahead, so that they can be edited; whether there were any."""
+        """Take back prompts that were typed ahead, so that they can be edited. Returns whether there were any."""
         ...
 
     def discard_draft(self) -> bool:
-        """Drop the text that was typed and not submitted; whether there was any."""
+        """Drop the text that was typed and not submitted. Returns whether there was any."""
         ...
 
 
@@ -77,7 +78,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def lines_typed_ahead(fd: int) -> bytes:
-        """Consume the input. Windows has no lines to return: the keys are dropped."""
+        """Drop the input that was typed ahead. Windows has no lines to return."""
         while msvcrt.kbhit():
             msvcrt.getwch()
         return b""
@@ -101,7 +102,7 @@ else:
         return lines
 
     def is_typed_ahead(fd: int) -> bool:
-        """Whether there is unread input: in a terminal that edits lines, whether there is a whole line."""
+        """Whether there is unread input. In a terminal that edits lines, only a whole line counts."""
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         return bool(poll.poll(0))
@@ -110,10 +111,10 @@ else:
 _INPUT: Final = 0
 _AT_ONCE: Final = 1 << 16
 _LONGEST: Final = 1 << 24
-"""Characters of a line. A longer line is cut into pieces."""
+"""The most characters of a line. A longer line is cut into several lines."""
 
 PAUSE: Final = 0.5
-"""Seconds between a question and the first accepted answer: a user who is typing at that moment does not mean the
+"""Seconds between a question and the first accepted answer. A user who is typing at that moment does not mean the
 question."""
 
 
@@ -171,14 +172,14 @@ class PlainUser:
         """See `User`. The screen shows commands as they are announced."""
 
     async def keep_up(self) -> None:
-        """See `User`. Each write has waited already."""
+        """See `User`. There is nothing to wait for, because each write has waited already."""
 
     def take_back(self) -> bool:
-        """See `User`. Input in the terminal has not been read yet."""
+        """See `User`. There is nothing to take back, because input in the terminal has not been read yet."""
         return False
 
     def discard_draft(self) -> bool:
-        """See `User`. The terminal holds the unfinished line."""
+        """See `User`. Returns False, because the terminal holds the unfinished line."""
         return False
 
     def _ask(self, text: str) -> None:
@@ -190,8 +191,8 @@ class PlainUser:
 class _Lines:
     """Lines of standard input, read by a thread on demand.
 
-    The thread outlives a cancelled reader, and keeps its line for the next one. It reads the descriptor itself: a lock
-    of `sys.stdin` that it held at the end of the program would be fatal.
+    The thread outlives a cancelled reader, and keeps its line for the next reader. It reads the descriptor itself. If
+    it held a lock of `sys.stdin` at the end of the program, that would be fatal.
     """
 
     def __init__(self) -> None:
@@ -210,7 +211,8 @@ class _Lines:
         self._rest = b""
 
     async def next(self, *, put_by: bool = True) -> str | None:
-        """The next line; None at the end of the input. `put_by`: the lines that were kept as prompts come first."""
+        """Return the next line; None at the end of the input. `put_by`: the lines that were kept as prompts come
+        first."""
         if put_by and self._put_by:
             return self._put_by.popleft()
         while not self._ready:
@@ -252,7 +254,8 @@ class _Lines:
 
 
 class Interrupts(Signals):
-    """The signals of a chat. A third Ctrl-C that the event loop has not handled ends the program immediately."""
+    """The signals of a chat. If there is a third Ctrl-C that the event loop has not handled, the program ends
+    immediately."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)
@@ -279,8 +282,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def readable(text: str) -> str:
-    """`text`, with a mark in place of each byte that was not UTF-8. Python keeps such a byte as half of a surrogate
-    pair, which some readers of JSON reject."""
+    """Return `text` with a mark in place of each byte that was not UTF-8. Python keeps such a byte as half of a
+    surrogate pair, which some readers of JSON reject."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

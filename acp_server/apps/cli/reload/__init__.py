@@ -22,7 +22,7 @@ from acp_server.errors import UsageError
 
 def serve_reloading(target: str | None, options: Sequence[str]) -> int:
     """Serve `target` with these options of `acp-server serve`, by a new process after each change of its code; returns
-    the exit code. Sessions that would be kept in memory go into a temporary file that lasts as long as this runs.
+    the exit code. Sessions that would be kept in memory go into a temporary file that is removed when this returns.
     Raises UsageError."""
     if target is None:
         raise UsageError("--reload needs your own agent: name its file or module")
@@ -58,7 +58,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
 
 
 def _watched(target: str) -> Path:
-    """The folder with the agent's file. For a module it is the current folder."""
+    """Return the folder with the agent's file. For a module it is the current folder."""
     place = place_of(target)
     folder = Path.cwd() if place is None else place.absolute().parent
     if not folder.is_dir():

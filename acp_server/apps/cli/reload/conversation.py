@@ -1,7 +1,7 @@
-"""The state of a conversation between a client and its agent that another process of the agent needs to continue it.
+"""Keeps the state of a conversation between a client and its agent, so that a new process of the agent can continue it.
 
-It reads and writes nothing. It replaces the id of each request from the agent: each process counts from the
-beginning, and an answer to a request of one process must not reach the next one.
+This module reads and writes nothing. It replaces the id of each request from the agent. Each process counts from the
+beginning, and an answer to a request of one process must not reach the next process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Conversation:
         self.initialize: Request | None = None
         """The last `initialize` request that was answered with a result."""
         self.offered: dict[str, Any] = {}
-        """That result."""
+        """The result of that request."""
         self.login: Request | None = None
         """The `authenticate` request (version 2: `auth/login`), if the agent has accepted it."""
         self.sessions: dict[str, dict[str, Any]] = {}
@@ -29,7 +29,7 @@ class Conversation:
         """The agent's requests that the client has not answered: the id of the agent, by the id that the client
         received."""
         self._withdrawn: set[RequestId] = set()
-        """Requests among them that the agent has withdrawn. A late response is still forwarded."""
+        """The requests of the agent that the agent has withdrawn. A late response is still forwarded."""
         self._ids = count(1)
         self._busy: set[str] = set()
         """Sessions of version 2 whose prompt was answered, and whose turn still runs."""
@@ -52,8 +52,9 @@ class Conversation:
         return self._from_agent(value)
 
     def forget_process(self) -> tuple[list[RequestId], list[RequestId]]:
-        """Record the end of the process; returns the ids of in-flight requests of the client, and the ids of
-        requests to the client that it has neither answered nor seen withdrawn. None of them will be answered."""
+        """Record the end of the process. Returns the ids of the client's in-flight requests, and the ids of the
+        requests to the client that the client has not answered and that were not withdrawn. None of them will be
+        answered."""
         left, asked = list(self._open), [id for id in self._asked if id not in self._withdrawn]
         self._open.clear()
         self._asked.clear()
@@ -62,7 +63,8 @@ class Conversation:
         return left, asked
 
     def reopening(self, offered: dict[str, Any]) -> str | None:
-        """The method that opens a session again with an agent that offers this; None if it has none.
+        """Return the method that opens a session again with an agent that offers these capabilities; None if it has no
+        such method.
 
         `session/resume` is preferred because it does not replay the history.
         """

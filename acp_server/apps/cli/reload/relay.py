@@ -1,7 +1,7 @@
 """Forwards messages between client and agent, and replaces the agent's process when its code has changed.
 
 A process is replaced when it owes the client no response. Meanwhile the requests of the client are buffered for the new
-process. First the relay replays the state of the old process to the new one, and keeps the responses to itself.
+process. First the relay sends the state of the old process to the new process, and keeps the responses to itself.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from acp_server.wire.messages import Notification, Request, RequestId, Response,
 logger: logging.Logger = logging.getLogger("acp_server.apps.cli")
 
 _MOST_HELD: Final = 16 * 1024 * 1024
-"""Bytes from the client that are buffered for a new process. Beyond that its input is not read (backpressure)."""
+"""The most bytes from the client that are buffered for a new process. Beyond that the client's input is not read
+(backpressure)."""
 _END: Final = 15.0
-"""Seconds in which the agent's output is still forwarded after its input has ended. By then `Limits` has ended it."""
+"""Seconds in which the agent's output is still forwarded after the agent's input was closed. By then the agent has
+ended, because of its `Limits`."""
 _LAST_WRITE: Final = 5.0
 """Seconds that the client has, at the very end, to read the output of a process."""
 _REFUSAL: Final = "The agent has ended. It starts again when its code changes. Its log says why."
@@ -53,15 +55,15 @@ class Relay:
         self._held: deque[tuple[Line, Any]] = deque()
         self._held_bytes = 0
         self._changed: Sequence[str] = ()
-        """Files that have changed since the last process was started."""
+        """The files that have changed since the last process was started."""
         self._over = False
-        """The client is gone, or a signal ends the relay."""
+        """Whether the client is gone, or a signal ends the relay."""
         self._agent: ChildProcess | None = None
         self._gone = False
-        """The agent's output has ended."""
+        """Whether the agent's output has ended."""
         self._signals: set[int] = set()
         self.code = 0
-        """The exit code of the last process, as a shell has it."""
+        """The exit code of the last process, in the form that a shell uses."""
         self._ids = count(1)
         self._waiting: dict[RequestId, tuple[anyio.Event, list[Response]]] = {}
         """Requests of this relay to the process."""
@@ -79,7 +81,7 @@ class Relay:
             tasks.cancel_scope.cancel()
 
     def change(self, files: Sequence[str]) -> None:
-        """The code has changed. A new process serves as soon as the old one owes no response."""
+        """Record that the code has changed. A new process serves as soon as the old process owes no response."""
         self._changed = files
         when = "" if self._conversation.is_quiet else " when it has answered"
         logger.warning("%s changed: the agent starts again%s", _names(files), when)
@@ -169,7 +171,7 @@ class Relay:
                 self._serves("running")
 
     async def _replay(self, agent: ChildProcess) -> None:
-        """Replay the state of the previous process to a new one."""
+        """Send the state of the previous process to a new process."""
         talk = self._conversation
         if talk.initialize is None:
             return
@@ -191,7 +193,8 @@ class Relay:
         logger.warning("started again; %d of %d sessions go on", kept, len(talk.sessions))
 
     async def _ask(self, agent: ChildProcess, method: str, params: Any) -> Response:
-        """Send a request of this relay; returns the response. Cancelled when the process ends without one."""
+        """Send a request of this relay; returns the response. The wait is cancelled if the process ends without a
+        response."""
         id = f"reload-{next(self._ids)}"
         answered, answers = self._waiting[id] = anyio.Event(), []
         request = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
@@ -217,8 +220,8 @@ class Relay:
 
     @asynccontextmanager
     async def _patience(self) -> AsyncGenerator[None]:
-        """A block that writes to the client, however slow it reads. Once the relay ends, the client has `_LAST_WRITE`
-        seconds."""
+        """Enter a block that writes to the client, however slowly it reads. Once the relay ends, the client has
+        `_LAST_WRITE` seconds."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hurry, tasks.cancel_scope)
             yield
@@ -278,7 +281,7 @@ class Relay:
         self._tell()
 
     def _agent_says(self, line: Line) -> bytes:
-        """The bytes for the client."""
+        """Return the bytes for the client."""
         value = _decoded(line)
         if self._is_for_us(value) or isinstance(line, TooLong):
             return b""
@@ -320,7 +323,7 @@ async def _send_to(agent: ChildProcess, data: bytes) -> None:
 
 
 def _decoded(line: Line) -> Any:
-    """The value of a line; None if it is not JSON. Such a line is forwarded unchanged."""
+    """Return the value of a line; None if it is not JSON. Such a line is forwarded unchanged."""
     if isinstance(line, TooLong):
         logger.warning("a line of more than %d bytes is lost", LONGEST_LINE)
         return None

@@ -29,7 +29,7 @@ from acp_server.errors import UsageError
 from acp_server.paths import open_private
 
 _ELSEWHERE: Final = (120, 24)
-"""The size of the page where the output is not a terminal."""
+"""The size of the terminal to assume if the output is not a terminal."""
 
 
 @click.command()
@@ -63,8 +63,8 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
     """Show a recorded conversation: --> is to the agent, <-- from it.
 
     Below it stands what is wrong with it: requests that were never answered, answered late or twice, updates after the
-    end of their turn, slow answers. As text, the exit code is 1 if there is anything like that. It is 1 for a recording
-    without messages, too. A last line that was cut off is left out.
+    end of their turn, slow answers. As text, the exit code is 1 if there is a fault, or if the recording has no
+    messages. A last line that was cut off is left out.
     """
     recording = read_recording(file)
     if recording.left_out is not None:
@@ -85,7 +85,7 @@ def trace(file: str, html: Path | None, svg: Path | None, text: bool, full: bool
 
 
 def _write(path: Path, text: str, recording: str) -> None:
-    """Only the readers of the recording can read the new file."""
+    """Write the text to a new file that only the readers of the recording can read."""
     try:
         mode = os.stat(recording).st_mode & 0o666 if os.path.isfile(recording) else 0o600
         # Half of a surrogate pair is legal JSON, but cannot be written to a file.
@@ -120,7 +120,7 @@ _COLOURS: Final[dict[Mark, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `rest` may be cut, unless the whole line is wanted."""
+    """One line. `rest` may be cut, unless `whole` is set."""
 
     text: str
     rest: str = ""
@@ -129,7 +129,7 @@ class Row:
 
 
 def rows(conversation: Conversation, found: Sequence[Anomaly]) -> Iterator[Row]:
-    """The lines to show."""
+    """Yield the lines to show."""
     for message in conversation.messages:
         text = f"{message.t:9.3f} {_ARROWS[message.dir]} {message.title}"
         yield Row(text, message.rest, _COLOURS.get(message.mark))

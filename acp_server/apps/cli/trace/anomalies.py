@@ -1,4 +1,4 @@
-"""The faults of a conversation, and things that are worth a look."""
+"""Finds the faults of a conversation, and things that are worth a look."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from acp_server.apps.cli.trace.conversation import Conversation, Fault, duration
 from acp_server.apps.cli.trace.parts import Cut, Span
 
 SLOW: Final = 5.0
-"""Seconds after which an answer is slow."""
+"""Seconds after which an answer counts as slow."""
 LATE: Final = 1.0
-"""Seconds after a cancel. A later answer is late."""
+"""Seconds after a cancel. An answer that comes later counts as late."""
 _UNDER_WAY: Final = 0.1
 """Seconds after a cancel. An earlier answer may have been written before the cancel was read."""
 
@@ -32,8 +32,8 @@ _FAULTS: Final[dict[Fault, str]] = {
 class Anomaly(NamedTuple):
     """A fault, or a thing that is worth a look.
 
-    Attributes: what: its kind, one of a few. why: a sentence about this case. span: its place. message: the number of
-    the message in which it shows.
+    Attributes: what: its kind, one of a few. why: a sentence about this case. span: the span that has it. message: the
+    number of the message in which it shows.
     """
 
     what: str
@@ -43,8 +43,8 @@ class Anomaly(NamedTuple):
 
 
 def anomalies(conversation: Conversation, slow: float = SLOW, late: float = LATE) -> list[Anomaly]:
-    """All anomalies, in the order of the recording. `slow` and `late`: seconds after which an answer is slow, and the
-    answer to a cancel late."""
+    """Return all anomalies, in the order of the recording. `slow`: seconds after which an answer is slow. `late`:
+    seconds after which the answer to a cancel is late."""
     found = [Anomaly(fault, _FAULTS[fault], span, message) for fault, span, message in conversation.faults]
     first_messages: dict[int, int] = {}
     for number, message in enumerate(conversation.messages):

@@ -1,4 +1,5 @@
-"""Follows a recording from message to message: the beginning and the end of spans, their nesting, and the cancels.
+"""Follows a recording from message to message, and finds the beginning and the end of spans, their nesting, and the
+cancels.
 
 A request of the agent belongs to the tool call that it names or whose terminal it uses. Without one, it belongs to the
 only open tool call of its session, or else to the turn. A request that names no session belongs to the only open
@@ -42,14 +43,14 @@ class RecordedSession:
         """The tool calls that show the terminals, or else the requests that created them."""
 
     def asked(self, span: Span) -> None:
-        """The client has begun a request that names the session."""
+        """Record that the client has begun a request that names the session."""
         self._requests += 1
         if span.kind == "turn":
             self.turns.append(span)
             self._had_turn = True
 
     def answered(self, span: Span) -> None:
-        """One of these requests was answered."""
+        """Record that one of these requests was answered."""
         self._requests -= 1
         if span.kind == "turn":
             self.turns.remove(span)
@@ -57,11 +58,11 @@ class RecordedSession:
                 del self._open_tools[tool]
 
     def has_terminal(self, request: Span, result: dict[str, Any]) -> None:
-        """The client has created a terminal."""
+        """Record that the client has created a terminal."""
         self._terminals.setdefault(json(result.get("terminalId")), request)
 
     def parent_of(self, message: TracedMessage) -> Span:
-        """The span that contains a request of the agent."""
+        """Return the span that contains a request of the agent."""
         params = message.member("params")
         call = object_in(params, "toolCall")
         if "toolCallId" in call:
@@ -176,7 +177,7 @@ class Conversation:
         return span
 
     def _session(self, message: TracedMessage) -> RecordedSession | None:
-        """The session that a message names."""
+        """Return the session that a message names."""
         id = message.member("params").get("sessionId")
         return self._session_of(id, message.t) if isinstance(id, str) else None
 
@@ -260,7 +261,7 @@ class Conversation:
 
 
 def _asked(message: TracedMessage) -> str:
-    """The first words of a prompt."""
+    """Return the first words of a prompt."""
     prompt = message.member("params").get("prompt")
     for content in cast("list[Any]", prompt if isinstance(prompt, list) else []):
         if isinstance(content, dict) and isinstance(text := cast("dict[str, Any]", content).get("text"), str):
@@ -269,5 +270,5 @@ def _asked(message: TracedMessage) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for people."""
+    """Return a time in a form for people."""
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -1,10 +1,10 @@
-"""A conversation as a self-contained file: it needs no server, no network, no other file.
+"""Exports a conversation as a file that needs no server, no network and no other file.
 
-A page of HTML contains all of it. The recording is embedded as data: JSON in which no `<` is left, so that nothing in
-it can end its element. The page's script shows it as text only, and the page's content security policy runs no other
-script.
+A page of HTML contains all of the conversation. The recording is embedded as JSON in which no `<` is left, so that
+nothing in it can end its element. The page's script shows the recording as text only, and the page's content security
+policy runs no other script.
 
-A picture contains a short one, for a guide or a report: SVG without a script.
+An image, in SVG without a script, contains a short conversation, for a guide or a report.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from acp_server.errors import UsageError
 from acp_server.wire import codec
 
 LONGEST: Final = 64 * 1024
-"""Characters of a message in the page, unless `full` is set."""
+"""The most characters of a message in the page, unless `full` is set."""
 
 _SCRIPTS: Final = ("data.js", "list.js", "timeline.js", "messages.js", "main.js")
 
 
 def page(conversation: Conversation, found: Sequence[Anomaly], title: str, *, full: bool = False) -> str:
-    """The page. `title` names the recording; `full` includes long messages whole."""
+    """Return the page. `title` names the recording. With `full`, long messages are included whole."""
     style = _part("page.css")
     script = "'use strict';\n" + "\n".join(map(_part, _SCRIPTS))
     filled = {
@@ -59,7 +59,7 @@ def _as_json(value: Any) -> str:
 
 
 def _data(conversation: Conversation, found: Sequence[Anomaly], longest: int | None) -> dict[str, Any]:
-    """Columns of equal length. Objects would take a browser several times as long."""
+    """Return the data as columns of equal length. Objects would take a browser several times as long."""
     spans, messages = conversation.spans, conversation.messages
     last = [span.number for span in spans]
     for span in reversed(spans):
@@ -111,7 +111,7 @@ def _cut(text: str, longest: int | None) -> str:
 
 
 MOST: Final = 200
-"""Rows of a picture. A conversation with more rows is for the page."""
+"""The most rows of an image. A conversation with more rows is for the page."""
 
 _WIDTH: Final = 880
 _LABEL: Final = 300
@@ -134,7 +134,8 @@ _AFTER: Final = """\
 
 
 def picture(conversation: Conversation) -> str:
-    """The picture: a row for each session, turn, tool call and request; a cancel is a line through what it reached.
+    """Return the image. It has a row for each session, turn, tool call and request. A cancel is a line through the
+    spans that it reached.
 
     Raises UsageError if there are more than `MOST` rows.
     """
@@ -159,17 +160,18 @@ def picture(conversation: Conversation) -> str:
 
 
 class _Drawing:
-    """Where things are: time from the left to the right, spans from the top down."""
+    """Computes positions in the image. Time goes from the left to the right, and spans follow each other from the top
+    down."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
     def x(self, t: float) -> float:
-        """The horizontal position of a moment."""
+        """Return the horizontal position of a moment."""
         return round(_LABEL + (_WIDTH - _LABEL - _SPACE) * (t / self._seconds if self._seconds else 0.0), 1)
 
     def row(self, span: Span) -> Iterator[str]:
-        """The name and the bar. The bar is hatched after the first cancel."""
+        """Yield the name and the bar of a span. The bar is hatched after the first cancel."""
         depth, parent = 0, span.parent
         while parent is not None:
             depth, parent = depth + 1, parent.parent
@@ -184,7 +186,7 @@ class _Drawing:
             yield self._bar("after", y, cut, end)
 
     def cut(self, cut: Cut) -> Iterator[str]:
-        """The line of a cancel, with the time until the answer."""
+        """Yield the line of a cancel, with the time until the answer."""
         rows = [span.number for span in cut.reached]
         x, top, bottom = self.x(cut.t), _TOP + min(rows) * _ROW - 4, _TOP + max(rows) * _ROW + _BAR + 4
         yield f'<line class="cut" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'

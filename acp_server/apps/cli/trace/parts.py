@@ -1,4 +1,4 @@
-"""The parts of a recording: messages, spans, which have a beginning and an end, and the cancels that cut spans.
+"""The parts of a recording: messages, spans (which have a beginning and an end), and the cancels that cut spans.
 
 `acp_server.apps.cli.trace.conversation` relates them to each other.
 """
@@ -22,8 +22,8 @@ class TracedMessage:
     """One message, or a line that is not a message.
 
     Attributes: t: seconds since the first message. It never falls, even if the clock was set back. value: the message;
-    empty if the line is not one. text: the text on the wire; of a batch, this member. title: a few words about it.
-    rest: its content, which may be long. owner: the number of its span.
+    empty if the line is not a message. text: the text on the wire, which for a message of a batch is only this message.
+    title: a few words about the message. rest: its content, which may be long. owner: the number of its span.
     """
 
     t: float
@@ -37,21 +37,21 @@ class TracedMessage:
 
     @property
     def id(self) -> str | None:
-        """The id as JSON, so that 1 and "1" are two; None without one."""
+        """Return the id as JSON, so that 1 and "1" differ; None without an id."""
         return json(self.value["id"]) if "id" in self.value else None
 
     @property
     def method(self) -> str:
-        """The method, or an empty string."""
+        """Return the method, or an empty string."""
         return str(self.value.get("method", ""))
 
     def member(self, name: str) -> dict[str, Any]:
-        """The member `name` if it is an object, and otherwise an empty object."""
+        """Return the member `name` if it is an object, and otherwise an empty object."""
         return object_in(self.value, name)
 
 
 def messages(entries: Iterable[Entry]) -> Iterator[TracedMessage]:
-    """The messages of a recording, the members of a batch one by one."""
+    """Yield the messages of a recording. The messages of a batch come one by one."""
     start: float | None = None
     t = 0.0
     for entry in entries:
@@ -108,13 +108,13 @@ def _is_cancelled(message: TracedMessage) -> bool:
 
 
 def object_in(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """The member `name` if it is an object, and otherwise an empty object."""
+    """Return the member `name` if it is an object, and otherwise an empty object."""
     found = value.get(name)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def json(value: Any) -> str:
-    """A value as JSON, on one line."""
+    """Return a value as JSON, on one line."""
     return codec.encode(value).decode().rstrip("\n")
 
 
@@ -127,8 +127,8 @@ class Span:
     """A connection, a session, a turn, a tool call or a request, with the spans nested in it.
 
     Attributes: number: its position, from the top down, set by `numbered`. dir: the direction of a request; None for
-    other spans. begin, end: seconds since the beginning of the recording. `end` is None if the span has not ended.
-    method: of a request or turn.
+    other spans. begin: seconds since the beginning of the recording. end: likewise, and None while the span is open.
+    method: the method of the request or turn; empty for other spans.
     """
 
     kind: Kind
@@ -149,22 +149,22 @@ class Span:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the span has not ended."""
         return self.end is None
 
     def move(self, parent: Span) -> None:
-        """Nest it in another span."""
+        """Nest the span in another span."""
         if self.parent is not None:
             del self.parent.children[self]
         self.parent = parent
         parent.children[self] = None
 
     def finish(self, t: float, state: State) -> None:
-        """Record its end."""
+        """Record the end of the span."""
         self.end, self.state = t, state
 
     def below(self) -> Iterator[Span]:
-        """This span and all spans nested in it, from the top down."""
+        """Yield this span and all spans nested in it, from the top down."""
         left: list[Span] = [self]
         while left:
             span = left.pop()
@@ -172,7 +172,8 @@ class Span:
             left.extend(reversed(span.children))
 
     def above(self, kind: Kind) -> Span | None:
-        """The innermost span of this kind that contains it, or the span itself."""
+        """Return the innermost span of this kind that contains this span, or the span itself if it is of this kind;
+        None if there is no such span."""
         span: Span | None = self
         while span is not None and span.kind != kind:
             span = span.parent
@@ -183,9 +184,9 @@ class Span:
 class Cut:
     """A cancel that reached an open span.
 
-    Attributes: t: seconds since the beginning. message: the number of the message, counted from 0. how: its method.
-    target: the turn or request that it names. reached: the target and the open spans below it. because: the cut that
-    caused this one, such as the cancel of the turn for a request that is withdrawn.
+    Attributes: t: seconds since the beginning. message: the number of the message, counted from 0. how: the method of
+    the message. target: the turn or request that the message names. reached: the target and the open spans below it.
+    because: the cut that caused this one. For example, the cancel of a turn causes the withdrawal of a request.
     """
 
     t: float
@@ -197,12 +198,12 @@ class Cut:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds until the target was answered; None if it was not."""
+        """Return the seconds until the target was answered; None if it was not answered."""
         return None if self.target.end is None else self.target.end - self.t
 
 
 def numbered(root: Span) -> list[Span]:
-    """All spans from the top down, siblings in the order in which they began. Each gets its number."""
+    """Return all spans from the top down, siblings in the order in which they began. Each gets its number."""
     for span in list(root.below()):
         span.children = dict.fromkeys(sorted(span.children, key=lambda child: child.begin))
     spans = list(root.below())
