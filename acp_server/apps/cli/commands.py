@@ -233,9 +233,9 @@ def serve(
 ) -> int:
     """Serve an agent to an editor over standard input and output.
 
-    TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`;
-    without an attribute the file's own agent is served, which its main block runs, or else `agent`. The attribute may
-    also be a function that makes the agent. Without TARGET the built-in agent is served. With a model it does what the model
+    TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`.
+    Without an attribute, the agent that the file itself runs is served, or else its `agent`. The attribute may also be
+    a function that makes the agent. Without TARGET the built-in agent is served. With a model it does what the model
     decides; without a model it carries out your commands, offline.
     """
     listening = _listening(listen, token_file, tls_cert, tls_key, tls_client_ca, origins)
