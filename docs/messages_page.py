@@ -16,9 +16,10 @@ PAGE = Path(__file__).with_name("messages.md")
 PACKAGE = Path(__file__).parents[1] / "acp_server"
 HEAD = """# Messages
 
-The texts of all log entries, warnings and errors of the package, by room. `{name}` is a value. A message says what
-happened, with which value, and the remedy if there is one. A text from a peer is escaped before it is logged. The
-texts may change in every release: match the class of an exception, or the code of an error, instead.
+This page has the texts of all log entries, warnings and errors of the package, grouped by subpackage. `{name}` stands
+for a value. A message says what happened, with which value, and what to do if something can be done. A text from a
+peer is escaped before it is logged. The texts may change in every release. So match the class of an exception, or the
+code of an error, and not the text.
 
 `make schema` writes this page.
 """

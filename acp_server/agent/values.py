@@ -113,7 +113,7 @@ def check_choices(definition: AgentDefinition) -> None:
 def limits_of(limits: Limits | None) -> Limits:
     """Return `limits`, or the defaults for None. Raises UsageError for anything else."""
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"limits are Limits(...), and not {limits!r}")
+        raise UsageError(f"limits must be a Limits object, and not {limits!r}")
     return limits or Limits()
 
 
@@ -151,7 +151,7 @@ def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: 
     try:
         signature_of(method).bind(*args, **options)
     except TypeError as error:
-        raise UsageError(f"store.{name} is not called as SessionStore.{name} is ({error})") from None
+        raise UsageError(f"store.{name} cannot be called like SessionStore.{name}: {error}") from None
     except ValueError:
         pass  # a function that is not written in Python may have no signature
 
@@ -206,7 +206,7 @@ def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option
 
 def _check_some(what: str, values: tuple[Any, ...]) -> None:
     if not values:
-        raise UsageError(f"agent.{what} was given none to offer")
+        raise UsageError(f"agent.{what} was called with nothing to offer")
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

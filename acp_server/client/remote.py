@@ -158,7 +158,7 @@ class RemoteAgent:
         Raises OSError if the process cannot be started, and UsageError if it was started before.
         """
         if self._is_used:
-            raise UsageError("an agent is started once; get another one from spawn_agent or connect_agent")
+            raise UsageError("an agent can be started only once; get another one from spawn_agent or connect_agent")
         self._is_used = True
         stream = await self._source.start()
         if self._is_closed:

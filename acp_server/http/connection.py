@@ -161,7 +161,7 @@ class HttpConnection:
         with anyio.move_on_after(self._limits.idle_seconds) as patience:
             await tls.handshake()
         if patience.cancelled_caught:
-            raise Disconnected("no handshake of TLS")
+            raise Disconnected("the client did not finish the TLS handshake")
         if (peer := tls.peer) is not None:
             self._extensions["tls"] = {"client_cert_name": peer}
 

@@ -129,14 +129,16 @@ class Listener:
             await anyio.lowlevel.checkpoint()
             return  # the client disconnected before it was accepted (accept(2))
         if self._may_say():
-            logger.warning("no new connection for a moment: %s; %d are open", error.strerror, len(self._places))
+            logger.warning(
+                "no new connections are accepted for a moment: %s; %d are open", error.strerror, len(self._places)
+            )
         self._places.close_one()
         await anyio.sleep(_PAUSE)
 
     def _report(self) -> None:
         if self._places.closed > self._counted and self._may_say():
             count, self._counted = self._places.closed - self._counted, self._places.closed
-            logger.warning("all %d places are taken: %d idle connections were closed", self._places.most, count)
+            logger.warning("all %d connections are in use: %d idle ones were closed", self._places.most, count)
 
     def _may_say(self) -> bool:
         now = anyio.current_time()
@@ -161,7 +163,7 @@ def raise_descriptors(wanted: int) -> int | None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
             soft = more
         except (OSError, ValueError) as error:
-            logger.info("at most %d descriptors: %s", soft, error)
+            logger.info("the limit of %d file descriptors cannot be raised: %s", soft, error)
     return soft
 
 

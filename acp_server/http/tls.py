@@ -53,7 +53,7 @@ class TlsStream:
                 await self._more()
             except (ssl.SSLError, OSError) as error:
                 await self._flush()
-                raise Disconnected(f"no TLS: {type(error).__name__}") from error
+                raise Disconnected(f"the TLS handshake failed: {type(error).__name__}") from error
         await self._flush()
 
     @property

@@ -1,4 +1,4 @@
-"""Repairs the messages of an MCP server for the official package (MCP, Base Protocol and Tools).
+"""Repairs the messages of an MCP server before the official package reads them (MCP, Base Protocol and Tools).
 
 The package drops messages that it cannot parse, so their calls would wait for ever. Here each response is matched to
 its request, and a call fails if its response is unreadable. An invalid tool, or an invalid block of a result, is
@@ -24,7 +24,7 @@ from acp_server.wire.messages import Ignored, Invalid, Message, Response, classi
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 MESSAGE: Final = 16 * 1024 * 1024
-"""Bytes of the longest message that is read."""
+"""The most bytes of a message that is read."""
 
 _BATCH: Final = 1_000
 """The most messages of one array."""
@@ -33,17 +33,17 @@ _SAID: Final = 1_000
 """The most problems of one server that are logged as warnings, each once."""
 
 _ROUNDS: Final = 4
-"""How often a result is validated: an error inside of a part is found only when the part itself is valid."""
+"""How often a result is validated. An error inside a part of the result is found only when the part itself is valid."""
 
 _NAME: Final = 200
-"""Characters of a tool's name in the log."""
+"""The most characters of a tool's name in the log."""
 
 _BEGINNING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[?\{"')
-"""The beginning of a line that is meant to be a message. Other output of programs has a blank or another quote
+"""The beginning of a line that is meant to be a message. Other output of programs has a blank or another quotation mark
 there."""
 
 _LAST_ID: Final = re.compile(rb'"id":\s*(-?[0-9]{1,18}|"[ !#-\[\]-~]*")\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*\Z')
-"""Some servers write the id after the result."""
+"""Matches the id at the end of a message, because some servers write the id after the result."""
 
 _UNPARSED: Final = re.compile(r"Failed to parse (?:JSON response|SSE message): ")
 """The official package's error for a request over HTTP whose response it could not parse."""
@@ -77,7 +77,7 @@ class Answers:
             self._waiting.pop(_key(params.get("requestId")), None)
 
     def read(self, line: bytes | bytearray | TooLong) -> list[Any]:
-        """The messages of a line, for the official package."""
+        """Return the messages of a line, for the official package."""
         if isinstance(line, TooLong):
             return self._unread(line.head, b"", f"it has more than {MESSAGE} bytes")
         try:
@@ -87,8 +87,8 @@ class Answers:
         return self._messages(value)
 
     def received(self, item: Any) -> list[Any]:
-        """The replacement for an item from an official transport: messages in the item's envelope. The item may be an
-        exception."""
+        """Return the replacement for an item from an official transport: messages in the item's envelope. The item may
+        be an exception."""
         if isinstance(item, Exception):
             return self._recovered(item)
         message = item.message
@@ -130,7 +130,7 @@ class Answers:
             return self._refused(value.get("id"), "it is not a message of MCP")
 
     def _recovered(self, error: Exception) -> list[Any]:
-        """Parse the messages that a transport failed to parse; the error has its input."""
+        """Parse the messages that a transport failed to parse. The error contains them."""
         envelope = import_module("mcp.shared.message").SessionMessage
         if not isinstance(error, ValidationError):
             return [error]
@@ -142,7 +142,7 @@ class Answers:
         return [envelope(message) for message in messages]
 
     def _unread(self, head: bytes, tail: bytes, problem: str) -> list[Any]:
-        """Replaces an unreadable line. The id of its request is at its beginning, or at its end."""
+        """Return the replacement for an unreadable line. The id of its request is at its beginning, or at its end."""
         read = classify_head(head, problem)
         if isinstance(read, Invalid) and b'"method"' in head:
             return self._refused(read.id, problem)
@@ -154,7 +154,7 @@ class Answers:
         return self._fail_all(problem) if _BEGINNING.match(head) else self._dropped("a line that is not a message")
 
     def _unexpected(self, read: Response, value: dict[str, Any]) -> list[Any]:
-        """A response to no pending request."""
+        """Return the replacement for a response to no pending request."""
         if not (value.get("jsonrpc") == "2.0" or _MEMBERS.issuperset(value)):
             return self._dropped("a line that is not a message")
         if isinstance(id := _key(read.id), int) and 0 <= id <= self._last:
@@ -163,8 +163,8 @@ class Answers:
         return self._fail_all("it does not name its request")
 
     def _refused(self, id: Any, problem: str) -> list[Any]:
-        """Replaces an unreadable request. The server waits for a response, so the official package gets a request of an
-        unknown method, which it refuses."""
+        """Return the replacement for an unreadable request. The server waits for a response. So the official package
+        gets a request with an unknown method, which it refuses."""
         self._say(f"a message cannot be read: {problem}")
         if not isinstance(id, int | str):
             return []
@@ -175,7 +175,7 @@ class Answers:
         return []
 
     def _fail_all(self, problem: str) -> list[Any]:
-        """A response to an unknown request was unreadable: fail all pending requests."""
+        """Fail all pending requests, because a response to an unknown request was unreadable."""
         self._say(f"a response cannot be read: {problem}")
         return [answer for id in [*self._waiting] for answer in self._answer(Response(id, malformed=problem))]
 
@@ -202,7 +202,7 @@ class Answers:
         return [self._types.JSONRPCError(jsonrpc="2.0", id=id, error=data)]
 
     def _fitting(self, method: str | None, result: dict[str, Any]) -> dict[str, Any]:
-        """The result, without the parts for which the official package would refuse all of it."""
+        """Return the result without the parts for which the official package would refuse all of it."""
         if method == "initialize" and result.get("protocolVersion") in self._versions.HANDSHAKE_PROTOCOL_VERSIONS:
             self._version = result["protocolVersion"]
         elif method == "server/discover":
@@ -220,7 +220,7 @@ class Answers:
         return result
 
     def _wrong(self, method: str, result: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The paths of validation errors; each begins with a member of the result."""
+        """Return the paths of validation errors. Each begins with a member of the result."""
         model = self._types.ListToolsResult if method == "tools/list" else self._types.CallToolResult
         found: list[tuple[Any, ...]] = []
         try:
@@ -259,7 +259,7 @@ class Answers:
         return result
 
     def _repair_tools(self, tool: Any, members: set[Any]) -> Any:
-        """A tool without its invalid members; None if a required member is invalid."""
+        """Return a tool without its invalid members; None if a required member is invalid."""
         named: dict[str, Any] = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
         name = named.get("name")
         who = f"the tool {one_line(name, _NAME)!r}" if isinstance(name, str) and name else "a tool without a name"
@@ -271,7 +271,7 @@ class Answers:
         return {member: value for member, value in named.items() if member not in members}
 
     def _repair_content(self, block: Any, _members: set[Any]) -> Any:
-        """The text for the model that replaces an unreadable block."""
+        """Return the text for the model that replaces an unreadable block."""
         kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
         what = f"a block of the type {one_line(kind, 40)!r}" if isinstance(kind, str) else "a block without a type"
         self._say(f"{what} of a result cannot be read")
@@ -286,7 +286,7 @@ class Answers:
 
 
 def _key(id: Any) -> Any:
-    """An id for comparisons: some servers answer with a number as a string."""
+    """Return an id for comparisons, because some servers answer with a number as a string."""
     if isinstance(id, str):
         return int(id) if re.fullmatch(r"-?[0-9]{1,18}", id, re.ASCII) else id
     return id if type(id) is int else None

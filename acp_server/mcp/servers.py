@@ -1,5 +1,5 @@
-"""`Servers`, the class of `Session.mcp`: all MCP servers of a session, in one task group that the session keeps open.
-Each has its own task in it; its tools are called in the tasks of their tool calls (`Server`)."""
+"""`Servers`, the class of `Session.mcp`, runs all MCP servers of a session in one task group that the session keeps
+open. Each server has its own task there (`Server`). Its tools are called in the tasks of their tool calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _LEAVING: Final = 4.0
-"""Seconds for all servers to close. The end of a session has a little more."""
+"""The most seconds in which all servers close. The end of a session has a little more time."""
 
 
 class Servers:
@@ -46,7 +46,7 @@ class Servers:
         self._is_connected = False
         self._since = 0.0
         self._untold: list[Server] = []
-        """Servers whose failure was not shown to the user yet."""
+        """The servers whose failure was not shown to the user yet."""
 
     async def connect(
         self, *, approval: NeedsApproval | None = None, trusted: Collection[str] = (), timeout: float = 30.0
@@ -104,7 +104,7 @@ class Servers:
                 group.start_soon(server.run, timeout)
 
     def _new_name(self, name: str) -> str:
-        """A name that no other server of the session has; clients may give two servers the same name."""
+        """Return a name that no other server of the session has. Clients may give two servers the same name."""
         taken = {server.name for server in self._servers}
         return next(new for new in (name, *(f"{name}_{n}" for n in range(2, len(taken) + 3))) if new not in taken)
 
@@ -121,7 +121,7 @@ class Servers:
 
 
 def _as_tool_call(server: Server) -> ToolCall:
-    """A failure in a form that every client shows."""
+    """Return a failure in a form that every client shows."""
     return ToolCall(
         tool_call_id=f"mcp_{uuid4().hex}",
         title=f"MCP server {server.name}",
@@ -145,7 +145,7 @@ _PACE: Final = 0.5
 
 _INSTRUCTIONS: Final = 8_000
 _MESSAGE: Final = 1_000
-"""Characters of a server's instructions, and of one of its messages."""
+"""The most characters of a server's instructions, and of one of its messages."""
 
 _CLOSED: Final = "Connection closed"
 """The official package's message for a call whose server is gone."""
@@ -190,12 +190,12 @@ class Server:
 
     @property
     def tools(self) -> list[str]:
-        """The names in the session of all tools of the server."""
+        """Return the names that the tools of the server have in the session."""
         return self._tools.names
 
     @property
     def failure(self) -> str:
-        """The text for the user and the model that the server cannot be used."""
+        """Return the text for the user and the model that says why the server cannot be used."""
         return f"The MCP server {self.name} cannot be used: {self.problem or 'the session has ended'}."
 
     # -- its life
@@ -230,13 +230,13 @@ class Server:
             self._fail(problem if self._exit_code is None else ending(self._exit_code))
 
     def close(self) -> None:
-        """Disconnect. A server that is not connected yet needs no farewell."""
+        """Disconnect. A server that is not connected yet is dropped without a goodbye."""
         self._closing.set()
         if self.state == "connecting":
             self._connecting.cancel()
 
     def _connected(self) -> Any:
-        """The official package's client. Entering it performs the handshake."""
+        """Return the official package's client. Entering it performs the handshake."""
         library, types = import_module("mcp.client"), import_module("mcp_types")
         return library.Client(
             self._transport(),
@@ -272,7 +272,8 @@ class Server:
         scope.cancel()
 
     async def _listen(self, client: Any) -> None:
-        """Listen for changes of the tools. Servers since version 2026-07-28 send them only to listeners."""
+        """Listen for changes of the tools. From version 2026-07-28 on, a server sends changes only to clients that
+        listen."""
         subscriptions = import_module("mcp.client.subscriptions")
         try:
             async with client.listen(tools_list_changed=True) as events:
@@ -321,7 +322,7 @@ class Server:
     # -- its tools
 
     async def _call(self, name: str, arguments: dict[str, Any], call: ToolContext) -> Output:
-        """Call one of its tools, in the task of the tool call. A cancel also cancels the MCP request."""
+        """Call one of the server's tools, in the task of the tool call. A cancel also cancels the MCP request."""
         client = self._client
         if client is None:
             raise ToolFailed(self.failure)
@@ -350,4 +351,4 @@ class Server:
 
 
 async def _unchecked(_name: str, _result: Any) -> None:
-    """Does not validate results against the server's schema."""
+    """Accept every result, without validating it against the server's schema."""

@@ -1,4 +1,4 @@
-"""The tools of one MCP server as tools of the session: their names, approvals, additions and removals.
+"""Offers the tools of one MCP server as tools of the session, with their names, approvals, additions and removals.
 
 Their results become content for the user and the model (`output`; MCP, Tools: tool result). The server's questions to
 the user during a call are sent to the client (`ServerQuestions`).
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 TEXT: Final = 100_000
-"""Characters of one result's text that are passed on; more would fill a model's context. The middle of a longer text is
-omitted."""
+"""The most characters of one result's text that are passed on, because more would fill a model's context. The middle of
+a longer text is omitted."""
 
 _STRUCTURED: Final = 1024 * 1024
-"""Bytes of structured content that are passed on."""
+"""The most bytes of structured content that are passed on."""
 
 _BLOCKS: Final[dict[str, Any]] = {
     "image": ImageContent,
@@ -56,8 +56,8 @@ _BLOCKS: Final[dict[str, Any]] = {
 
 def output(result: Any, call: ToolContext) -> Output:
     """Convert a `CallToolResult`. Text goes to the user and the model. Images, recordings and resources are shown to
-    the user and described to the model. The value is the structured content; else the text, or all content blocks if
-    there is more than text.
+    the user and described to the model. The value is the structured content. Without structured content, the value is
+    the text, or all content blocks if there is more than text.
 
     Raises ToolFailed for an error result.
     """
@@ -91,7 +91,7 @@ def output(result: Any, call: ToolContext) -> Output:
 
 
 def shortened(text: str, most: int = TEXT) -> str:
-    """The text; the middle of a text over `most` characters is omitted."""
+    """Return the text. If it has more than `most` characters, its middle is omitted."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -111,7 +111,7 @@ def _size(block: dict[str, Any]) -> int:
 
 
 def _told(block: dict[str, Any]) -> str:
-    """The text for a model that describes a block that is not text."""
+    """Return the text that describes to a model a block that is not text."""
     if block["type"] == "resource_link":
         return f"[{block['name']}]({block['uri']})"
     if block["type"] != "resource":
@@ -126,10 +126,10 @@ TOOLS: Final = 256
 """The most tools of one server that are offered. Models accept a few hundred in total."""
 
 _SCHEMA: Final = 64 * 1024
-"""Bytes of a tool's definition. A tool with a longer one is not offered."""
+"""The most bytes of a tool's definition. A tool with a longer definition is not offered."""
 
 _DESCRIPTION: Final = 8_000
-"""Characters of a description."""
+"""The most characters of a description."""
 
 _TITLE: Final = 200
 _LABEL: Final = 60
@@ -156,11 +156,11 @@ class ServerTools:
 
     @property
     def names(self) -> list[str]:
-        """Their names in the session."""
+        """Return the names of the tools in the session."""
         return list(self._offered.values())
 
     async def update(self, listed: Iterable[Any]) -> None:
-        """Apply the server's list of tools (`mcp.types.Tool`): new tools are added, missing ones removed."""
+        """Apply the server's list of tools (`mcp.types.Tool`). New tools are added, and missing tools are removed."""
         definitions: dict[str, bytes] = {}
         changed: list[Any] = []
         for tool in listed:
@@ -218,8 +218,8 @@ class ServerTools:
         self._definitions[tool.name] = definition
 
     def _always(self, tool: str, definition: bytes) -> Always:
-        """The key of a lasting approval. It has a hash of the definition, so a tool whose description changes needs a
-        new approval."""
+        """Return the key of a lasting approval. The key has a hash of the definition, so a tool whose description
+        changes needs a new approval."""
         parts = ["mcp", quote(self._name, safe=""), quote(tool, safe=""), sha256(definition).hexdigest()]
         return Always(
             "/".join(parts),
@@ -240,19 +240,21 @@ class ServerTools:
 
 
 def _short(name: str) -> str:
-    """A name as a code span, which no character in it ends, short enough for a label with two names."""
+    """Return a name as a code span that no character of the name can end. The span is short enough for a label with two
+    names."""
     return code(one_line(name, _LABEL, exact=True))
 
 
 def _title(server: str, tool: str, title: str | None) -> str:
-    """The title of a call for the user: always the real names, as code in one line, whatever title the server gives."""
+    """Return the title of a call for the user. It always has the real names, as code in one line, whatever title the
+    server gives."""
     names = f"{code(one_line(server, _TITLE, exact=True))}: {code(one_line(tool, _TITLE, exact=True))}"
     return names if not title or title == tool else f"{names} ({code(one_line(title, _TITLE))})"
 
 
 def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
-    """A name that models accept and that no other tool has, made of the names of server and tool. A name that had to be
-    changed for that ends in a hash, which is always the same for the same tool."""
+    """Return a name that models accept and that no other tool has, made of the names of server and tool. A name that
+    had to be changed for that ends in a hash, which is always the same for the same tool."""
     plain = f"{server}_{tool}"
     name = "".join(letter if letter in CHARACTERS else "_" for letter in plain)
     if name == plain and len(name) <= LONGEST and not is_taken(name):
@@ -266,10 +268,10 @@ def exposed(server: str, tool: str, is_taken: Callable[[str], bool]) -> str:
 
 
 _ASKED: Final = 4
-"""The most questions of one server that wait for the user. Further ones are declined."""
+"""The most questions of one server that wait for the user. Further questions are declined."""
 
 _QUESTION: Final = 2_000
-"""Characters of a question, and of each text of its form."""
+"""The most characters of a question, and of each text of its form."""
 
 _WORDS: Final = frozenset({"title", "description"})
 """The members of a form that are text for the user."""
@@ -295,7 +297,7 @@ class ServerQuestions:
 
     @contextmanager
     def during(self, call: ToolContext) -> Generator[None]:
-        """Within the block the tool call runs, so that questions may belong to it."""
+        """Enter a block in which the tool call runs, so that questions may belong to the call."""
         self._calls.append(call)
         try:
             yield
@@ -348,7 +350,7 @@ def _is_address(url: str) -> bool:
 
 
 def _harmless(form: Any) -> Any:
-    """A server's form with each text on one line, and without control characters or changes of direction."""
+    """Return a server's form with each text on one line, and without control characters or changes of direction."""
     if isinstance(form, dict):
         named = cast("dict[str, Any]", form)
         return {

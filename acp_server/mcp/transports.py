@@ -1,9 +1,9 @@
-"""Transports to a server (MCP, Transports) for the official package: a process (`program`) and HTTP (`streamable`, and
-the older `sse`). Also error texts about them, without their secret settings (`Secrets`).
+"""Transports to a server (MCP, Transports) for the official package: a process (`program`), HTTP (`streamable`), and
+the older `sse`. This module also makes error texts about them that are free of secret settings (`Secrets`).
 
-The package has its own transport for processes. `program` also bounds the input, ends the whole process group even if
-its leader has exited, and keeps the process's standard error apart from ours. The HTTP transports are the official ones
-with bounds.
+The package has its own transport for processes. Unlike that, `program` limits the input, ends the whole process group
+even if its leader has exited, and keeps the process's standard error apart from ours. The HTTP transports are the
+official ones with limits.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.mcp")
 
 _SHORTEST: Final = 6
-"""Characters. Shorter values are not treated as secrets, since they occur in most texts by chance."""
+"""The least number of characters of a secret. Shorter values are not treated as secrets, since they occur in most texts
+by chance."""
 
 _LONGEST_TEXT: Final = 500
-"""Characters of an error text."""
+"""The most characters of an error text."""
 
 _HIDDEN: Final = "[hidden]"
 
 
 class SettingsError(Exception):
-    """The settings of a server cannot be used. The text tells why, without their values."""
+    """Raised for settings of a server that cannot be used. The text says why, without their values."""
 
 
 class Secrets:
-    """The secret values, which `hide` removes from texts."""
+    """Secret values, which `hide` removes from texts."""
 
     def __init__(self, values: Iterable[str]) -> None:
         # The longest first, since one may be a part of another. The second word of `Bearer x` is a secret by itself.
@@ -50,14 +51,15 @@ class Secrets:
         self._values = sorted(parts, key=len, reverse=True)
 
     def hide(self, text: str) -> str:
-        """The text without the secrets, and bounded."""
+        """Return the text without the secrets, with a limited length."""
         for value in self._values:
             text = text.replace(value, _HIDDEN)
         return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
 
 
 def why(error: Any, secrets: Secrets) -> str:
-    """Why a server cannot be reached, without the exception's text if possible, since that may have URLs with keys."""
+    """Return why a server cannot be reached. If possible the exception's text is not used, since it may have URLs with
+    keys."""
     while isinstance(error, ExceptionGroup):
         error = cast("Any", error).exceptions[0]
     response = getattr(error, "response", None)
@@ -77,17 +79,17 @@ def why(error: Any, secrets: Secrets) -> str:
 
 
 def ending(exit_code: int) -> str:
-    """How the process of a server ended, as text."""
+    """Return how the process of a server ended, as text."""
     return f"it was ended by signal {-exit_code}" if exit_code < 0 else f"it has ended with exit status {exit_code}"
 
 
 stderr_logger: logging.Logger = logging.getLogger("acp_server.mcp.stderr")
 
 _WRITING: Final = 2.0
-"""Seconds for a server to read a message. A server that does not read is killed."""
+"""Seconds in which a server must read a message. A server that does not is killed."""
 
 _PATIENCE: Final = Patience(closed=1.5, terminated=1.0, killed=1.0)
-"""It has to end within the time that closing a session takes."""
+"""The patience with a server's process. The process has to end within the time that closing a session takes."""
 
 
 @asynccontextmanager
@@ -120,7 +122,7 @@ def _check(spec: McpServerStdio) -> None:
     """Raise SettingsError for settings that no process can be started with."""
     for variable in spec.env:
         if not variable.name or "=" in variable.name or "\0" in variable.name:
-            raise SettingsError(f"its settings name a variable {variable.name!r}, which is not a name")
+            raise SettingsError(f"its settings have an environment variable with the invalid name {variable.name!r}")
         if "\0" in variable.value:
             raise SettingsError(f"the variable {variable.name} of its settings has a NUL in it")
     if any("\0" in word for word in (spec.command, *spec.args)):
@@ -135,16 +137,16 @@ class _Stream:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Does nothing: the owner closes the process."""
+        """Do nothing, because the owner closes the process."""
 
 
 _LAST_WORDS: Final = 2.0
-"""Seconds to wait for the exit status after the end of the output, since it tells the user more. On a busy machine a
-process takes long to exit."""
+"""Seconds to wait for the exit status after the end of the output, because the exit status tells the user more. On a
+busy machine a process takes long to exit."""
 
 
 class Reader(_Stream):
-    """The server's messages, one by one. Other lines are dropped, since programs print greetings and warnings."""
+    """Reads the server's messages, one by one. Other lines are dropped, since programs print greetings and warnings."""
 
     def __init__(self, process: ChildProcess, answers: Answers, on_end: Callable[[int | None], None]) -> None:
         self._process = process
@@ -155,7 +157,7 @@ class Reader(_Stream):
         self._envelope: Any = import_module("mcp.shared.message").SessionMessage
 
     async def receive(self) -> Any:
-        """The next message. Raises EndOfStream after the last one."""
+        """Return the next message. Raises EndOfStream after the last message."""
         await anyio.lowlevel.checkpoint()
         while not self._read:
             data = await self._process.stream.receive()
@@ -178,8 +180,8 @@ class Reader(_Stream):
 
 
 class Writer(_Stream):
-    """The messages to the server. Each is written whole, or the server is killed: a cancel of the sender must not leave
-    half a line in the pipe."""
+    """Writes the messages to the server. Each message is written whole, or the server is killed, because a cancel of
+    the sender must not leave half a line in the pipe."""
 
     def __init__(self, process: ChildProcess, answers: Answers) -> None:
         self._process = process
@@ -199,13 +201,13 @@ class Writer(_Stream):
 
 
 _CONNECTING: Final = 30.0
-"""Seconds to connect, and for the server to read the request. There is no limit on the response: a tool may run a
-build."""
+"""Seconds to connect, and for the server to read the request. There is no limit on the response, because a tool may run
+a build."""
 
 
 @asynccontextmanager
 async def streamable(spec: McpServerHttp) -> AsyncGenerator[Any]:
-    """Streamable HTTP."""
+    """Connect by Streamable HTTP."""
     transport = import_module("mcp.client.streamable_http")
     async with (
         _client(headers=_headers(spec)) as client,
@@ -216,7 +218,7 @@ async def streamable(spec: McpServerHttp) -> AsyncGenerator[Any]:
 
 @asynccontextmanager
 async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
-    """Server-sent events, and one HTTP request for each message."""
+    """Connect by server-sent events, with one HTTP request for each message."""
     transport = import_module("mcp.client.sse")
     async with transport.sse_client(
         spec.url, headers=_headers(spec), timeout=_CONNECTING, sse_read_timeout=None, httpx_client_factory=_client
@@ -225,7 +227,7 @@ async def sse(spec: McpServerSse) -> AsyncGenerator[Any]:
 
 
 class Heard(_Stream):
-    """The messages of an official transport, including messages that it could not parse."""
+    """Reads the messages of an official transport, including messages that it could not parse."""
 
     def __init__(self, stream: Any, answers: Answers) -> None:
         self._stream = stream
@@ -234,11 +236,11 @@ class Heard(_Stream):
 
     @property
     def last_context(self) -> Any:
-        """The context in which the last message was read; the package handles the message in it."""
+        """Return the context in which the last message was read. The package handles the message in that context."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        """The next message. Raises EndOfStream after the last one."""
+        """Return the next message. Raises EndOfStream after the last message."""
         while not self._read:
             self._read.extend(self._answers.received(await self._stream.receive()))
         return self._read.popleft()
@@ -258,7 +260,7 @@ class Heard(_Stream):
 
 
 class Told(_Stream):
-    """The messages to an official transport. Their requests are recorded as pending."""
+    """Writes the messages to an official transport. Their requests are recorded as pending."""
 
     def __init__(self, stream: Any, answers: Answers) -> None:
         self._stream = stream

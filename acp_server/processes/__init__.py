@@ -1,11 +1,11 @@
-"""Child processes: each leads its own process group, its output is read, and it ends without leftovers.
+"""Child processes. Each leads its own process group, its output is read, and it ends without leaving processes behind.
 
-A program is ended in steps, each with its time (`Patience`, in `child`): its input is closed, its group is terminated,
-and its group is killed. A group that is left at the end of this process is killed too, since its owner had no time for
-that.
+A program is ended in steps, each with a time limit (`Patience`, in `child`). Its input is closed, then its group is
+terminated, then its group is killed. A group that still runs when this process ends is killed too, because its owner
+had no time for that.
 
-This module has the group. Children of the program belong to it, and so end with it. Windows has no such group to
-signal; there only the process itself is ended. Of all its functions, only `gone` waits.
+This module has the group. Children of the program belong to the group, and so end with it. Windows has no such group to
+signal, so there only the process itself is ended. Only `gone` waits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from anyio.abc import Process
 from acp_server.tasks.exit_hooks import before_exit
 
 _GLANCE: Final = 0.02
-"""Seconds between two checks whether a group is empty: the system reports the end of direct children only."""
+"""Seconds between two checks whether a group is empty, because the system reports the end of direct children only."""
 
 
 def own_group() -> dict[str, Any]:
-    """The arguments for `anyio.open_process` that make the new process lead a group, without a terminal."""
+    """Return the arguments for `anyio.open_process` that make the new process lead a group, without a terminal."""
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
@@ -59,23 +59,24 @@ class ProcessGroup:
         return self.is_led or _has_living_member(self._process.pid)
 
     def terminate(self) -> None:
-        """Send SIGTERM to the group. No effect on an empty one."""
+        """Send SIGTERM to the group. This has no effect on an empty group."""
         if sys.platform == "win32":
             self._end_leader()
         else:
             self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send SIGKILL to the group. No effect on an empty one."""
+        """Send SIGKILL to the group. This has no effect on an empty group."""
         if sys.platform == "win32":
             self._end_leader()
         else:
             self._send(signal.SIGKILL)
 
     async def gone(self, seconds: float) -> bool:
-        """Wait at most `seconds` until no process of the group is left. Returns whether none is.
+        """Wait at most `seconds` until no process of the group is left. Returns whether all have ended.
 
-        The task that waits for the process may be gone, for example when an asyncio loop ends and cancels every task.
+        The task that waits for the process may be gone, for example when an asyncio loop ends and cancels every
+        task.
         """
         with anyio.move_on_after(seconds):
             await self._process.wait()
@@ -99,7 +100,7 @@ class ProcessGroup:
 
 
 _groups: Final[dict[int, weakref.WeakSet[ProcessGroup]]] = {}
-"""By the process that started them: a server may import this module and fork its workers."""
+"""The groups, by the id of the process that started them. A server may import this module and fork its workers."""
 
 
 def _end_with_us(group: ProcessGroup) -> None:
@@ -117,7 +118,8 @@ def _kill_what_is_left() -> None:
 
 
 def _has_living_member(group: int) -> bool:
-    """Whether any member is not a zombie. In a container zombies may never be reaped, so nothing waits for them."""
+    """Whether any member of the group is not a zombie. In a container zombies may never be reaped, so they are not
+    waited for."""
     try:
         processes = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:

@@ -1,4 +1,4 @@
-"""A child process: in its own process group, with its output read, and ended without leftovers."""
+"""A child process. It has its own process group, its output is read, and it ends without leaving processes behind."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _KEPT_LINES: Final = 20
 
 
 class Tail:
-    """Bytes in, lines out. A line of more than 8 KiB is split; the last 20 lines are kept."""
+    """Splits bytes into lines, and keeps the last 20. A line of more than 8 KiB is split."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that `data` completes, as text without line ends. Bytes that are not UTF-8 are replaced."""
+        """Return the lines that `data` completes, as text without line ends. Bytes that are not UTF-8 are replaced."""
         *complete, self._rest = (self._rest + data).split(b"\n")
         lines = [piece for line in complete for piece in _pieces(line.rstrip(b"\r"))]
         if len(self._rest) > _LONGEST_LINE:
@@ -42,7 +42,7 @@ class Tail:
         return lines
 
     def finish(self) -> list[str]:
-        """The last line, if it has no line end."""
+        """Return the last line, if it has no line end."""
         lines = _pieces(self._rest.rstrip(b"\r")) if self._rest else []
         self._rest = b""
         self._lines.extend(lines)
@@ -50,7 +50,7 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """The kept lines, joined by newlines."""
+        """Return the kept lines, joined by newlines."""
         return "\n".join(self._lines)
 
 
@@ -66,7 +66,8 @@ Command: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 """A program, or a program with its arguments. It is never run by a shell."""
 
 _LINGER: Final = 1.0
-"""Seconds that output is still read after the process has ended, in case a child of the process holds the pipe open."""
+"""Seconds in which output is still read after the process has ended, because a child of the process may hold the pipe
+open."""
 _STARTING: Final = 30.0
 
 
@@ -75,15 +76,15 @@ class Patience:
     """Seconds that a process has to end before the next stronger step."""
 
     closed: float = 5.0
-    """After its standard input was closed, which ends an agent or a tool server."""
+    """Seconds after the standard input was closed. Closing it ends an agent or a tool server."""
     terminated: float = 2.0
-    """After SIGTERM to its process group."""
+    """Seconds after SIGTERM to the process group."""
     killed: float = 2.0
-    """After SIGKILL. Then it is given up, which is logged."""
+    """Seconds after SIGKILL. Then the wait ends, which is logged."""
 
 
 class ProcessStream:
-    """A process's standard output and input as a `acp_server.peer.stream.Stream`."""
+    """Gives a process's standard output and input as a `acp_server.peer.stream.Stream`."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -111,7 +112,7 @@ class ProcessStream:
         await self._stdin.send(data)
 
     async def aclose(self) -> None:
-        """Close only the process's standard input: the process may still write."""
+        """Close only the process's standard input, because the process may still write."""
         await self._stdin.aclose()
 
     async def end_input(self) -> None:
@@ -121,7 +122,7 @@ class ProcessStream:
 
 
 class ChildProcess:
-    """A running program. Made by `start`, ended by `aclose`."""
+    """A running program. `start` makes it, `aclose` ends it."""
 
     def __init__(
         self,
@@ -157,8 +158,8 @@ class ChildProcess:
         """Start `command` in the folder `cwd`, with `env` as its whole environment; by default with this process's.
         With `user` it runs with that user id and group id, which only root may request.
 
-        `on_stderr` gets each line of its standard error; by default they go to `stderr_log`. Raises OSError if there is
-        no such program or folder, or it must not be started.
+        `on_stderr` gets each line of its standard error; by default the lines go to `stderr_log`. Raises OSError if
+        there is no such program or folder, or it must not be started.
         """
         words = [command] if isinstance(command, str | os.PathLike) else list(command)
         if not words:
@@ -180,34 +181,36 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The id of the process, and of its group."""
+        """Return the id of the process, which is also the id of its group."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit status, or minus the number of the signal that ended it; None while it runs."""
+        """Return the exit status of the process, or minus the number of the signal that ended it; None while it
+        runs."""
         return self._process.returncode
 
     @property
     def stderr(self) -> str:
-        """The end of its standard error."""
+        """Return the last part of the process's standard error."""
         return self._tail.text
 
     def kill(self) -> None:
-        """Kill its process group now. `aclose` need not wait then."""
+        """Kill the process group now. `aclose` then need not wait."""
         if self._group.is_there:
             self._group.kill()
 
     async def last_words(self, patience: float = _LINGER) -> None:
-        """Wait at most `patience` seconds until it has ended and its standard error was read completely."""
+        """Wait at most `patience` seconds until the process has ended and its standard error was read completely."""
         with anyio.move_on_after(patience):
             await self._process.wait()
             await self._heard_out.wait()
 
     async def aclose(self, patience: Patience | None = None) -> None:
-        """End it: close its input, wait, terminate its group, wait, kill its group. No process of the group is left.
+        """End the process: close its input, wait, terminate its group, wait, kill its group. No process of the group is
+        left.
 
-        A cancel does not interrupt this, since its time is bounded by `patience`. Idempotent.
+        A cancel does not interrupt this, since its time is limited by `patience`. Idempotent.
         """
         if self._closed:
             return

@@ -1,4 +1,4 @@
-"""A command without a terminal device: it has no input, its output is read, and its children end with it."""
+"""A command without a terminal device. It has no input, its output is read, and its children end with it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ logger: logging.Logger = logging.getLogger("acp_server.processes")
 STARTING: Final = 30.0
 """Seconds that a command may take to start."""
 _LINGER: Final = 0.5
-"""Seconds that a command's output may stay open after its end before it counts as complete: a child that still runs may
-hold it open for ever."""
+"""Seconds for which a command's output may stay open after the command has ended. After that the output counts as
+complete, because a child that still runs may hold it open for ever."""
 _TERMINATED: Final = 1.0
 _KILLED: Final = 2.0
 ENDING: Final = _TERMINATED + 1 + 2 * _KILLED
@@ -33,7 +33,8 @@ ENDING: Final = _TERMINATED + 1 + 2 * _KILLED
 
 
 class CommandOutput:
-    """Bytes in, text out: keeps at most `limit` bytes of UTF-8. Bytes that are not UTF-8 are replaced."""
+    """Collects output bytes and returns them as text. It keeps at most `limit` bytes of UTF-8. Bytes that are not UTF-8
+    are replaced."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -43,8 +44,8 @@ class CommandOutput:
         """Whether older output has been dropped."""
 
     def feed(self, data: bytes, final: bool = False) -> str:
-        """Add the command's output, and return it as text. `final`: no more will come, so an incomplete character is
-        replaced."""
+        """Add the command's output, and return it as text. `final`: no more output will come, so an incomplete
+        character is replaced."""
         text = self._decoder.decode(data, final)
         self._kept += text.encode()
         excess = len(self._kept) - self._limit
@@ -59,12 +60,12 @@ class CommandOutput:
 
     @property
     def text(self) -> str:
-        """The kept output."""
+        """Return the kept output."""
         return self._kept.decode()
 
 
 async def open_command(words: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> Process:
-    """Start a command, with both of its outputs in one. Raises OSError, including TimeoutError, and ValueError."""
+    """Start a command, with both of its outputs in one pipe. Raises OSError, including TimeoutError, and ValueError."""
     # A cancel during the start would leave a process without an owner.
     with grace(STARTING):
         return await anyio.open_process(
@@ -89,11 +90,11 @@ class Command(ABC):
 
     @abstractmethod
     async def take(self, data: bytes) -> None:
-        """Called with its output; with b"" at the end."""
+        """Called with the command's output, and with b"" at the end."""
 
     @property
     def exit(self) -> tuple[int | None, str | None]:
-        """Its exit code, or the name of the signal that ended it; neither while it runs."""
+        """Return the exit code of the command, or the name of the signal that ended it; neither while it runs."""
         code = self._process.returncode
         if code is None or code >= 0:
             return code, None
@@ -117,7 +118,7 @@ class Command(ABC):
                 await self.ended.wait()
 
     async def end(self) -> None:
-        """Kill it and release its resources."""
+        """Kill the command and release its resources."""
         try:
             await self.kill()
         finally:

@@ -17,6 +17,6 @@ How it works:
   and `terminal` have the requests to the client.
 - `v2` does the same for clients of version 2 of the protocol.
 
-It imports `acp_server.peer` and `acp_server.store`, and not the object that agent authors write against
+This package imports `acp_server.peer` and `acp_server.store`. It does not import the object that agent authors use
 (`acp_server.agent`).
 """

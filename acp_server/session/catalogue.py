@@ -1,5 +1,5 @@
-"""The requests about sessions that open none: to list, name and unarchive sessions, and for their state (ACP, Session
-List; the others are unstable, see `acp_server.schema.features`)."""
+"""The requests about sessions that open no session. They list, name and unarchive sessions, and return their state
+(ACP, Session List; the others are unstable, see `acp_server.schema.features`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FORGET: Final = 30 * 24 * 3600.0
 """Seconds without activity after which a list deletes an unused session."""
 
 _MOST_PAGES: Final = 20
-"""Pages of the store without a session to show that one request reads. Then the client gets an empty page with a
-cursor."""
+"""The most pages without a session to show that one request reads from the store. After that the client gets an empty
+page with a cursor."""
 
 _LONGEST_TITLE: Final = 1_000
 """The most characters of a title from a user."""
@@ -85,8 +85,8 @@ class Catalogue:
     async def _used(
         self, cwd: str | None, cursor: str | None, archived: Sequence[bool]
     ) -> tuple[Sequence[SessionRecord], Sequence[SessionInfo], str | None]:
-        """A page of the sessions that were used or are open, with the cursor of the next page. Some editors create a
-        session at each start; an unused one can be resumed for a while, and is deleted then."""
+        """Return a page of the sessions that were used or are open, with the cursor of the next page. Some editors
+        create a session at each start. An unused session can be resumed for a while, and is then deleted."""
         store = self._definition.store
         for _ in range(_MOST_PAGES):
             page = await listed(store, cwd, cursor)
@@ -132,7 +132,7 @@ class Catalogue:
             await self.change_locked(session_id, change)
 
     async def change_locked(self, session_id: str, change: Callable[[SessionRecord], None]) -> None:
-        """`change` for a caller that holds the lock."""
+        """Make the same change as `change`, for a caller that holds the lock."""
         session = self._sessions.get(session_id)
         record = await self._stored(session_id) if session is None else session.record
         change(record)

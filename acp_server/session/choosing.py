@@ -1,5 +1,5 @@
-"""The client's choices of modes and config options: `session/set_mode`, `session/set_config_option`, and the values
-that a session begins with.
+"""Applies the client's choices of modes and config options, from `session/set_mode` and `session/set_config_option`,
+and the values that a session begins with.
 
 A choice that cannot be saved is undone. `acp_server.session.settings` has the modes and options on offer.
 """
@@ -131,7 +131,7 @@ class Chooser:
 
     async def choose_option(self, session: LiveSession, config_id: str, value: str | bool, call: LiveCall) -> None:
         """Change an option. Raises InvalidParams for an option or a value that the client was not shown, unless the
-        agent accepts unlisted ones (`AgentDefinition.takes_unlisted`); and as `_choose`."""
+        agent accepts unlisted options (`AgentDefinition.takes_unlisted`). Also raises like `_choose`."""
         option = next((option for option in session.settings.offered() if option.id == config_id), None)
         choose = session.settings.choose
         if option is not None and value in choices(option):
@@ -152,7 +152,7 @@ class Chooser:
         call: LiveCall,
         choose: Callable[[str, str | bool], Callable[[], None]],
     ) -> None:
-        """Change an option by `choose`, without a check against the options on offer. Raises as `_choose`."""
+        """Change an option by `choose`, without a check against the options on offer. Raises like `_choose`."""
         tell = self._definition.set_config_option and partial(self._definition.set_config_option, session, config_id)
         now = partial(session.config, config_id, None)
         await self._choose(session, call, value, now, partial(choose, config_id), tell)

@@ -1,8 +1,8 @@
-"""The number of turns that a fork copies.
+"""Finds the number of turns that a fork copies.
 
-In the protocol a fork copies the whole session. Editors that fork at a message name it in `_meta` by its id (JetBrains
-AIR). Not all agents send ids, so these editors also send the hash of the message's text, and its number among equal
-texts.
+In the protocol a fork copies the whole session. Editors that fork at a message name the message in `_meta` by its id
+(JetBrains AIR). Not all agents send ids. So these editors also send the hash of the message's text, and its number
+among the messages with the same text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | None:
-    """The number of turns of `source` that the parameters of a `session/fork` select; None for all. A turn is copied
-    whole. Raises InvalidParams if no turn has the message."""
+    """Return the number of turns of `source` that the parameters of a `session/fork` select; None for all. A turn is
+    copied as a whole. Raises InvalidParams if the message is in none of the turns."""
     wanted = _wanted(params)
     if wanted is None:
         return None
@@ -33,7 +33,7 @@ async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | No
 
 
 def _wanted(params: dict[str, Any]) -> dict[str, Any] | None:
-    """The selected message, if the client named one in a form that is known here."""
+    """Return the selected message, if the client named it in a form that is known here."""
     place: dict[str, Any] = params
     for key in ("_meta", "jetbrains", "air", "fork"):
         inner = place.get(key)
@@ -58,7 +58,7 @@ def _find(turns: list[TurnRecord], wanted: dict[str, Any]) -> TurnRecord | None:
 
 
 def _messages(turn: TurnRecord) -> list[tuple[str | None, str]]:
-    """The ids and texts of a turn's messages. Consecutive chunks without an id are one message."""
+    """Return the ids and texts of a turn's messages. Consecutive chunks without an id are one message."""
     found: list[tuple[str | None, str]] = []
     before: tuple[Any, Any] | None = None
     for event in turn.events:

@@ -1,4 +1,4 @@
-"""The difference of two texts, as the lines of a unified diff without the header of the files."""
+"""Computes the difference of two texts, as the lines of a unified diff without the header of the files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from difflib import unified_diff
 from typing import Final
 
 _COMPARED: Final = 1000
-"""The most lines that are compared one by one, because that takes quadratic time. More lines are shown as all removed
-and added."""
+"""The most lines that are compared one by one, because that takes quadratic time. If there are more, all lines are
+shown as removed and added."""
 
 _CONTEXT: Final = 3
 
 
 def hunks(old: str, new: str) -> Iterator[str]:
-    """The hunks of a unified diff, in time linear in the length of the texts."""
+    """Yield the hunks of a unified diff, in time linear in the length of the texts."""
     yield from _hunks(_lines(old), _lines(new))
 
 
@@ -46,7 +46,7 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their line breaks. Only a line feed ends a line."""
+    """Return the lines with their line breaks. Only a line feed ends a line."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
@@ -60,7 +60,7 @@ def _shown(line: str) -> Iterator[str]:
 
 
 def _moved(header: str, by: int) -> str:
-    """The header of a hunk, with its line numbers increased by `by`."""
+    """Return the header of a hunk, with its line numbers increased by `by`."""
     _, old, new, _ = header.split(" ")
     return f"@@ -{_later(old[1:], by)} +{_later(new[1:], by)} @@"
 
@@ -71,5 +71,5 @@ def _later(place: str, by: int) -> str:
 
 
 def _range(start: int, count: int) -> str:
-    """A range of `count` lines that begins after the first `start` lines."""
+    """Return a range of `count` lines that begins after the first `start` lines."""
     return f"{start + (count > 0)},{count}"

@@ -1,6 +1,7 @@
-"""Creating, loading, resuming, forking, closing and deleting sessions (ACP, Session Setup and the sections after it).
+"""Creates, loads, resumes, forks, closes and deletes sessions (ACP, Session Setup and the sections after it).
 
-A session exists for the client once the response says so. A request that is cancelled before leaves nothing.
+A session exists for the client once the response says so. A request that is cancelled before that leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Lifecycle:
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self._pending: Counter[str] = Counter()
         """The in-flight requests that end a session or open it again, by session id. Until they end, no prompt is
-        accepted: neither by the session that was open when they came, nor by a session that one of them opens."""
+        accepted, neither by the session that was open when they came nor by a session that one of them opens."""
 
     # -- session/new, load, resume
 
@@ -138,7 +139,7 @@ class Lifecycle:
         return self._shown(settings_of(record, self._profile, self._definition))
 
     def _shown(self, settings: Settings) -> dict[str, Any]:
-        """The result of `session/options` on the wire."""
+        """Return the result of `session/options` in its wire form."""
         from acp_server.schema.session import SessionOptionsResponse
 
         return SessionOptionsResponse(**settings.state()).to_wire()
@@ -212,7 +213,7 @@ class Lifecycle:
             session.move(SessionEvent.END_REQUESTED)
 
     def _is_over(self, session_id: str) -> None:
-        """Count off a registered request that has ended, whatever its result."""
+        """Count a registered request as ended, whatever its result."""
         self._pending[session_id] -= 1
         others = self._pending[session_id]
         if not others:
@@ -327,7 +328,7 @@ class Lifecycle:
         return kept
 
     async def replay(self, session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-        """Replay a session: the updates of the author's replay handler, or the stored turns without a handler.
+        """Replay a session, by the author's replay handler if there is one, and otherwise from the stored turns.
         `as_terminals`: see `TurnRecord.replay`."""
         if self._definition.replay is None:
             await replay(session, way, as_terminals=as_terminals)
@@ -371,8 +372,8 @@ class Lifecycle:
         return DeleteSessionResponse()
 
     async def end(self, session_id: str, *, keep: bool) -> None:
-        """Close a session without a request from the client, and delete it unless `keep`. No effect for an unknown
-        session. Raises the exceptions of the store; then the session stays open."""
+        """Close a session without a request from the client, and delete it unless `keep`. Has no effect for an unknown
+        session. Raises the exceptions of the store; the session then stays open."""
         self._pending[session_id] += 1
         try:
             self._begin_end(session_id)
@@ -430,7 +431,7 @@ class _Change(Follower):
         """The sessions that the request opened."""
 
     def answered(self) -> None:
-        """See `Follower`. The client knows the sessions now, and will prompt next."""
+        """See `Follower`. The client knows the sessions now, and may send prompts."""
         for session in self.opened:
             _let_out(session)
 
@@ -440,7 +441,7 @@ class _Change(Follower):
 
 
 def _let_out(session: LiveSession) -> None:
-    """Send the held updates of a session that the client knows now, and accept prompts."""
+    """Send the held updates of a session that the client now knows, and accept prompts."""
     session.call = None
     if session.move(SessionEvent.ANSWERED):
         session.updates.open()
@@ -457,7 +458,7 @@ def _named(by: LiveCall | Peer, request: Setup) -> dict[str, Any]:
 
 
 def _spelled(record: SessionRecord, cwd: str) -> SessionRecord:
-    """The record, whose `cwd` is the canonical path of its folder, with the client's spelling of it."""
+    """Return the record with the client's spelling of its folder. `record.cwd` is the canonical path of the folder."""
     record.spelled = None if record.cwd == cwd else cwd
     return record
 
@@ -471,7 +472,7 @@ def _connection_of(by: LiveCall | Peer) -> Peer:
 
 
 async def close_all(sessions: dict[str, LiveSession]) -> None:
-    """Save the unsaved sessions and release all, at the end of the connection."""
+    """Save the unsaved sessions and release all of them, at the end of the connection."""
     async with anyio.create_task_group() as group:
         for session in sessions.values():
             group.start_soon(_let_go, session)

@@ -1,6 +1,6 @@
 """The runtime's side of a session: the order of its turns, its state, and its close. Every session is a LiveSession.
 
-The authors' side is in `acp_server.session.session`.
+`acp_server.session.session` has the authors' side.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ class LiveSession(Session):
     __slots__ = ("admit", "cancelled", "choosing", "keeps_history", "parent", "siblings", "tells_usage")
 
     parent: LiveTurn | None
-    """The parent turn of a child session; None for others. A child is never stored, so it stays in its first state."""
+    """The parent turn of a child session; None for others. A child session is never stored, so it stays in its first
+    state."""
     siblings: dict[str, LiveSession]
     """The open sessions of the connection, by id."""
     cancelled: Sequence[TurnRecord]
-    """For an agent without history: the last turns, as far as they were cancelled in a row; at most `_REMEMBERED`."""
+    """The last turns of a session without history that were cancelled in a row, at most `_REMEMBERED`."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class LiveSession(Session):
 
     @property
     def running(self) -> LiveTurn | None:
-        """The turn that runs, which is the first one; None if there is no turn."""
+        """Return the running turn, which is the first one; None if there is no turn."""
         return self.turns[0] if self.turns else None
 
     def begin(self, turn: LiveTurn) -> None:
@@ -134,14 +135,15 @@ class LiveSession(Session):
                 pass  # the client is gone
 
     def overstays(self) -> None:
-        """Wake all waiting tasks, because the prompt of the running turn is answered and its handler goes on."""
+        """Wake all waiting tasks, because the prompt of the running turn is answered although its handler still
+        runs."""
         waiting, self._awaited = self._awaited, {}
         for event in waiting.values():
             event.set()
 
     async def wait_place(self, turn: LiveTurn) -> None:
-        """Wait for the turns before this one. A cancelled turn may never end, so the wait for it is at most
-        `Limits.grace` seconds, and raises InvalidRequest then."""
+        """Wait for the turns before this one. A cancelled turn may never end. So the wait for it is at most
+        `Limits.grace` seconds; after that this raises InvalidRequest."""
         while (first := self.turns[0]) is not turn:
             if first.cause is None:
                 await self._comes(turn)
@@ -153,7 +155,7 @@ class LiveSession(Session):
                 raise InvalidRequest(told, data={"sessionId": self.id})
 
     async def wait_first(self, turn: LiveTurn | None) -> None:
-        """Wait until all turns before this one have left; with None, until all turns have."""
+        """Wait until all turns before this one have left. With None, wait until all turns have left."""
         while self.running is not turn:
             await self._comes(turn)
 
@@ -163,7 +165,8 @@ class LiveSession(Session):
     # -- its life
 
     def move(self, event: SessionEvent) -> bool:
-        """Change the state; nothing else does. False if the event has no effect in the present state."""
+        """Change the state. Only this method changes it. Returns False if the event has no effect in the present
+        state."""
         state = self.state.after.get(event)
         if state is None:
             return False
@@ -172,12 +175,12 @@ class LiveSession(Session):
 
     @property
     def definition(self) -> AgentDefinition:
-        """The definition of the session's agent."""
+        """Return the definition of the session's agent."""
         return self._definition
 
     @property
     def tells_children(self) -> bool:
-        """Whether child sessions are shown to the client as such; else each is shown as a tool call."""
+        """Whether child sessions are shown to the client as child sessions. Otherwise each is shown as a tool call."""
         return self._definition.has("subagents") and self.client.capabilities.subagents is not None
 
     def is_child_of(self, parent: LiveTurn) -> None:
@@ -203,10 +206,10 @@ class LiveSession(Session):
             raise InvalidRequest("The session is being closed or opened again", data={"sessionId": self.id})
 
     MODE_IS_OPTION: ClassVar[bool] = False
-    """Whether an option always stands for the mode; in version 1 the author may leave it out."""
+    """Whether the client always gets the mode as an option. In version 1 the author may leave that option out."""
 
     def is_mode_option(self, config_id: str) -> bool:
-        """Whether the client was shown this option for the mode."""
+        """Whether this option is the one for the mode, as the client was shown it."""
         settings = self.settings
         is_shown = bool(settings.modes) and (settings.modes_as_option or self.MODE_IS_OPTION)
         return is_shown and config_id == settings.mode_option
@@ -219,17 +222,17 @@ class LiveSession(Session):
         return self._saved < self._saves
 
     answering: ClassVar[Callable[..., AbstractContextManager[None]]] = Session._answering
-    """`with session.answering(call)`: `call` is the session's `call` within the block."""
+    """Sets the session's `call` within the block: `with session.answering(call)`."""
 
     def offered(self) -> dict[str, Any]:
-        """The modes and config options in the wire form of a response to `session/load` or `session/resume`."""
+        """Return the modes and config options in the wire form of a response to `session/load` or `session/resume`."""
         return self._offered()
 
     saving: ClassVar[Callable[..., Awaitable[None] | None]] = Session._saving
     """Begin to save. Returns an awaitable if the store is asynchronous, else None."""
     change: ClassVar[Callable[..., Awaitable[None]]] = Session._change
-    """Call a function that makes a change and returns its undo, then save the session; undo if the save fails. Raises
-    the exceptions of both, and SessionClosed."""
+    """Call a function that makes a change and returns its undo, then save the session. If the save fails, undo the
+    change. Raises the exceptions of both, and SessionClosed."""
 
     def tell_title(self) -> None:
         """Send the title before the response to the request that opens the session, because no response has it."""
@@ -241,7 +244,7 @@ class LiveSession(Session):
 
     async def close(self) -> None:
         """Call the closers and stop the updates. The turns must have finished or be cancelled before. Idempotent.
-        Never raises: exceptions of closers are logged."""
+        Exceptions of closers are logged and not raised."""
         closers = self._closers
         if closers is not None and self.move(SessionEvent.CLOSED):
             with grace(self._patience) as scope:
@@ -253,7 +256,7 @@ class LiveSession(Session):
 
 
 def log_unsaved(session: LiveSession, error: Exception) -> None:
-    """Say that a session could not be saved, where no caller waits for that to succeed."""
+    """Log that a session could not be saved, where no caller waits for the result."""
     # What a store raises on purpose says enough, and it may be said for every turn.
     told = isinstance(error, (AcpError, TimeoutError))
     logger.error("session %s was not saved: %s", session.id, error, exc_info=None if told else error)

@@ -1,7 +1,7 @@
-"""One name for each working directory, so that sessions of one folder are found under each spelling of its path.
+"""Gives each working directory one name, so that the sessions of one folder are found under each spelling of its path.
 
-The name of an existing folder is its real path, and that of a missing folder is the normalized path. A path is resolved
-when a session is opened in it or when it is first looked up, and not for each list of sessions.
+The name of an existing folder is its real path. The name of a missing folder is the normalized path. A path is resolved
+when a session is opened in the folder or when the path is first looked up, and not for each list of sessions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _known: OrderedDict[str, str] = OrderedDict()
 
 
 async def place_of(cwd: str, *, anew: bool = False) -> str:
-    """The name of the directory. `anew`: resolve the path even if it is in the cache."""
+    """Return the name of the directory. `anew`: resolve the path even if it is in the cache."""
     if anew or cwd not in _known:
         # A worker thread, because the path may be on a disk that hangs.
         _known[cwd] = await to_thread.run_sync(_place, cwd, abandon_on_cancel=True)

@@ -112,7 +112,7 @@ class Step(Block):
 
     async def __aenter__(self) -> Self:
         if self._entry is not None:
-            raise UsageError("a step is worked on once: call turn.step(...) again")
+            raise UsageError("a step can be used only once: call turn.step(...) again")
         self._entered = True
         self._entry = await self._steps.begin(self._content, self._priority)
         return self

@@ -1,10 +1,10 @@
-"""`session/prompt` and `session/cancel` (ACP, Prompt Turn and Cancellation), and `_session/steering`.
+"""Answers `session/prompt`, `session/cancel` (ACP, Prompt Turn and Cancellation), and `_session/steering`.
 
-A turn runs in the node of its prompt's request. It is registered in the reader, so that a cancel right behind the
-prompt finds it. A turn that the client cancelled answers `cancelled`, whatever its handler raised.
+A turn runs in the node of its prompt's request. The reader registers the turn, so that a cancel right behind the prompt
+finds it. A turn that the client cancelled answers `cancelled`, whatever its handler raised.
 
-`_session/steering` is an extension of several agents and clients: a message of the user for the running turn. On
-version 2 a prompt can also steer, if the author enables it. The author's handler decides what a turn does with the
+`_session/steering` is an extension of several agents and clients. It sends a message of the user to the running turn.
+In version 2 a prompt can also steer, if the author enables that. The author's handler decides what a turn does with the
 message.
 """
 
@@ -110,14 +110,14 @@ class Prompt(Follower):
         raise RequestCancelled
 
     async def _comes(self) -> bool:
-        """Wait for the turns before this one, see `LiveSession.wait_place`."""
+        """Wait for the turns before this one (see `LiveSession.wait_place`). Returns whether the turn may run."""
         await self._session.wait_place(self.turn)
         # A cancel at the end of the wait does not interrupt it.
         return not self.turn.is_cancelled
 
     def _save(self) -> Awaitable[None] | None:
-        """Save the session. Returns an awaitable if the store is asynchronous. A failure is only logged: the turn's
-        updates were sent, so its result is the response, saved or not."""
+        """Save the session. Returns an awaitable if the store is asynchronous. A failure is only logged. The turn's
+        updates were already sent, so the response has the turn's result, whether it was saved or not."""
         session = self._session
         self._unsaved = False
         session.record.updated_at = time()
@@ -151,7 +151,7 @@ class Prompt(Follower):
             self._session.overstays()
 
     def left(self) -> None:
-        """See `Follower`: the session is free for the next turn."""
+        """See `Follower`. The session is free for the next turn."""
         self._session.leave(self.turn)
 
 
@@ -167,7 +167,7 @@ class Unopened(Follower):
         self.steer: Any = None
 
     async def serve(self) -> NoReturn:
-        """Raises ResourceNotFound, whose message says to load or resume a stored session, and the exceptions of the
+        """Raise ResourceNotFound, whose message says to load or resume a stored session, or the exceptions of the
         store."""
         unknown = not_found(self._session_id)
         # With a required login, the response must not reveal which sessions are stored.
@@ -182,7 +182,7 @@ class Unopened(Follower):
 
 
 class Prompting:
-    """The prompts of one connection: which are accepted, and which refused or held."""
+    """Decides about the prompts of one connection, whether they are accepted, refused or held."""
 
     PROMPT: ClassVar[Callable[..., Follower]] = Prompt
     """Makes the follower of a prompt, from its handler, call, session and request."""
@@ -246,8 +246,8 @@ class Prompting:
 
 
 async def inject(handler: SteeringHandler, session: LiveSession, content: list[dict[str, Any]], id: str) -> bool:
-    """Give a message of the user to the running turn and add it to the turn's conversation. False if no turn runs, or
-    if it has ended when the author's handler returns. Raises the exceptions of the handler."""
+    """Give a message of the user to the running turn and add it to the turn's conversation. Returns False if no turn
+    runs, or if the turn has ended when the author's handler returns. Raises the exceptions of the handler."""
     turn = session.turns[0] if session.turns else None
     if turn is None or turn.state not in (TurnState.IN_PROGRESS, TurnState.REQUIRES_ACTION) or turn.is_cancelled:
         return False
@@ -275,15 +275,15 @@ async def _saved(session: LiveSession, saving: Awaitable[None]) -> None:
 
 
 def _is_users_choice(error: BaseException) -> bool:
-    """Whether a handler raised only that the user rejected or cancelled a tool. The user knows, and nothing is
-    wrong."""
+    """Whether a handler raised only that the user rejected or cancelled a tool. The user knows that, and there is no
+    fault."""
     failures = list(failures_in(error))
     return bool(failures) and all(isinstance(failure, (ToolRejected, ToolCancelled)) for failure in failures)
 
 
 def is_plain(params: dict[str, Any]) -> bool:
-    """Whether a prompt has only text, so that it needs no further validation. Nearly all do, and this check costs a
-    tenth of the validation."""
+    """Whether a prompt has only text, so that it needs no further validation. Nearly all prompts have only text, and
+    this check costs a tenth of the validation."""
     blocks: list[dict[str, Any]] | None = params.get("prompt")
     if type(blocks) is not list or type(params.get("sessionId")) is not str:
         return False

@@ -1,7 +1,7 @@
-"""The new blocks of a prompt. Some clients begin a prompt with earlier messages, one block each: CodeCompanion with the
-unanswered messages, Avante with the whole conversation.
+"""Finds the new blocks of a prompt. Some clients begin a prompt with earlier messages, one block each. CodeCompanion
+repeats the unanswered messages, Avante the whole conversation.
 
-This module only compares blocks. Its callers decide about repeated blocks.
+This module only compares blocks. Its callers decide what to do with repeated blocks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MOST: Final = 32
 
 
 def unrepeated(prompt: list[dict[str, Any]], earlier: Sequence[TurnRecord]) -> list[dict[str, Any]]:
-    """The blocks after the leading blocks that repeat the prompts of the last `earlier` turns, in order. All blocks if
-    nothing would be left."""
+    """Return the blocks after the leading blocks that repeat the prompts of the last `earlier` turns, in order. If
+    nothing would be left, return all blocks."""
     repeated = 0
     said: list[dict[str, Any]] = []
     for turn in reversed(earlier[-MOST:]):
@@ -33,7 +33,8 @@ def unrepeated(prompt: list[dict[str, Any]], earlier: Sequence[TurnRecord]) -> l
 
 
 def cancelled_before(session: LiveSession) -> list[TurnRecord]:
-    """The last turns of a session that the user has cancelled in a row, including turns that are being cancelled."""
+    """Return the last turns of a session that the user has cancelled in a row, including turns that are being
+    cancelled."""
     live = {turn.record: turn.cause for turn in session.turns}
     ended = [turn for turn in session.record.turns or session.cancelled if turn not in live]
 

@@ -1,7 +1,7 @@
-"""The replay of a session to a client that loads it (ACP, Session Setup).
+"""Replays a session to a client that loads it (ACP, Session Setup).
 
-`acp_server.store.records` has the stored updates of a turn. This module adds what clients need: an id for each message,
-so that no message is appended to the one before it, and a text at the end of a cancelled or failed turn.
+`acp_server.store.records` has the stored updates of a turn. This module adds what clients need. Each message gets an
+id, so that no message is appended to the one before it. A cancelled or failed turn gets a text at its end.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LONGEST: Final = 500
 
 
 async def replay(session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-    """Replay the turns of a session and their child sessions. `as_terminals`: in the form of version 2, whose messages
-    have ids already; see `TurnRecord.replay`."""
+    """Replay the turns of a session and their child sessions. `as_terminals`: replay in the form of version 2, whose
+    messages already have ids (see `TurnRecord.replay`)."""
     again = _Again(as_terminals, folds=not session.tells_children)
     for turn in list(session.record.turns):
         speech = await again.turn(turn, way, session.id)
@@ -45,7 +45,7 @@ class _Again:
         self._folds = folds
 
     async def turn(self, turn: TurnRecord, way: Updates, session_id: str, but: str = "") -> Speech:
-        """Replay one turn, without updates of the kind `but`. Returns the path of the updates."""
+        """Replay one turn, without updates of the kind `but`. Returns the `Speech` that sends the updates."""
         speech = way.of(turn)
         updates = await self._updates(turn)
         for update in updates if self._as_terminals else _with_ids(turn.id, updates):
@@ -65,8 +65,8 @@ class _Again:
         return await to_thread.run_sync(lambda: list(turn.replay(as_terminals=self._as_terminals, folds=self._folds)))
 
     async def _child(self, kept: dict[str, Any], way: Updates, speech: Speech, parent_id: str) -> None:
-        """Replay a child session: its announcement, its updates, and its end if it is known. The client is not offered
-        to cancel it."""
+        """Replay a child session: its announcement, its updates, and its end if that is known. The client is not
+        offered to cancel the child session."""
         id = f"{parent_id}.{kept['key']}"
         about = {name: kept[name] for name in ("title", "description", "cwd") if name in kept}
         speech.send({"sessionUpdate": "subagent_update", "sessionId": id, **about})
@@ -80,7 +80,7 @@ class _Again:
 
 
 def _with_ids(id: str, updates: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Give the chunks without a message id an id. Consecutive chunks of one kind share it."""
+    """Give an id to the chunks without a message id. Consecutive chunks of one kind share the id."""
     before, number = "", 0
     for update in updates:
         kind: str = update["sessionUpdate"]
@@ -94,7 +94,7 @@ def _needs_id(kind: str, update: dict[str, Any]) -> bool:
 
 
 def _end(turn: TurnRecord) -> str | None:
-    """The text at the end of a cancelled or failed turn; None for other turns."""
+    """Return the text at the end of a cancelled or failed turn; None for other turns."""
     if turn.status == "canceled":
         return "[stopped]"
     if turn.status != "failed":

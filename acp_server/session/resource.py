@@ -1,7 +1,7 @@
-"""An async context manager that is open as long as its session.
+"""Keeps an async context manager open as long as its session.
 
-A separate task enters and leaves it, because only the task that entered a scope or a task group can leave it. The
-session decides when it is left.
+A separate task enters and leaves the context manager, because only the task that entered a scope or a task group can
+leave it. The session decides when it is left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 
 
 class Resource(Job):
-    """One context manager, with the name `label` in the log. `open` enters it, `close` leaves it."""
+    """Enters and leaves one context manager, which has the name `label` in the log. `open` enters it, `close` leaves
+    it."""
 
     __slots__ = ("_closing", "_error", "_manager", "_opened", "_value")
 
@@ -39,8 +40,8 @@ class Resource(Job):
         self._error: BaseException | None = None
 
     async def open(self) -> Any:
-        """Enter the context manager and return its value. A cancel of the caller also cancels the entering, and the
-        caller waits for its cleanup.
+        """Enter the context manager and return its value. If the caller is cancelled, the entering is cancelled too,
+        and the caller waits for its cleanup.
 
         Raises the exceptions of entering, and ConnectionClosed if the connection ends meanwhile.
         """
@@ -53,8 +54,8 @@ class Resource(Job):
         return self._value
 
     async def close(self) -> None:
-        """Leave the context manager, and wait for that. A cancel of the caller also cancels the leaving. Its exceptions
-        are logged."""
+        """Leave the context manager, and wait for that. If the caller is cancelled, the leaving is cancelled too.
+        Exceptions of the context manager are logged."""
         self._closing.set()
         try:
             await self._done.wait()

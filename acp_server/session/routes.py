@@ -1,7 +1,7 @@
 """The agent's side of one connection: the table of the protocol's methods and their handlers.
 
-It joins negotiation, lifecycle, choosing and prompting into the routes that `acp_server.peer` serves. The modules of
-sessions are imported by the first method that needs them, after `initialize` is answered.
+This module connects negotiation, lifecycle, choosing and prompting to the routes that `acp_server.peer` serves. The
+modules of sessions are imported by the first method that needs them, after `initialize` is answered.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class AgentSide:
         return connection
 
     def interrupt(self) -> bool:
-        """Cancel all turns, with the cause INTERRUPT. False if no turn was cancelled."""
+        """Cancel all turns, with the cause INTERRUPT. Returns False if no turn was cancelled."""
         cancelled = [session.cancel(Cause.INTERRUPT) for session in list(self._sessions.values())]
         return any(cancelled)
 
     def find(self, session_id: str) -> LiveSession:
-        """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child session."""
+        """Return the open session with this id. Raises ResourceNotFound, and InvalidParams for a child session."""
         session = self._sessions.get(session_id)
         if session is None or session.parent is not None:
             check_not_child(session_id, self._sessions)
@@ -83,7 +83,7 @@ class AgentSide:
         return session_id in self._sessions
 
     def routes(self) -> Routes:
-        """The methods that the client can call. A method without a handler in the agent is left out."""
+        """Return the methods that the client can call. A method without a handler in the agent is left out."""
         definition = self._definition
         if PROTOCOL_VERSION not in definition.versions:
             first = Route(initialize, register=self._speak_newest, direct=True)
@@ -124,8 +124,8 @@ class AgentSide:
         return routes
 
     def _refuse_children(self, routes: Routes) -> None:
-        """Make the protocol's requests refuse the id of a child session. `session/prompt` checks by itself, after it
-        has found no session for the prompt."""
+        """Make the protocol's requests refuse the id of a child session. `session/prompt` checks the id itself, after
+        it has found no session for the prompt."""
 
         def refusing(route: Route) -> Route:
             def register(call: LiveCall) -> None:
@@ -157,7 +157,8 @@ class AgentSide:
         register(call)
 
     def _cancel(self, _connection: Peer, params: Any) -> None:
-        """`session/cancel`: cancel the turns of a session. No effect without such a session or without turns."""
+        """Handle `session/cancel`, which cancels the turns of a session. Without such a session or without turns it has
+        no effect."""
         session_id = cast("dict[str, Any]", params).get("sessionId") if isinstance(params, dict) else None
         session = self._sessions.get(session_id) if isinstance(session_id, str) else None
         if session is not None:

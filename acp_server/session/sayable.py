@@ -1,4 +1,4 @@
-"""Checks of the values that authors send to a client: session updates, chunks of a message, lists.
+"""Checks the values that authors send to a client: session updates, chunks of a message, lists.
 
 A type checker finds wrong types, but many authors use none. Without these checks a wrong value would be sent, or would
 fail with a message about pydantic.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def wire_of(update: Any) -> dict[str, Any]:
-    """The wire form of a session update. Raises UsageError for anything else."""
+    """Return the wire form of a session update. Raises UsageError for anything else."""
     if getattr(update, "session_update", None) is None:
         raise UsageError(
             f"expected a session update of acp_server.schema, such as ToolCall, and not {_kind(update)}{_read(update)}"
@@ -27,14 +27,14 @@ def wire_of(update: Any) -> dict[str, Any]:
 
 
 def text_of(said: Any) -> str:
-    """A chunk of text. Raises UsageError for any other type."""
+    """Return a chunk of text. Raises UsageError for any other type."""
     if not isinstance(said, str):
         raise UsageError(f"text is expected, and not {_kind(said)}; other content is shown by a yield")
     return said
 
 
 def chunk_of(piece: Any) -> AgentMessageChunk:
-    """A chunk of the agent's message. Raises UsageError for anything but a content block."""
+    """Return a chunk of the agent's message. Raises UsageError for anything but a content block."""
     from acp_server.schema.base import Record
     from acp_server.schema.updates import AgentMessageChunk
 
@@ -55,7 +55,7 @@ def is_command(name: Any) -> bool:
 
 
 def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
-    """The values as a list. Raises UsageError unless each is of this kind, or a dict with its fields."""
+    """Return the values as a list. Raises UsageError unless each is of this kind, or a dict with its fields."""
     given: Any = values
     # A model is iterable too, and yields its fields.
     one = isinstance(given, (kind, str, Mapping)) or not isinstance(given, Iterable)
@@ -67,7 +67,7 @@ def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
 
 
 def _read(given: Any) -> str:
-    """The hint for a mapping: which function reads an update from its wire form."""
+    """Return a hint if a mapping was given, naming the function that reads an update from its wire form."""
     return "; from_wire(SessionUpdate, ...) of acp_server.schema reads one" if isinstance(given, Mapping) else ""
 
 

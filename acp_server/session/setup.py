@@ -1,4 +1,4 @@
-"""The setup that a client sends for a session: its bounds and its validation. Also the imports that a first prompt
+"""The setup that a client sends for a session: its limits and its validation. Also the imports that a first prompt
 needs.
 
 The response to `session/new` usually needs no types of the schema. The imports for the first prompt run after that
@@ -27,15 +27,15 @@ _NAMED = ("cwd", "additionalDirectories", "mcpServers", "systemPrompt", "configO
 
 
 class Room:
-    """See `Limits.sessions`, `setup` and `setups`."""
+    """Counts the sessions and the sizes of their setups (see `Limits.sessions`, `setup` and `setups`)."""
 
     def __init__(self) -> None:
         self._sessions = 0
         self._size = 0
 
     def take(self, params: dict[str, Any], limits: Limits) -> Callable[[], None]:
-        """Count a session with these parameters. Returns a function that counts it off. Raises InvalidRequest above a
-        limit."""
+        """Count a session with these parameters. Returns a function that removes it from the count. Raises
+        InvalidRequest above a limit."""
         size = setup_size(params)
         if self._sessions >= limits.sessions:
             raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})
@@ -52,19 +52,19 @@ class Room:
 
 
 def setup_size(params: dict[str, Any]) -> int:
-    """The bytes of a setup: directories, MCP servers, instructions and config options."""
+    """Return the size of a setup in bytes: its directories, MCP servers, instructions and config options."""
     return len(codec.encode([params.get(name) for name in _NAMED]))
 
 
 def check_size(params: dict[str, Any], limits: Limits) -> None:
-    """Raise InvalidParams for a setup above `Limits.setup`. Called before the parameters are read, because reading a
-    million servers takes seconds."""
+    """Raise InvalidParams for a setup that is larger than `Limits.setup`. This is called before the parameters are
+    read, because reading a million servers takes seconds."""
     if setup_size(params) > limits.setup:
         raise problem("", f"the directories, MCP servers and system prompt take more than {limits.setup} bytes")
 
 
 def check_directories(cwd: str, additional: Sequence[str], limits: Limits) -> tuple[str, list[str]]:
-    """The directories of a setup: `cwd`, and the `additional` ones. Raises InvalidParams for a relative path."""
+    """Return the directories of a setup: `cwd`, and the `additional` ones. Raises InvalidParams for a relative path."""
     cwd = absolute(cwd, "cwd", limits.path)
     return cwd, [
         absolute(path, f"additionalDirectories[{index}]", limits.path) for index, path in enumerate(additional)
@@ -92,11 +92,12 @@ _FOR_PROMPTS: Final = (
     "acp_server.session.prompting",
     "acp_server.schema.initialization",
 )
-"""In the order of their dependencies, so that each import is a small step: 30 ms at most."""
+"""Modules in the order of their dependencies, so that each import is a small step of at most 30 ms."""
 
 
 class PlainSetup(NamedTuple):
-    """A setup of a session without types of a request: from a plain request, from version 2, or from an author."""
+    """A setup of a session without types of a request. It comes from a plain request, from version 2, or from an
+    author."""
 
     cwd: str
     additional_directories: list[str]
@@ -105,14 +106,14 @@ class PlainSetup(NamedTuple):
     config_options: Sequence[InitialSessionConfigOption] = ()
 
     def named(self) -> dict[str, Any]:
-        """The setup as parameters of `session/new`."""
+        """Return the setup as parameters of `session/new`."""
         servers = [server.to_wire() for server in self.mcp_servers]
         named = {"cwd": self.cwd, "additionalDirectories": self.additional_directories, "mcpServers": servers}
         return named if self.system_prompt is None else {**named, "systemPrompt": self.system_prompt.to_wire()}
 
 
 def plain_setup(params: dict[str, Any]) -> PlainSetup | None:
-    """The setup from the parameters of `session/new`, if it has no members that need the schema; None otherwise."""
+    """Return the setup from the parameters of `session/new`, if no member needs the schema; None otherwise."""
     cwd, servers, extra = params.get("cwd"), params.get("mcpServers"), params.get("additionalDirectories", [])
     if type(cwd) is not str or type(servers) is not list or servers or type(extra) is not list:
         return None

@@ -1,8 +1,8 @@
 """Child sessions (ACP, Subagents): `async with turn.subagent(...)`.
 
-A child is a session with one turn, whose scope is nested in the scope of its parent's turn. It is one of the open
-sessions of the connection, so that `session/cancel` finds it. For a client without child sessions, the work is one tool
-call of the parent's session.
+A child session has one turn, whose scope is nested in the scope of its parent's turn. It is one of the open sessions of
+the connection, so that `session/cancel` finds it. A client that does not support child sessions sees the work as one
+tool call of the parent's session.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _LONGEST_TITLE: Final = 1_000
 
 
 class Subagent(Block):
-    """`async with turn.subagent(...) as child:`, see `Turn.subagent`. `below`: the parent node of the child."""
+    """The block `async with turn.subagent(...) as child:` (see `Turn.subagent`). `below`: the parent node of the child
+    session."""
 
     def __init__(
         self, parent: LiveTurn, below: Node, title: str, task: str | None, description: str | None, cwd: str | None
@@ -72,7 +73,7 @@ class Subagent(Block):
 
     async def __aenter__(self) -> Turn:
         if self._entered:
-            raise UsageError("a subagent is started once: call turn.subagent(...) again")
+            raise UsageError("a subagent can be started only once: call turn.subagent(...) again")
         self._entered = True
         parent = self._parent
         if parent.is_cancelled:
@@ -125,7 +126,7 @@ class Child(SupervisedWork):
         self.request: Request = Request(None, "session/prompt", {"prompt": blocks})
 
     def begin(self, about: dict[str, Any]) -> None:
-        """Announce the child to the client and begin its turn."""
+        """Announce the child session to the client and begin its turn."""
         parent = self.parent
         of = parent.session
         is_told = of.tells_children
@@ -155,7 +156,7 @@ class Child(SupervisedWork):
         return self.parent.span
 
     def _goes_on(self, state: TurnState) -> None:
-        """Send a new state of the turn; `_over` sends the last one."""
+        """Send a new state of the turn. `_over` sends the last state."""
         if not state.successors:
             return
         if self._has_begun:
@@ -163,7 +164,7 @@ class Child(SupervisedWork):
         self._has_begun = True
 
     def _over(self) -> None:
-        """Send the end of the child, whose turn has ended."""
+        """Send the end of the child session, whose turn has ended."""
         self._keep()
         session = self.session
         with suppress(SessionClosed):
@@ -173,15 +174,16 @@ class Child(SupervisedWork):
         self.connection.background(session.close)
 
     def give_up(self) -> None:
-        """See `SupervisedWork`. Only the log has it: nothing but the parent waits for the child, and only an ended
-        child is announced as ended."""
+        """See `SupervisedWork`. This only logs, because nothing but the parent waits for the child session, and only an
+        ended child session is announced as ended."""
         if not self._said_stubborn and not self.node.closed:
             self._said_stubborn = True
             logger.warning("%s does not end although it was cancelled", self.node.label)
 
 
 def _sharing(session: LiveSession) -> AgentDefinition:
-    """The definition of the session's agent, whose tools and MCP servers are those instances that the session has."""
+    """Return the definition of the session's agent, whose tools and MCP servers are the instances that the session
+    has."""
 
     def tools(_: Session) -> ToolHost:
         return session.tools
@@ -193,7 +195,7 @@ def _sharing(session: LiveSession) -> AgentDefinition:
 
 
 class _Told:
-    """The updates about a child, for a client that shows child sessions."""
+    """Sends the updates about a child session to a client that shows child sessions."""
 
     def __init__(self, child: Child, about: dict[str, Any]) -> None:
         self._child = child
@@ -201,18 +203,18 @@ class _Told:
         self._speech: Speech = child.parent.speech
 
     def begin(self, task: list[dict[str, Any]]) -> None:
-        """Announce the child and its task."""
+        """Announce the child session and its task."""
         child = self._child
         self._tell(**self._about, capabilities={"cancel": {}}, state={"state": "running"})
         if task:
             child.session.updates.send(message(child.turn.id, child.parent.session.id, child.session.id, task))
 
     def goes_on(self, state: str) -> None:
-        """Send the state of the child."""
+        """Send the state of the child session."""
         self._tell(state={"state": state})
 
     def end(self) -> None:
-        """Send the end of the child, which the client can no longer cancel."""
+        """Send the end of the child session, which the client can no longer cancel."""
         child = self._child
         turn = child.turn
         state = state_of(turn.record)
@@ -227,8 +229,8 @@ class _Told:
 
 
 class _Folded(Updates):
-    """The updates of a child for other clients: its text is the output of one tool call of the parent's session, and
-    its own tool calls are tool calls of that session."""
+    """Sends the updates of a child session to other clients. Its text is the output of one tool call of the parent's
+    session. Its own tool calls are tool calls of that session."""
 
     def __init__(self, child: Child, about: dict[str, Any]) -> None:
         session = child.parent.session
@@ -239,13 +241,13 @@ class _Folded(Updates):
         self._view: CallView = session.tools.view(_Unkept(child.parent), child.key)
 
     def begin(self, task: list[dict[str, Any]]) -> None:
-        """Announce the child and its task."""
+        """Announce the child session and its task."""
         told = {"task": task[0]["text"]} if task else None
         self._view.begin(self._title, "other", "subagent", told)
         self._view.started()
 
     def goes_on(self, state: str) -> None:
-        """No effect: a tool call has no states of waiting."""
+        """Do nothing, because a tool call has no states of waiting."""
 
     def end(self) -> None:
         """End the tool call."""
@@ -289,7 +291,7 @@ class _Folded(Updates):
 
 
 class _Unkept:
-    """A parent's turn for a tool call that is sent and not stored, since the child is stored."""
+    """Stands in for a parent's turn, so that a tool call is sent and not stored. The child session itself is stored."""
 
     def __init__(self, turn: LiveTurn) -> None:
         self._turn = turn

@@ -1,4 +1,4 @@
-"""A terminal of the client (ACP, Terminals), which is released in every case.
+"""A terminal of the client (ACP, Terminals). It is released in every case.
 
 The client runs the command. This module starts no process.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.session")
 
 PATIENCE: Final = 0.5
-"""Seconds that a client has for its response to each of these requests at the end of a terminal: kill, output, release.
-Without a response to the kill, the output is not requested."""
+"""Seconds that a client has for its response to each request at the end of a terminal: kill, output, release. Without a
+response to the kill, the output is not requested."""
 
 
 def words_of(command: str, args: Sequence[str]) -> list[str]:
-    """A command with its arguments. Raises UsageError for arguments in one string, and for arguments in the name of the
-    program. A program whose name has a space needs its folder: `./my tool`."""
+    """Return a command with its arguments. Raises UsageError for arguments in one string, and for arguments in the name
+    of the program. A program whose name has a space needs its folder: `./my tool`."""
     if isinstance(args, str):
         raise UsageError(f"the arguments of a command are a list, as in [{args!r}], and not one string")
     program, *behind = command.split() or [""]
@@ -40,7 +40,7 @@ def words_of(command: str, args: Sequence[str]) -> list[str]:
 
 class Terminal:
     """One terminal. However its `async with` block ends, the command is killed if it may still run, and the terminal is
-    released. In between, the output until the kill is requested and stored with the turn.
+    released. Before the release, the output until the kill is requested and stored with the turn.
 
     The methods raise RpcError for the client's error responses, MalformedResponse and ConnectionClosed.
     """
@@ -68,11 +68,12 @@ class Terminal:
 
     @property
     def seen(self) -> TerminalOutputResponse | None:
-        """The last response of `output`; None before the first. The end of the block requests it after a kill."""
+        """Return the last response of `output`; None before the first. At the end of the block, after a kill, the
+        output is requested once more."""
         return self._seen
 
     async def output(self) -> TerminalOutputResponse:
-        """The output so far, whether it was truncated, and the exit status of an ended command."""
+        """Return the output so far, whether it was truncated, and the exit status of an ended command."""
         from acp_server.schema.client_methods import TerminalOutputResponse
 
         response = read_result(TerminalOutputResponse, "terminal/output", await self._ask("terminal/output"))
@@ -82,7 +83,8 @@ class Terminal:
         return response
 
     async def wait_for_exit(self) -> TerminalExitStatus:
-        """Wait until the command ends. A cancel of the caller withdraws the request and does not end the command."""
+        """Wait until the command ends. If the caller is cancelled, the request is withdrawn, and the command still
+        runs."""
         from acp_server.schema.client_methods import TerminalExitStatus, WaitForTerminalExitResponse
 
         result = await self._ask("terminal/wait_for_exit")
@@ -134,8 +136,8 @@ class Terminal:
         await self.let_go()
 
     async def let_go(self) -> None:
-        """Kill a command that may still run, request its output, and release the terminal. Shielded, at most half a
-        second for each, and without exceptions."""
+        """Kill a command that may still run, request its output, and release the terminal. This is shielded, takes at
+        most half a second for each step, and raises nothing."""
         try:
             if not self._released and not self._ended:
                 await self._quietly("kill", self.kill)
@@ -149,8 +151,8 @@ class Terminal:
             raise
 
     async def release_quietly(self) -> None:
-        """Release the terminal. Shielded, at most half a second, and without exceptions. If the client does not read
-        meanwhile, the request is sent again once it reads."""
+        """Release the terminal. This is shielded, takes at most half a second, and raises nothing. If the client does
+        not read meanwhile, the request is sent again once it reads."""
         waiting, unseen = True, False
 
         def over() -> None:

@@ -307,7 +307,7 @@ class Turn:
     @meta_data.setter
     def meta_data(self, notes: Mapping[str, str]) -> None:
         if len(notes) > _NOTES:
-            raise UsageError(f"a turn has {_NOTES} pairs of meta data at most")
+            raise UsageError(f"a turn can have at most {_NOTES} entries of meta data")
         for key, value in notes.items():
             if not (_fits(key, _LONGEST_KEY) and _fits(value, _LONGEST_VALUE)):
                 given = f"a {type(key).__name__} with a {type(value).__name__}"

@@ -1,5 +1,5 @@
-"""The text that a user typed, in a prompt to which clients add files, notes, tags and earlier messages. This module
-knows no commands."""
+"""Finds the text that a user typed in a prompt to which clients add files, notes, tags and earlier messages. This
+module knows no commands."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_empty(turn: Turn) -> bool:
 
 
 def typed(turn: Turn) -> list[str]:
-    """The typed messages of the user, the latest last. Messages of earlier turns are left out, unless the prompt has no
-    others."""
+    """Return the typed messages of the user, the latest last. Messages of earlier turns are left out, unless the prompt
+    has no others."""
     earlier = [record for record in turn.session.record.turns if record is not turn.record and record.is_here]
     prompt = turn.record.prompt
     return _in_order(_texts(unrepeated(prompt, earlier))) or _in_order(_texts(prompt))
@@ -45,8 +45,8 @@ async def entitle(turn: Turn) -> None:
 
 
 def title_of(prompt: Sequence[dict[str, Any]]) -> str:
-    """The first line of the user's message. Of consecutive texts the last one is the message, because clients put notes
-    before it; texts after a link continue the message."""
+    """Return the first line of the user's message. If there are several texts in a row, the last one is the message,
+    because clients put notes before it. Texts after a link continue the message."""
     for is_text, blocks in groupby(prompt, lambda block: block["type"] == "text"):
         if is_text and (texts := _in_order(_texts(blocks))):
             return shorten(texts[-1].partition("\n")[0], TITLE, placeholder=" ...")
@@ -68,7 +68,7 @@ def _in_order(texts: Sequence[str]) -> list[str]:
 
 
 def _messages(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The texts of the user, each with the tag that encloses it, or ""."""
+    """Yield the texts of the user, each with the tag that encloses it, or ""."""
     for text in map(str.strip, texts):
         tag = _TAG.fullmatch(text)
         if tag is None:

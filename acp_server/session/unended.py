@@ -1,8 +1,8 @@
-"""Warnings about likely mistakes in the updates of a turn: tool calls and steps of a plan without an end, updates of
-tool calls without a beginning, and turns that show nothing.
+"""Warns about likely mistakes in the updates of a turn: tool calls and steps of a plan without an end, updates of tool
+calls without a beginning, and turns that show nothing.
 
 A client shows an unended call as running for ever. Calls of `turn.call` and steps of `turn.step` begin and end by
-themselves. The runtime only logs a warning and ends nothing, because the handler alone knows the outcome.
+themselves. The runtime only logs a warning and ends nothing, because only the handler knows the outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger: logging.Logger = logging.getLogger("acp_server.session")
 ENDED: Final = frozenset(("completed", "failed"))
 """The final statuses of a tool call."""
 MOST: Final = 1_000
-"""The most tool calls that are tracked, for each of a turn and a session."""
+"""The most tool calls that are tracked in a turn, and in a session."""
 _NAMED: Final = 3
 
 
@@ -34,7 +34,8 @@ def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None
 
 
 def say_unbegun(id: str) -> None:
-    """Warn about an update of a tool call that no earlier update began, so that no client can place it."""
+    """Warn about an update of a tool call that no earlier update began. A client does not know where to show such an
+    update."""
     instead = "begin it by turn.update(ToolCall(tool_call_id=..., title=...))"
     logger.warning("an update of a tool call that was not begun, %s: %s", _named([id]), instead)
 

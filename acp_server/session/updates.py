@@ -1,8 +1,8 @@
-"""The `session/update` notifications of a session, in order (ACP, Prompt Turn).
+"""Sends the `session/update` notifications of a session, in order (ACP, Prompt Turn).
 
-`LiveTurn` is one turn: its state, and its updates until it has ended. `Updates` writes an update; except for `open` and
-`close` it does not decide which may be sent. Text chunks are frequent, so they are written after a prefix that is
-encoded once. That is twenty times cheaper than building and dumping a model for each.
+`LiveTurn` has the state of one turn, and sends its updates until it has ended. `Updates` writes an update; except for
+`open` and `close` it does not decide which updates may be sent. Text chunks are frequent, so they are written after a
+prefix that is encoded once. That is twenty times cheaper than building and dumping a model for each.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ ChunkKind: TypeAlias = Literal["agent_message_chunk", "agent_thought_chunk", "us
 _NEEDS: Final = {"notice": "notices", "compaction_update": "compaction", "compaction_summary_chunk": "compaction"} | (
     dict.fromkeys(("subagent_update", "session_message", "session_message_chunk"), "subagents")
 )
-"""Kinds of update that only some clients understand, with the capability that a client announces for each, in
+"""Kinds of update that only some clients understand. Each has the capability that a client announces for it, in
 `clientCapabilities.session` or in `clientCapabilities`."""
 
 
 FLOOD: Final = 2 * HIGH_WATER
-"""Bytes in the buffer to the client above which handlers wait before they send more."""
+"""The number of bytes in the buffer to the client above which handlers wait before they send more."""
 
 
 class Speech(Protocol):
-    """The path of one turn's updates to the client. `Updates` implements it."""
+    """Sends one turn's updates to the client. `Updates` implements it."""
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
         """See `Updates.text`."""
@@ -65,7 +65,7 @@ class Speech(Protocol):
 
 
 class Updates:
-    """The path of one session's updates to its client.
+    """Sends one session's updates to its client.
 
     Updates before `open` are held, because a client must know a session before it gets updates of it. After `close`,
     sending raises SessionClosed.
@@ -80,7 +80,8 @@ class Updates:
         self._connection = connection
         self._profile = profile
         self.writer: Final = connection.writer.lane(session_id)
-        """The writer of the connection, which buffers the bytes of all its messages; or the session's lane of it."""
+        """The writer of the connection, which buffers the bytes of all its messages, or the session's lane of that
+        writer."""
         self._session_id = session_id
         self._opening: Final = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
@@ -90,13 +91,13 @@ class Updates:
         self._held: list[bytes] = []
         self._put: Callable[[bytes], object] = self._held.append
         self.calls: set[str] | None = set()
-        """The ids of the tool calls that were shown, at most `MOST`. None if the session may have others, from stored
-        turns."""
+        """The ids of the tool calls that were shown, at most `MOST`. None if the session may have other tool calls,
+        from stored turns."""
         self.spoken = False
         """Whether an update of the session was sent during a turn, or a silent turn was logged already."""
 
     def open(self) -> None:
-        """Send the held updates, and later ones without holding them."""
+        """Send the held updates. Later updates are no longer held."""
         for frame in self._held:
             self.writer.put(frame)
         self._held.clear()
@@ -108,17 +109,18 @@ class Updates:
         self._put = self._refuse
 
     def child(self, session_id: str) -> Updates:
-        """The open path of a child session, for its replay."""
+        """Return the open `Updates` of a child session, for its replay."""
         child = Updates(self._connection, self._profile, session_id)
         child.open()
         return child
 
     def replay(self) -> Updates:
-        """A path past the held updates: a replay reaches the client before the response to `session/load`."""
+        """Return an `Updates` that does not hold updates, because a replay reaches the client before the response to
+        `session/load`."""
         return self.child(self._session_id)
 
     def of(self, turn: TurnRecord) -> Speech:
-        """The path of the updates of one turn."""
+        """Return the `Speech` for the updates of one turn."""
         return self
 
     def text(self, kind: ChunkKind, text: str) -> bytes:
@@ -144,8 +146,8 @@ class Updates:
         return any(getattr(part, need, None) is not None for part in (announced.session, announced))
 
     def state(self, state: str, **more: Any) -> None:
-        """Send the state of the session, in version 2. No effect in version 1, which has states of child sessions
-        alone; their parents send those."""
+        """Send the state of the session, in version 2. In version 1 this has no effect, because only child sessions
+        have states there, and their parents send those."""
 
     @property
     def crowded(self) -> bool:
@@ -154,8 +156,8 @@ class Updates:
 
     @property
     def flooded(self) -> bool:
-        """Whether the buffer is above `FLOOD`, so that a handler must wait for `room` before it sends more. The wait is
-        before the update, so that a cancelled handler can send a last one, but no flood of them."""
+        """Whether the buffer is above `FLOOD`, so that a handler must wait for `room` before it sends more. The wait
+        comes before the update, so that a cancelled handler can send a last update, but not many."""
         return self.writer.size > FLOOD
 
     async def room(self) -> None:
@@ -170,7 +172,7 @@ class Updates:
 
 
 def beside(meta: dict[str, Any]) -> bytes:
-    """The JSON of a notification's `_meta`, to be written after the update."""
+    """Return the JSON of a notification's `_meta`, to be written after the update."""
     return b',"_meta":%b' % codec.encode(meta)[:-1]
 
 
@@ -179,10 +181,10 @@ PACE: Final = 0.02
 
 
 class LiveTurn:
-    """The runtime's side of a turn: its state and its end. It sends the updates of the turn until it has ended, and
-    adds them to its record. Authors get its `Turn`.
+    """The runtime's side of a turn, with its state and its end. It sends the updates of the turn until it has ended,
+    and adds them to the record. Authors get its `Turn`.
 
-    `move` alone changes the state, and `acp_server.session.state` has the table of states.
+    Only `move` changes the state. `acp_server.session.state` has the table of states.
     """
 
     __slots__ = (
@@ -238,7 +240,7 @@ class LiveTurn:
         self._questions = 0
         self._updates: Updates = session.updates
         self.speech: Speech = session.updates
-        """The path of the turn's updates to the client."""
+        """The `Speech` that sends the turn's updates to the client."""
         self._pause_at = time.monotonic() + PACE
         self._begun: dict[str, None] = {}
         """The ids of the tool calls that were shown and have not ended."""
@@ -248,7 +250,7 @@ class LiveTurn:
         self._said: str | None = None
         """The last text chunk; "" after another update, None before the first update."""
         self.face: Turn = Turn(self)
-        """The turn as authors see it. `LiveSession.leave` deletes it, since the two refer to each other."""
+        """The turn that authors get. `LiveSession.leave` deletes it, since the two refer to each other."""
 
     @property
     def id(self) -> str:
@@ -301,7 +303,7 @@ class LiveTurn:
         self.tell(update.to_wire() if hasattr(update, "session_update") else wire_of(update), meta)
 
     def tell(self, update: dict[str, Any], meta: dict[str, Any] | None = None) -> None:
-        """`put` an update in its wire form. Raises TurnEnded."""
+        """Send an update in its wire form, like `put`. Raises TurnEnded."""
         if self.record.ended_at is not None:
             raise too_late()
         self._said = ""
@@ -340,7 +342,7 @@ class LiveTurn:
 
     @property
     def steps(self) -> Steps:
-        """The steps of the turn's plan."""
+        """Return the steps of the turn's plan."""
         if self._steps is None:
             self._steps = Steps(self)
         return self._steps
@@ -354,8 +356,8 @@ class LiveTurn:
             await anyio.lowlevel.checkpoint()
 
     async def room(self) -> None:
-        """Wait while the buffer is above `FLOOD`, before the beginning of anything that sends updates. Raises TurnEnded
-        and ConnectionClosed."""
+        """Wait while the buffer is above `FLOOD`, before anything begins that sends updates. Raises TurnEnded and
+        ConnectionClosed."""
         # Of several waiting tasks the first may fill the buffer again.
         while self._updates.writer.size > FLOOD:
             await self._hold_back()
@@ -395,7 +397,8 @@ class LiveTurn:
             self.span = observers.begin(span)
 
     def move(self, state: TurnState) -> bool:
-        """Change the state; nothing else does. False if the table has no such move from the present state."""
+        """Change the state. Only this method changes it. Returns False if the table has no such move from the present
+        state."""
         if state not in self.state.successors:
             return False
         self.state = state
@@ -420,7 +423,7 @@ class LiveTurn:
 
     def end(self, error: BaseException | None = None) -> None:
         """Decide how the turn ended, when its handler has ended or its prompt is answered. `error`: the exception of
-        the handler. The first call counts."""
+        the handler. Only the first call has an effect."""
         if self.record.ended_at is not None:
             return
         cause = self.node.cause
@@ -442,13 +445,13 @@ class LiveTurn:
             observers.end(self.span, cause, error)
 
     def give_up(self) -> None:
-        """Answer the prompt now, without a further wait for a cancelled handler that does not end. No effect once the
-        prompt is answered."""
+        """Answer the prompt now, without a further wait for a cancelled handler that does not end. Has no effect once
+        the prompt is answered."""
         self._host.overdue()
 
     def result(self) -> dict[str, Any]:
-        """The result of the prompt, for a turn that ended without failure (ACP, Prompt Turn). `_meta` has the tokens
-        too, because clients read them there before the member `usage` existed."""
+        """Return the result of the prompt, for a turn that ended without failure (ACP, Prompt Turn). `_meta` has the
+        tokens too, because clients read them there before the member `usage` existed."""
         answer: dict[str, Any] = {"stopReason": self.record.stop_reason}
         if (usage := self.record.usage) is not None:
             tokens = usage.to_wire()
@@ -464,7 +467,8 @@ class LiveTurn:
                 self.speech.text("agent_message_chunk", "\n")
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """Add a message of the user to the running turn (steering). False if it has ended or is being cancelled."""
+        """Add a message of the user to the running turn (steering). Returns False if the turn has ended or is being
+        cancelled."""
         if self.record.ended_at is not None or self.node.cause is not None:
             return False
         for block in content:
@@ -472,7 +476,7 @@ class LiveTurn:
         return True
 
     def tool_ended(self, result: ToolResult, tool_call_id: str | None = None) -> None:
-        """Record the result of a tool call; the agent's tools call this. No effect once the turn has ended."""
+        """Record the result of a tool call. The agent's tools call this. It has no effect once the turn has ended."""
         if self.record.ended_at is None:
             if self.results is None:
                 self.results = []
@@ -480,18 +484,20 @@ class LiveTurn:
             self.record.add_result(result, tool_call_id)
 
     def question_asked(self, _tool_call_id: str | None) -> None:
-        """Count a question to the user, perhaps about a tool call. REQUIRES_ACTION then, except in a cancel."""
+        """Count a question to the user, which may be about a tool call. The state then is REQUIRES_ACTION, except in a
+        cancel."""
         self._questions += 1
         if self.node.cause is None:
             self.move(TurnState.REQUIRES_ACTION)
 
     def question_over(self, _tool_call_id: str | None) -> None:
-        """Count off an answered or withdrawn question. IN_PROGRESS after the last, except during a cancel."""
+        """Record that a question was answered or withdrawn. After the last one the state is IN_PROGRESS, except in a
+        cancel."""
         self._questions -= 1
         if not self._questions and self.node.cause is None:
             self.move(TurnState.IN_PROGRESS)
 
 
 def too_late() -> TurnEnded:
-    """The exception for updates after the end of a turn."""
-    return TurnEnded("the turn is already answered; what is said now would reach the client too late")
+    """Return the exception for updates after the end of a turn."""
+    return TurnEnded("the turn was already answered, so this update would reach the client too late")

@@ -1,6 +1,6 @@
-"""The registry of protocol versions above 1: what a version registers, and what it gets.
+"""The registry of protocol versions above 1. It says what a version registers, and what objects a version gets.
 
-A connection begins in version 1 (`acp_server.session.routes`). If its client asks for a later version, that version
+A connection begins in version 1 (`acp_server.session.routes`). If its client requests a later version, that version
 takes the connection over before any other message is processed. This module does not know the methods of a version.
 """
 
@@ -25,9 +25,9 @@ class Side(NamedTuple):
     definition: AgentDefinition
     profile: ClientProfile
     sessions: dict[str, LiveSession]
-    """The open sessions, by id. Empty so far."""
+    """The open sessions, by id. There are no entries yet."""
     find: Callable[[str], LiveSession]
-    """The open session with this id. Raises ResourceNotFound, and InvalidParams for a child."""
+    """Returns the open session with this id. Raises ResourceNotFound, and InvalidParams for a child session."""
     routes: Routes
     """The present methods of the connection. The version replaces them as a whole (`Routes.become`)."""
     cancel: Notice
@@ -55,15 +55,15 @@ def register(dialect: Dialect) -> None:
 
 
 def spoken() -> tuple[int, ...]:
-    """The supported versions, in ascending order."""
+    """Return the supported versions, in ascending order."""
     return 1, *sorted(_DIALECTS)
 
 
 def newest(numbers: tuple[int, ...]) -> Dialect:
-    """The newest of these versions, at least one of which is above 1."""
+    """Return the newest of these versions, at least one of which is above 1."""
     return _DIALECTS[max(numbers)]
 
 
 def uninitialized(_method: str) -> RpcError:
-    """The error response, in versions above 1, to a request before the response to `initialize`."""
+    """Return the error response, in versions above 1, to a request before the response to `initialize`."""
     return InvalidRequest("The connection is not initialized; wait for the answer to initialize")

@@ -1,4 +1,4 @@
-"""Structured concurrency for requests, turns and tool calls: cancel scopes in a tree, each cancel with its cause.
+"""Structured concurrency for requests, turns and tool calls: cancel scopes in a tree, and the cause of each cancel.
 
-Built on anyio alone; it knows neither JSON nor the protocol.
+This package uses anyio alone. It knows neither JSON nor the protocol.
 """

@@ -8,7 +8,8 @@ logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 
 class Block:
-    """A context manager. Dropped without being entered, it logs a warning, like a coroutine that was never awaited."""
+    """A context manager that logs a warning if it is dropped without being entered, like a coroutine that was never
+    awaited."""
 
     _entered: bool = False
 

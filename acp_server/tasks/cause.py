@@ -1,7 +1,7 @@
 """The cause of a cancel, and the failures inside an exception.
 
-The cause, and not the type of an exception, decides which response goes out. The functions separate cancellations and
-time-outs of either backend from failures, also inside exception groups.
+The response depends on the cause, and not on the type of an exception. The functions separate failures from
+cancellations and time-outs of either backend, also inside exception groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 
 
 class Cause(Enum):
-    """The first cause recorded on a node stands; later ones change nothing."""
+    """The cause of a cancel. A node keeps the first cause; later causes change nothing."""
 
     asked_for: bool
     """Whether the client or its user asked for the cancel. Only then is the turn reported as `cancelled`."""
@@ -43,7 +43,7 @@ for _cause in Cause:
 
 
 def failures_in(error: BaseException | None) -> Iterator[BaseException]:
-    """The exceptions in `error` that are neither groups nor cancellations, in order. Empty for None."""
+    """Yield the exceptions in `error` that are neither groups nor cancellations, in order. There are none for None."""
     cancelled = anyio.get_cancelled_exc_class()
     # A loop and not recursion: groups can be nested deeper than the stack.
     left = [error]
@@ -68,6 +68,6 @@ def is_time_out(error: BaseException) -> bool:
 
 
 def program_end(error: BaseException) -> BaseException | None:
-    """The first SystemExit or KeyboardInterrupt in `error`, which may be a group; None if there is not any."""
+    """Return the first SystemExit or KeyboardInterrupt in `error`, which may be a group; None if there is not any."""
     ends = (failure for failure in failures_in(error) if isinstance(failure, (SystemExit, KeyboardInterrupt)))
     return next(ends, None)

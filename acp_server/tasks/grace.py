@@ -1,4 +1,5 @@
-"""Grace periods: shields with a deadline, and work in nodes that is given up when its grace period is over.
+"""Grace periods. A shield with a deadline protects cleanup, and work in a node is given up when its grace period is
+over.
 
 Cancelled work has one deadline, however often it is cancelled. After the deadline its caller continues without it, so
 that work that cannot end does not block a response or a shutdown. Work that ignores its cancel is then left alone.
@@ -26,7 +27,7 @@ from acp_server.tasks.tree import NOTHING, Node
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 DEFAULT_GRACE: Final = 5.0
-"""Seconds of the grace period: how long cancelled work may clean up before its request is answered without it."""
+"""Seconds of the grace period. Cancelled work may clean up for this time before its request is answered without it."""
 
 
 def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio.CancelScope]:
@@ -58,14 +59,15 @@ class _Grace(Block):
 
 
 _AT_ONCE: Final = 64
-"""Callbacks between two checkpoints. Each may write and log, and other tasks must run in between."""
+"""The most callbacks between two checkpoints. Each may write and log, and other tasks must run in between."""
 
 _SLACK: Final = 1.0
-"""Seconds beyond the watchdog's patience that a cancelled caller waits, so that the watchdog decides first."""
+"""Seconds that a cancelled caller waits longer than the watchdog, so that the watchdog decides first."""
 
 
 class Watchdog:
-    """Calls each added callback `seconds` after it was added, unless it is dropped first; with infinity, at `finish`.
+    """Calls each added callback `seconds` after it was added, unless it is dropped first. If `seconds` is infinity, the
+    callbacks are called at `finish`.
 
     One task serves all entries, since all have the same patience. It starts with the first entry and ends with the
     last.
@@ -83,14 +85,14 @@ class Watchdog:
         self._scope: anyio.CancelScope | None = None
 
     def add(self, overdue: Callable[[], None]) -> None:
-        """Call `overdue` in `seconds`. It must not raise. Adding a callback that is there already has no effect."""
+        """Call `overdue` in `seconds`. It must not raise. Adding the same callback again has no effect."""
         self._entries.setdefault(overdue, self.spawner.time() + self.seconds)
         if not self._running and not self._finished and self.seconds != math.inf:
             self.spawner.spawn(self._run)
             self._running = True
 
     def drop(self, overdue: Callable[[], None]) -> None:
-        """Forget a callback. No effect if it is not there."""
+        """Forget a callback. An unknown callback is ignored."""
         self._entries.pop(overdue, None)
 
     async def finish(self) -> None:
@@ -99,7 +101,7 @@ class Watchdog:
             await anyio.lowlevel.checkpoint()
 
     def finish_now(self) -> None:
-        """`finish` without checkpoints, for a caller that cannot await."""
+        """Do the same as `finish` without checkpoints, for a caller that cannot await."""
         for _ in self._finishing():
             pass
 
@@ -139,7 +141,7 @@ class Watchdog:
 
 
 class SupervisedWork(ABC):
-    """Work that runs in `node` and is supervised by a watchdog: a request, a tool call, a resource of a session."""
+    """Work in `node` that a watchdog supervises, such as a request, a tool call or a resource of a session."""
 
     __slots__ = ("_reached", "_watch", "is_watched", "node", "task")
 
@@ -147,27 +149,27 @@ class SupervisedWork(ABC):
         self.node: Node = node
         node.on_cancel = self.was_cancelled
         self.task: object = None
-        """The task that runs it, once it has begun."""
+        """The task that runs the work, once it has begun."""
         self._watch = watch
         self.is_watched = False
-        """Whether its grace period has begun."""
+        """Whether the grace period has begun."""
         self._reached = False
 
     @abstractmethod
     def give_up(self) -> None:
-        """The grace period is over and the work still runs: stop waiting for it. Idempotent."""
+        """Stop waiting for the work, which still runs although its grace period is over. Idempotent."""
 
     def was_cancelled(self, _node: Node) -> None:
-        """The node was cancelled: begin the grace period, once."""
+        """Begin the grace period, once, because the node was cancelled."""
         if not self.is_watched:
             self.is_watched = True
             self._watch.add(self.overdue)
 
     def overdue(self) -> None:
-        """Called by the watchdog: give the work up, and keep it from taking all of the CPU.
+        """Give the work up, and keep it from taking all of the CPU. The watchdog calls this.
 
         asyncio delivers a cancel in every round of the loop until the work ends. If two calls in a row find the cancel
-        delivered and the work running, the work ignores it, and no more cancels are delivered.
+        delivered and the work running, the work ignores the cancel. Then no more cancels are delivered.
         """
         self.give_up()
         if self.node.closed:
@@ -182,7 +184,7 @@ class SupervisedWork(ABC):
             self._watch.add(self.overdue)
 
     def ended(self) -> None:
-        """The work has ended: take it out of the watchdog."""
+        """Record that the work has ended, and remove it from the watchdog."""
         if self.is_watched:
             self._watch.drop(self.overdue)
 
@@ -199,7 +201,8 @@ class Job(SupervisedWork):
 
     @abstractmethod
     def over(self, value: Any, error: BaseException | None) -> None:
-        """The body has ended with this value and error (see `Node.run`); cancels no longer reach it."""
+        """Record that the body has ended, with a value or an error (see `Node.run`). Later cancels do not reach the
+        body."""
 
     def start(self, body: Callable[[], Awaitable[Any]]) -> None:
         """Start `body` in a task."""
@@ -208,7 +211,8 @@ class Job(SupervisedWork):
     async def wait(self, event: anyio.Event | None = None) -> None:
         """Wait until the work has ended or was given up, or until `event` is set.
 
-        A cancel of the caller cancels the node. The caller still waits for the cleanup, up to its grace period.
+        If the caller is cancelled, the node is cancelled too. The caller still waits for the cleanup, up to its grace
+        period.
         """
         try:
             await (event or self._done).wait()
@@ -221,7 +225,7 @@ class Job(SupervisedWork):
     def give_up(self) -> None:
         """Let the caller continue without the work."""
         if not self._done.is_set():
-            logger.warning("%s does not end although it was cancelled; going on without it", self.node.label)
+            logger.warning("%s does not end although it was cancelled; continuing without it", self.node.label)
             self._done.set()
 
     async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:

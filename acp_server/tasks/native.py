@@ -1,8 +1,8 @@
-"""`run_native`: runs an asyncio library in a plain asyncio task, outside of all cancel scopes.
+"""`run_native` runs an asyncio library in a plain asyncio task, outside of all cancel scopes.
 
 anyio delivers a cancel in every round of the loop until its scope is left. Libraries that start and await tasks expect
-one `Task.cancel()`: each further one interrupts their cleanup from the first. So such work gets exactly one. No other
-module starts tasks outside of the task tree.
+one `Task.cancel()`. Each further cancel interrupts their cleanup after the first. So `run_native` cancels such work
+exactly once. No other module starts tasks outside of the task tree.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _left: set[asyncio.Task[Any]] = set()
 async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | None = DEFAULT_GRACE) -> T:
     """Run `coroutine` in an asyncio task and wait for it; returns and raises what the coroutine does.
 
-    A cancel of the caller becomes exactly one `Task.cancel()`. The task then has `patience` seconds for its cleanup
-    (None: no limit); after that it is left running, which is logged. An exception of the cleanup replaces the cancel.
-    Cancel scopes and time limits of the caller reach the task in no other way. The coroutine may use all of asyncio,
-    and everything of the turn: `turn.say`, `turn.run_tool`, `turn.client`.
+    If the caller is cancelled, the task gets exactly one `Task.cancel()`. The task then has `patience` seconds for its
+    cleanup (None: no limit); after that it is left running, which is logged. An exception of the cleanup replaces the
+    cancel. Cancel scopes and time limits of the caller reach the task in no other way. The coroutine may use all of
+    asyncio, and everything of the turn: `turn.say`, `turn.run_tool`, `turn.client`.
 
     Raises RequestCancelled if another task cancelled this one, since the caller is not cancelled then. Raises
     UsageError on trio.
@@ -41,7 +41,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
     library = sniffio.current_async_library()
     if library != "asyncio":
         coroutine.close()
-        raise UsageError(f"this needs a library of asyncio, and the event loop is {library}'s: serve it on asyncio")
+        raise UsageError(f"this needs asyncio, and the event loop is {library}'s: serve the agent on asyncio")
     try:
         await anyio.lowlevel.checkpoint_if_cancelled()
     except BaseException:
@@ -86,7 +86,7 @@ async def _caught(coroutine: Coroutine[Any, Any, T]) -> tuple[Any, BaseException
 
 def _leave(task: asyncio.Task[tuple[Any, BaseException | None]], coroutine: Coroutine[Any, Any, Any]) -> None:
     name = getattr(coroutine, "__qualname__", repr(coroutine))
-    logger.warning("%s does not end although it was cancelled; going on without it", name)
+    logger.warning("%s does not end although it was cancelled; continuing without it", name)
     _left.add(task)
 
     def over(task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:

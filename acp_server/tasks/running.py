@@ -1,15 +1,15 @@
-"""The tasks of an event loop: how they are started and counted (`Spawner`), how one waits for one event (`Futures`,
-`Bell`), and how one consumes an author's async generator (`drain`).
+"""The tasks of an event loop. `Spawner` starts and counts them, `Futures` and `Bell` let a task wait for one event, and
+`drain` consumes an author's async generator.
 
 All tasks of the runtime start here. A task costs 2 us on asyncio, and 14 us in an anyio task group (CPython 3.11). A
-task group also cannot be left while one of its tasks ignores its cancel, which a bounded shutdown has to do. This
-module cancels nothing; the task tree does.
+task group also cannot be left while one of its tasks ignores its cancel. A shutdown with a time limit must not wait for
+such a task. This module cancels nothing; the task tree does.
 
 No step of a task is delayed for fairness. A delayed task would have to see cancels in between and keep the result that
-it waited for; an attempt lost cancels.
+it waited for. An attempt to do that lost cancels.
 
 `anyio.Event` and `anyio.lowlevel` look up the backend at each call, which is half of the cost of an outgoing request.
-So this module takes what the running loop offers, and imports neither asyncio nor trio.
+So this module uses what the running loop offers, and imports neither asyncio nor trio.
 """
 
 from __future__ import annotations
@@ -72,11 +72,12 @@ class Spawner:
 
     @property
     def can_share(self) -> bool:
-        """Whether one task can run several requests in turn. asyncio can tell whether one left a cancel pending."""
+        """Whether one task can run several requests in turn. On asyncio it can be seen whether a request left a cancel
+        pending."""
         return not self._trio
 
     def current(self) -> object:
-        """The running task, for `is_reached`."""
+        """Return the running task, for `is_reached`."""
         return sys.modules["trio"].lowlevel.current_task() if self._trio else sys.modules["asyncio"].current_task()
 
     def is_reached(self, task: object) -> bool:
@@ -84,7 +85,7 @@ class Spawner:
         return self._info(task).has_pending_cancellation()
 
     def rest(self) -> None:
-        """Do not count the running task until `resume`: it is idle and waits for work, or has ended."""
+        """Do not count the running task until `resume`, because it waits for work, or has ended."""
         self._count -= 1
         if self._count == 0 and self._idle is not None:
             self._idle.set()
@@ -157,7 +158,7 @@ class Futures:
         self.checkpoint_if_cancelled: Callable[[], Awaitable[None]] = token.backend_class.checkpoint_if_cancelled
         """`anyio.lowlevel.checkpoint_if_cancelled`."""
         self.call_soon: Callable[..., object] | None = getattr(token.native_token, "call_soon", None)
-        """Schedules a function for the loop's next round; None on trio, where that costs more than a task."""
+        """Schedules a function for the loop's next round. None on trio, where that costs more than a task."""
         # trio's loop has no futures.
         self.make: Callable[[], Future] = getattr(token.native_token, "create_future", _EventFuture)
         """A new future."""
@@ -172,8 +173,8 @@ def _can_nest(loop_class: Any) -> bool:
 
 
 class Bell:
-    """A reusable wake-up for one asyncio task, which awaits it like a future. Rung in a loop callback, it runs the task
-    at once and not in the loop's next round."""
+    """Wakes one asyncio task, again and again. The task awaits this object like a future. If it is rung in a loop
+    callback, the task runs at once and not in the loop's next round."""
 
     __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_current_task", "_go_on", "_kind", "_loop")
 
@@ -195,8 +196,8 @@ class Bell:
         yield self
 
     def ring(self) -> None:
-        """Wake the waiting task: before this returns if the loop called it, in the loop's next round if a task did. No
-        effect if no task waits."""
+        """Wake the waiting task. If the loop called this, the task runs before this returns; if a task did, it runs in
+        the loop's next round. Without a waiting task this has no effect."""
         if (go_on := self._go_on) is None or self._context is None:
             return
         if self._current_task(self._loop) is None:
@@ -212,7 +213,7 @@ class Bell:
     # -- for the task that waits
 
     def add_done_callback(self, callback: Callable[[Bell], object], *, context: Context) -> None:
-        """Called by the task that begins to wait."""
+        """Remember the callback of the waiting task. The task calls this when it begins to wait."""
         self._go_on = callback
         self._context = context
 
@@ -221,7 +222,7 @@ class Bell:
         return self._go_on is None
 
     def cancel(self, msg: object = None) -> bool:
-        """Called by the task that is cancelled. False if it is being woken already."""
+        """Cancel the wait. The cancelled task calls this. Returns False if the task is being woken already."""
         if (go_on := self._go_on) is None:
             return False
         self._cancelled = self._kind(*(() if msg is None else (msg,)))
@@ -230,7 +231,7 @@ class Bell:
         return True
 
     def result(self) -> None:
-        """Raises the cancellation if the wait was cancelled."""
+        """Raise the cancellation if the wait was cancelled."""
         if (cancelled := self._cancelled) is not None:
             self._cancelled = None
             raise cancelled
@@ -253,8 +254,8 @@ class _EventFuture:
 
 
 async def drain(generator: AsyncGenerator[Any, Any], take: Callable[[Any], Awaitable[object]]) -> None:
-    """Pass each yielded piece to `take`, and close the generator. An exception of `take` is raised inside the generator
-    at its `yield`, so a cancel during `take` behaves there as in any other `await`."""
+    """Pass each yielded item to `take`, and close the generator. An exception of `take` is raised inside the generator
+    at its `yield`, so a cancel during `take` behaves there like a cancel in any other `await`."""
     raised: BaseException | None = None
     try:
         while True:

@@ -1,7 +1,7 @@
-"""Plain functions in worker threads that can be abandoned.
+"""Runs plain functions in worker threads that can be abandoned.
 
-The threads are daemons and are not reused. A thread that never ends costs its memory; it blocks neither the loop, nor
-the exit of the process, nor other functions. anyio's worker threads are not daemons, and hold their place in the
+The threads are daemons and are not reused. A thread that never ends costs its memory. It blocks neither the loop, nor
+the exit of the process, nor other functions. anyio's worker threads are not daemons, and count against the limit of the
 pool while they run. The caller decides what an abandoned function may still do.
 """
 
@@ -36,19 +36,20 @@ except ImportError:
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 RUNNING: Final = 40
-"""Functions with a waiting caller that run at once. Further ones are queued."""
+"""The most functions with a waiting caller that run at once. Further functions are queued."""
 
 ABANDONED: Final = 64
-"""Abandoned functions that may run at once. At this number `run` raises TooManyThreads."""
+"""The most abandoned functions that may run at once. At this number `run` raises TooManyThreads."""
 
 ASKED: Final = 256
-"""Functions that may run at once for `ask`. At this number it raises TooManyThreads."""
+"""The most functions that may run at once for `ask`. At this number `ask` raises TooManyThreads."""
 
 _MANY: Final = 8
-"""Abandoned threads above which the log warns. A few are normal: they have not seen their cancel yet."""
+"""The number of abandoned threads above which a warning is logged. A few are normal, because they have not seen their
+cancel yet."""
 
 _BRIEFLY: Final = 0.05
-"""Seconds for which the loop may block in one round, for all quick functions together."""
+"""Seconds for which the loop may be blocked in one round, for all quick functions together."""
 
 _Future: TypeAlias = "Future[Any]"
 
@@ -72,7 +73,7 @@ class Threads:
 
     @classmethod
     def current(cls) -> Threads:
-        """The threads of the running loop."""
+        """Return the threads of the running loop."""
         try:
             return _current.get()
         except LookupError:
@@ -81,14 +82,15 @@ class Threads:
             return threads
 
     def soon(self, function: Callable[[], object]) -> None:
-        """Call `function` in the loop, from any thread; at once in the loop's own. No effect if the loop has ended."""
+        """Call `function` in the loop, from any thread. In the loop's own thread it is called at once. If the loop has
+        ended, this has no effect."""
         if threading.get_ident() == self.home:
             function()
         else:
             self.later(function)
 
     def later(self, function: Callable[[], object]) -> None:
-        """`soon`, but never at once: other tasks run first."""
+        """Do the same as `soon`, but never at once, so that other tasks run first."""
         try:
             self._soon(_guarded, function)
         except RuntimeError:
@@ -135,8 +137,8 @@ class Threads:
         return worker
 
     def briefly(self, worker: Worker) -> bool:
-        """Block the loop until `worker` has ended, at most for what is left of this round's shared moment. Returns
-        whether it has ended."""
+        """Block the loop until `worker` has ended, at most for the rest of the time that all such calls share in this
+        round. Returns whether the worker has ended."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + _BRIEFLY
@@ -175,19 +177,20 @@ class Worker:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the thread. Raises RuntimeError if the system has none."""
+        """Start the thread. Raises RuntimeError if the system has no thread left."""
         threading.Thread(target=self._run, name=f"acp_server {self.name}", daemon=True).start()
         self._threads.count(asked=self._asked)
 
     async def outcome(self) -> Any:
-        """Wait until the function has ended, and run its calls into the loop meanwhile. Raises what it raised."""
+        """Wait until the function has ended, and run its calls into the loop meanwhile. Returns its result, and raises
+        its exception."""
         await self.wait()
         if self.error is not None:
             raise self.error
         return self.value
 
     async def wait(self) -> None:
-        """`outcome`, without raising what the function raised."""
+        """Wait like `outcome`, without raising the exception of the function."""
         while True:
             while self._jobs:
                 await self._carry_out(*self._jobs.popleft())
@@ -227,13 +230,13 @@ class Worker:
             _nested.reset(token)
 
     def check(self) -> None:
-        """Raises RequestCancelled where `call` would."""
+        """Raise RequestCancelled where `call` would."""
         # For `ask` no task waits in the loop, and the loop may be blocked in `briefly`.
         if self._abandoned or self._asked or self.ended.is_set():
             raise RequestCancelled
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Called in the thread: see `in_loop`."""
+        """Call `function` in the loop (see `in_loop`). The function in the thread calls this."""
         job: Future[Any] = Future()
         with self._lock:
             self.check()
@@ -299,9 +302,10 @@ def _guarded(function: Callable[[], object]) -> None:
 def in_loop(function: Callable[..., Any], *args: Any) -> Any:
     """Call `function(*args)` in the loop, from a function that `Threads.run` called, and await it if it is async.
 
-    It runs in the task that waits for the thread, so a cancel of that task reaches it. Raises what it raises. Raises
-    RequestCancelled once the calling function was abandoned or has ended, and in functions of `Threads.ask`. Raises
-    RuntimeError in other threads, also in threads that the function started without a copy of its context."""
+    `function` runs in the task that waits for the thread, so a cancel of that task reaches it. Its exceptions are
+    raised. Raises RequestCancelled once the calling function was abandoned or has ended, and in functions of
+    `Threads.ask`. Raises RuntimeError in other threads, also in threads that the function started without a copy of its
+    context."""
     worker = _worker.get(None)
     if worker is None:
         raise RuntimeError("not in the worker thread of a plain function")

@@ -1,7 +1,8 @@
-"""The task tree, with a node for each running request, turn and tool call, and the cancel scopes that nodes run in. A
-cancel of a node reaches the nodes below it, at any depth of nesting.
+"""The task tree. It has a node for each running request, turn and tool call, and the cancel scopes in which nodes run.
+A cancel of a node reaches the nodes below it, at any depth of nesting.
 
-The tree knows no messages and no responses. A node records the cause of its cancel; its owner decides what follows.
+The tree knows no messages and no responses. A node records the cause of its cancel, and its owner decides what
+follows.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ import anyio.lowlevel
 from acp_server.tasks.cause import Cause, is_cancellation
 
 _STRIDE: Final = 20
-"""Nested scopes that anyio cancels by one recursion. It repeats that in every round of the loop until the cancel has
-taken effect."""
+"""The most nested scopes that anyio cancels by one recursion. anyio repeats that in every round of the loop until the
+cancel has taken effect."""
 
 _ROOM: Final = 5 * _STRIDE
-"""Stack frames that a cancel needs."""
+"""The number of stack frames that a cancel needs."""
 
 
 class Pair:
-    """The two scopes around a run. A cancel cancels the outer one; the inner one can be shielded from it later, see
-    `Node.stop_cancelling`."""
+    """The two cancel scopes around a run. A cancel cancels the outer scope. The inner scope can be shielded from it
+    later (see `Node.stop_cancelling`)."""
 
     __slots__ = ("cancelled", "inner", "nested", "outer")
 
@@ -36,9 +37,9 @@ class Pair:
         self.outer: Any = outer
         self.inner: Any = inner
         self.cancelled: bool = False
-        """Whether the pair was cancelled, or is queued for it."""
+        """Whether the outer scope was cancelled, or will be."""
         self.nested: Collection[Any] = getattr(inner, "_child_scopes", ())
-        """The scopes that are open inside now. Empty on trio, which cancels nested scopes without recursion."""
+        """The scopes that are open inside now. This is empty on trio, which cancels nested scopes without recursion."""
 
 
 class Scopes:
@@ -59,14 +60,15 @@ class Scopes:
         """The exception that the backend raises in a cancelled task."""
         self._is_recursive = hasattr(loop, "call_soon")
         self.due: list[Pair] = []
-        """The pairs that `deliver` will cancel."""
+        """The pairs of scopes that `deliver` will cancel."""
         self._unfinished: dict[Iterator[None], None] = {}
 
     def cancel(self, pair: Pair) -> None:
-        """Cancel the tasks in a pair. The caller has checked `has_room`.
+        """Cancel the tasks in the two scopes. The caller has checked `has_room`.
 
-        On asyncio the loop does it a moment later, for all pairs that were cancelled by then. anyio formats the name of
-        the cancelling task for each cancel, which costs more than the cancel; in a loop callback there is no such task.
+        On asyncio the loop does it a moment later, for all scopes that were cancelled by then. anyio formats the name
+        of the cancelling task for each cancel, which costs more than the cancel. In a loop callback there is no such
+        task.
         """
         pair.cancelled = True
         if not self._is_recursive:
@@ -77,7 +79,7 @@ class Scopes:
         self.due.append(pair)
 
     def deliver(self) -> None:
-        """Cancel the queued pairs now, for code that has to see whether its scope was cancelled.
+        """Cancel the queued pairs of scopes now, for code that has to see whether its scope was cancelled.
 
         On asyncio, anyio passes a cancel down by recursion, one frame for each nested scope. At the end of the stack,
         some 980 scopes down, it gives up for good, and a task that it is waking may never wake. So deep scopes are
@@ -126,10 +128,10 @@ def _descend(frames: int) -> None:
 
 
 def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
-    """The scopes to cancel first, innermost first, so that no recursion of anyio is deeper than the stride.
+    """Return the scopes to cancel first, innermost first, so that no recursion of anyio is deeper than `_STRIDE`.
 
-    A recursion ends at a scope that is cancelled already. Each block on its way out also searches for the nearest
-    cancelled scope around it, which is near then.
+    A recursion ends at a scope that is cancelled already. On its way out, each block also searches for the nearest
+    cancelled scope around it. That scope is then near.
     """
     marked: list[anyio.CancelScope] = []
     level, depth = [inner], 0
@@ -145,8 +147,8 @@ def _every_so_deep(inner: anyio.CancelScope) -> Iterable[anyio.CancelScope]:
 def stop_cancelling(scope: anyio.CancelScope) -> None:
     """Shield `scope` from cancels from outside, also from a cancel that is being delivered.
 
-    For work that was cancelled and does not end. Its cancel would be delivered again in every round of the event loop,
-    or at every checkpoint, and could take all of the CPU.
+    This is for work that was cancelled and does not end. Its cancel would be delivered again in every round of the
+    event loop, or at every checkpoint, and could take all of the CPU.
     """
     scope.shield = True
     # On asyncio, a task inside anyio's `checkpoint_if_cancelled` yields in each round until its cancel arrives, and
@@ -179,7 +181,7 @@ def _children(scope: anyio.CancelScope) -> Collection[anyio.CancelScope]:
 logger: logging.Logger = logging.getLogger("acp_server.tasks")
 
 _AT_ONCE: Final = 100
-"""Nodes that are cancelled in one round of the event loop, if no running node contains them all."""
+"""The most nodes that are cancelled in one round of the event loop, if no running node contains them all."""
 
 
 class _Nothing:
@@ -188,7 +190,7 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
-"""The value of a run that returned nothing, since it raised or was cancelled."""
+"""The value of a run that returned nothing, because it raised or was cancelled."""
 
 
 class Node:
@@ -216,10 +218,11 @@ class Node:
         self.cause: Cause | None = None
         self.closed = False
         self.on_cancel: Callable[[Node], None] | None = None
-        """Called when this node or a node above it is cancelled; not if the node above was cancelled before this node
-        was created. It must be quick and must not wait. On RecursionError the event loop calls it once more."""
+        """Called when this node or a node above it is cancelled. It is not called if the node above was cancelled
+        before this node was created. It must be quick and must not wait. On RecursionError the event loop calls it once
+        more."""
         self.pair: Pair | None = None
-        """The scopes of its run; None while nothing runs in it."""
+        """The scopes of the node's run; None while nothing runs in it."""
         if parent is None:
             self._scopes = scopes or Scopes()
         else:
@@ -237,7 +240,7 @@ class Node:
         return f"<Node {self.label} {state}>"
 
     def child(self, label: str) -> Node:
-        """A new child node. Raises RuntimeError if this node is closed."""
+        """Return a new child node. Raises RuntimeError if this node is closed."""
         return Node(self, label)
 
     async def run(self, body: Callable[..., Awaitable[Any]], *args: Any) -> tuple[Any, BaseException | None]:
@@ -264,11 +267,11 @@ class Node:
         return NOTHING, None
 
     def enter(self, pair: Pair) -> bool:
-        """Let this node run in scopes that the task has entered already, until `pair` is set to None. False if the node
-        is cancelled or closed.
+        """Let this node run in scopes that the task has entered already, until `pair` is set to None. Returns False if
+        the node is cancelled or closed.
 
-        Shared scopes save a third of the cost of a request. Nested nodes may share a pair: a cancel of any of them
-        cancels the scopes."""
+        Shared scopes save a third of the cost of a request. Nested nodes may share the two scopes; a cancel of any of
+        the nodes cancels the scopes."""
         if self.cause is not None or self.closed:
             return False
         self.pair = pair
@@ -279,12 +282,12 @@ class Node:
         return self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
 
     def cancel(self, cause: Cause) -> bool:
-        """Cancel this node and all nodes below it. False if it is closed or was cancelled before: the first cause
-        stands.
+        """Cancel this node and all nodes below it. Returns False if the node is closed or was cancelled before; the
+        first cause is kept.
 
         All nodes have their cause when this returns. With hundreds of nodes, or almost no stack left, the event loop
         cancels their scopes a moment later. Raises RuntimeError outside of the event loop's thread, and RecursionError
-        without any stack left; nothing is cancelled then.
+        without any stack left; then nothing is cancelled.
         """
         if self.closed or self.cause is not None:
             return False
@@ -358,8 +361,8 @@ class Node:
     def stop_cancelling(self) -> None:
         """Deliver no more cancels to the tasks of this node and of the nodes below it.
 
-        For work that ignores its cancel: the repeated delivery could take all of the CPU. No caller waits for it any
-        more.
+        This is for work that ignores its cancel, because the repeated delivery could take all of the CPU. No caller
+        waits for the work any more.
         """
         if self.cause is not None and self.pair is not None:
             stop_cancelling_in(self.pair.inner)
@@ -372,7 +375,7 @@ class Node:
             child.cancel(Cause.FINISHED)
 
     def close(self) -> None:
-        """End the node: cancel what still runs in it or below it, and take it out of the tree. Idempotent."""
+        """End the node. Cancel what still runs in it or below it, and remove it from the tree. Idempotent."""
         if self.pair is not None:
             self.cancel(Cause.FINISHED)
         if self.children:
@@ -385,5 +388,5 @@ class Node:
 
     @property
     def size(self) -> int:
-        """The number of nodes below this one, at any depth."""
+        """Return the number of nodes below this one, at any depth."""
         return sum(1 + child.size for child in self.children or ())

@@ -321,7 +321,7 @@ class Execution(Job):
         if worker is None:
             return None
         if not worker.ended.is_set():
-            logger.warning("on_cancel of %s is too slow; going on without it", self._tool.name)
+            logger.warning("on_cancel of %s is too slow; continuing without it", self._tool.name)
             worker.abandon()
         elif worker.error is not None:
             logger.error("on_cancel of %s failed", self._tool.name, exc_info=worker.error)

@@ -79,7 +79,9 @@ def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) 
     """Raise UsageError for a text that contains a parameter of the tool in braces, because it would not be replaced."""
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
-            raise UsageError(f"{option} is not a template: a function makes it, as lambda {name}: f{text!r}")
+            raise UsageError(
+                f"{option} is not a template: pass a function that makes the text, as lambda {name}: f{text!r}"
+            )
 
 
 def _check_takes_the_same(option: str, function: Callable[..., Any], names: list[str]) -> None:

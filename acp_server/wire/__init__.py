@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 on the wire: bytes to messages and back, and the in-flight requests.
+"""JSON-RPC 2.0 on the wire. This package turns bytes into messages and back, and keeps the in-flight requests.
 
-Pure: no event loop, no I/O, no types of ACP. `Endpoint` is the public face; the other modules are its parts.
+It has no event loop, no I/O and no types of ACP. `Endpoint` is the public class; the other modules are its parts.
 """

@@ -1,7 +1,8 @@
-"""The response to a batch: one array, written when its last response is there (JSON-RPC 2.0, section 6).
+"""The response to a batch. It is one array, which is written when its last response is there (JSON-RPC 2.0, section 6).
 
-Responses are placed by position and not by id, so duplicate ids cannot leave a response without a place. Batches are
-received and never sent. The bytes of all unfinished batches of a connection are counted, and bounded by the endpoint.
+Responses are stored by position and not by id, so each response has a position even if ids are duplicate. Batches are
+received and never sent. The bytes of all unfinished batches of a connection are counted, and limited by the
+endpoint.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 BATCH_LIMIT: Final = 1000
-"""Members of one batch. Each member, even a single digit, can cost a response of a hundred bytes."""
+"""The most members of one batch. Each member, even a single digit, can cost a response of a hundred bytes."""
 
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""The default bound for the responses of all unfinished batches, in bytes."""
+"""The default limit for the responses of all unfinished batches, in bytes."""
 
 _PLACE: Final = 100
-"""Bytes that a place takes besides its response."""
+"""Bytes that a position takes besides its response."""
 
 
 class Batches:
@@ -27,7 +28,7 @@ class Batches:
     def __init__(self, limit: int = BATCH_BYTES) -> None:
         self._limit = limit
         self.held: int = 0
-        """Bytes of the places and responses of unfinished batches."""
+        """The bytes that the unfinished batches take, for their positions and responses."""
 
     @property
     def full(self) -> bool:
@@ -39,7 +40,7 @@ class Batches:
         return self.held + len(answer) <= self._limit
 
     def begin(self) -> Batch:
-        """A new batch."""
+        """Return a new batch."""
         return Batch(self)
 
 
@@ -56,28 +57,29 @@ class Batch:
         self._sealed = False
 
     def add(self, answer: bytes) -> None:
-        """Add a place with its response, an encoded line."""
+        """Add a position with its response, an encoded line."""
         self._answers.append(answer)
         self._hold(_PLACE + len(answer))
 
     def open(self) -> Slot:
-        """Add a place that must be filled exactly once before the array is written."""
+        """Add a position that must be filled exactly once before the array is written."""
         self._answers.append(b"")
         self._open += 1
         self._hold(_PLACE)
         return Slot(self, len(self._answers) - 1)
 
     def seal(self) -> bytes | None:
-        """End the batch. Returns the array if all places are filled and there is at least one."""
+        """End the batch. Returns the array if all positions are filled and there is at least one."""
         self._sealed = True
         return self._array()
 
     def has_room(self, answer: bytes) -> bool:
-        """Whether `answer` fits below the limit. The last response of a batch always fits: it completes the array."""
+        """Whether `answer` fits below the limit. The last response of a batch always fits, because it completes the
+        array."""
         return (self._sealed and self._open == 1) or self._batches.has_room(answer)
 
     def fill(self, position: int, answer: bytes) -> bytes | None:
-        """Fill a place with an encoded line. Returns the whole array if it was the last place."""
+        """Fill a position with an encoded line. Returns the whole array if it was the last position."""
         self._answers[position] = answer
         self._open -= 1
         self._hold(len(answer))
@@ -98,7 +100,7 @@ class Batch:
 
 @dataclass(slots=True, frozen=True)
 class Slot:
-    """One place of a batch."""
+    """One position of a batch."""
 
     batch: Batch
     position: int

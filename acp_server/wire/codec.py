@@ -1,4 +1,4 @@
-"""JSON decoding and encoding. The only module that imports orjson.
+"""Decodes and encodes JSON. Only this module imports orjson.
 
 It knows no messages. `encode` always returns one line of valid UTF-8 JSON.
 """
@@ -34,11 +34,11 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 _A_LINE = _OPTIONS | orjson.OPT_APPEND_NEWLINE
 
 _LARGE = 64 * 1024
-"""Bytes above which a line is not copied, since the copy takes as long as the encoding."""
+"""The size, in bytes, above which a line is not copied, because the copy takes as long as the encoding."""
 
 
 class DecodeError(ValueError):
-    """The bytes are not UTF-8 JSON. The message is for the log only, since it may quote the input."""
+    """Raised for bytes that are not UTF-8 JSON. The message is for the log only, because it may quote the input."""
 
 
 def decode(text: bytes | bytearray) -> Any:
@@ -66,12 +66,13 @@ def decode(text: bytes | bytearray) -> Any:
 
 
 def mended(text: bytes) -> bytes:
-    """JSON with each lone surrogate replaced by U+FFFD, since few parsers accept lone surrogates."""
+    """Return JSON with each lone surrogate replaced by U+FFFD, because few parsers accept lone surrogates."""
     return _HALVES.sub(_mended, text) if _SURROGATE.search(text) else text
 
 
 def sendable(line: bytes) -> bytes:
-    """`mended` for a message. The id of a response stays unchanged, so that its caller recognizes it."""
+    """Return the line of a message, `mended` except for the id of a response. The id stays unchanged, so that the
+    caller recognizes it."""
     head = _ID.match(line)
     start = head.end() if head else 0
     return line[:start] + mended(line[start:])
@@ -82,7 +83,7 @@ def _mended(escape: re.Match[bytes]) -> bytes:
 
 
 def nests_more(than: int, text: bytes | bytearray, value: Any) -> bool:
-    """Whether `value`, the decoded `text`, contains more objects and arrays `than` this."""
+    """Whether `value`, the decoded `text`, contains more objects and arrays than `than`."""
     # Strings can contain brackets as well, so the count in the text is only an upper bound.
     if text.count(b"{") + text.count(b"[") <= than:
         return False

@@ -1,8 +1,8 @@
-"""Framing: splits a byte stream into lines, one JSON text each (ACP, Transports).
+"""Splits a byte stream into lines, each with one JSON text (ACP, Transports).
 
-It works in two steps, since splitting a megabyte into lines at once would block the event loop. The first step cuts
-blocks of whole lines, which is nearly free; the second splits a block into lines when the reader gets to it. A line
-over the limit is skipped without being buffered.
+It works in two steps, because splitting a megabyte into lines at once would block the event loop. The first step cuts
+blocks of whole lines, which is nearly free. The second step splits a block into lines when the reader gets to it. A
+line over the limit is skipped without being buffered.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 DEFAULT_LINE_LIMIT: Final = 32 * 1024 * 1024
 
 HEAD: Final = 1024
-"""Bytes of an unreadable line that are searched for its id and method."""
+"""The bytes of an unreadable line that are searched for its id and method."""
 
 _BLOCK: Final = 16 * 1024
-"""Bytes of a block, plus the rest of its last line. Splitting it into lines takes at most a millisecond."""
+"""The bytes of a block, without the rest of its last line. Splitting a block into lines takes at most a millisecond."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,7 +26,7 @@ class TooLong:
     head: bytes
 
     def __len__(self) -> int:
-        """The number of bytes that are kept."""
+        """Return the number of bytes that are kept."""
         return len(self.head)
 
 
@@ -37,10 +37,10 @@ Block: TypeAlias = bytes | bytearray | TooLong
 
 
 class LineFramer:
-    """Takes bytes in any chunking and gives lines.
+    """Takes bytes in chunks of any size and returns lines.
 
     `limit`: the longest line in bytes, without its newline. A longer line gives one `TooLong` as soon as it exceeds the
-    limit; the rest of the line is dropped as it arrives.
+    limit. The rest of the line is dropped as it arrives.
     """
 
     __slots__ = ("_at_once", "_held", "_limit", "_skipping")
@@ -53,15 +53,15 @@ class LineFramer:
 
     @property
     def held(self) -> int:
-        """The number of buffered bytes of an incomplete line."""
+        """Return the number of buffered bytes of an incomplete line."""
         return len(self._held)
 
     def feed(self, data: bytes) -> list[Line]:
-        """The lines that `data` completes, without blank lines."""
+        """Return the lines that `data` completes, without blank lines."""
         return [line for block in self.blocks(data) for line in lines_in(block)]
 
     def blocks(self, data: bytes) -> list[Block]:
-        """The lines that `data` completes, as blocks for `lines_in`."""
+        """Return the lines that `data` completes, as blocks for `lines_in`."""
         if len(data) <= self._at_once and not self._held and not self._skipping and data.endswith(b"\n"):
             # The common case: whole lines, nothing buffered.
             return [data]
@@ -84,12 +84,13 @@ class LineFramer:
         return blocks
 
     def finish(self) -> bytearray | None:
-        """The last line, if the stream ended without a final newline; None if it is blank or there was a newline."""
+        """Return the last line, if the stream ended without a final newline; None if the line is blank or there was a
+        newline."""
         line, self._held = self._held, bytearray()
         return line if line and not line.isspace() else None
 
     def _release(self, rest: bytes) -> bytearray | TooLong:
-        """The line whose beginning was buffered."""
+        """Return the line whose beginning was buffered."""
         line, self._held = self._held, bytearray()
         if len(line) + len(rest) > self._limit:
             return _too_long(line, rest)
@@ -107,13 +108,13 @@ class LineFramer:
             self._held += rest
 
     def _judge(self, block: bytes) -> list[Block]:
-        """Split a block that is over the limit: a line in it may be too long."""
+        """Split a block that is over the limit, because a line in it may be too long."""
         lines = block.split(b"\n")
         return [_too_long(line) if len(line) > self._limit else line + b"\n" for line in lines[:-1]]
 
 
 def lines_in(block: Block) -> list[Line]:
-    """The lines of a block, without blank lines."""
+    """Return the lines of a block, without blank lines."""
     if type(block) is bytes:
         return list(filter(bytes.strip, block.split(b"\n")))
     return [] if isinstance(block, bytearray) and block.isspace() else [block]

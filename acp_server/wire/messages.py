@@ -23,7 +23,7 @@ RequestId: TypeAlias = int | str | None
 Params: TypeAlias = dict[str, Any] | list[Any]
 
 ID_LIMIT: Final = 16 * 1024
-"""Characters of a string id. The id is kept while its request is in flight, and repeated in its response."""
+"""The most characters of a string id. The id is kept while its request is in flight, and repeated in its response."""
 
 _BAD_ID: Final = "Invalid request: id must be a 64-bit integer, a string or null"
 _LONG_ID: Final = f"Invalid request: id is longer than {ID_LIMIT} characters"
@@ -39,11 +39,11 @@ class Request:
     method: str
     params: Params | None
     slot: Slot | None = None
-    """The place in a batch that the response fills; None for a request outside of a batch."""
+    """The position in a batch that the response fills; None for a request outside of a batch."""
     size: int = 0
-    """Bytes of its line; for a member of a batch its share of the line."""
+    """The bytes of the request's line; for a member of a batch its share of the line."""
     call: Any = None
-    """The object that answers it, while it is in flight. Its owner sets and clears it."""
+    """The object that answers the request while it is in flight. The owner of the object sets and clears this."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,12 +75,12 @@ class Invalid:
     id: RequestId = None
     data: Any = None
     notification: Notification | None = None
-    """The notification that it seems to be by its first members, without parameters."""
+    """The notification that the message seems to be by its first members, without parameters."""
 
 
 @dataclass(slots=True, eq=False)
 class Ignored:
-    """An invalid message that must not be answered. `notification`: the notification that it seems to be."""
+    """An invalid message that must not be answered. `notification`: the notification that the message seems to be."""
 
     reason: str
     notification: Notification | None = None
@@ -97,7 +97,7 @@ def is_request_id(value: Any) -> bool:
 
 
 def classify(value: Any) -> Message:
-    """Classify a decoded JSON value. Batches are taken apart before."""
+    """Classify a decoded JSON value. The caller splits batches into their members first."""
     message: dict[str, Any] = value
     if type(message) is not dict:
         return Invalid(INVALID_REQUEST, "Invalid request: expected an object")

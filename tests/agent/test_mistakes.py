@@ -29,9 +29,9 @@ def test_an_option_that_tools_do_not_have_is_refused_with_the_nearest_one() -> N
 
 def test_limits_that_are_none_are_refused_before_anything_is_served() -> None:
     wrong: Any = 5
-    with pytest.raises(UsageError, match=r"limits are Limits\(\.\.\.\), and not 5"):
+    with pytest.raises(UsageError, match=r"limits must be a Limits object, and not 5"):
         Agent("a").run(limits=wrong)
-    with pytest.raises(UsageError, match=r"limits are Limits"):
+    with pytest.raises(UsageError, match=r"limits must be a Limits object"):
         Agent("a").connect(memory_pair()[1], wrong)
 
 

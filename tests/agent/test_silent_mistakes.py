@@ -219,7 +219,7 @@ def test_a_store_whose_methods_take_something_else_is_refused() -> None:
 
     short: Any = Short()
 
-    with pytest.raises(UsageError, match=r"store.load is not called as SessionStore.load is \(.*'cwd'\)"):
+    with pytest.raises(UsageError, match=r"store.load cannot be called like SessionStore.load: .*'cwd'"):
         Agent("a", store=short)
 
 

@@ -46,12 +46,12 @@ async def test_an_agent_that_is_not_running_says_what_to_do() -> None:
     with pytest.raises(UsageError, match="start the agent first"):
         await agent.initialize()
     await agent.start()
-    with pytest.raises(UsageError, match="an agent is started once"):
+    with pytest.raises(UsageError, match="an agent can be started only once"):
         await agent.start()
     await agent.aclose()
     with pytest.raises(ConnectionClosed):
         await agent.request("_any")
-    with pytest.raises(UsageError, match="an agent is started once"):
+    with pytest.raises(UsageError, match="an agent can be started only once"):
         await agent.start()
 
 

@@ -49,7 +49,7 @@ def may_hold(editor: Editor, session: str, old: str, new: str) -> set[str]:
     if last.status == "completed":
         return {new}
     return {
-        "`notes.txt` is as it was.": {old},
+        "`notes.txt` was not changed.": {old},
         "`notes.txt` was changed before that.": {new},
         "The editor was asked to change `notes.txt`, and may have done so.": {old, new},
     }[last.content[-1].content.text]

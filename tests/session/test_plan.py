@@ -178,7 +178,7 @@ async def test_what_is_no_step_is_refused_and_a_block_is_worked_on_once() -> Non
         await editor.ask(await editor.open())
     assert refused == [
         "a plan is a list of texts or PlanEntry, and not list of int",
-        "a step is worked on once: call turn.step(...) again",
+        "a step can be used only once: call turn.step(...) again",
     ]
 
 

@@ -180,7 +180,7 @@ def schema(directories: tuple[str, ...], check: bool, stable: bool) -> int:
 @click.option(
     "--reload",
     is_flag=True,
-    help="Restart the agent when its Python files change; sessions go on. For development.",
+    help="Restart the agent when its Python files change; sessions continue. For development.",
 )
 @click.option("--memory-file", type=click.Path(dir_okay=False, path_type=Path), hidden=True)
 @click.option(

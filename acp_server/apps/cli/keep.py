@@ -78,7 +78,7 @@ def socket_of(name: str, *, make: bool = False) -> Path:
     from platformdirs import user_state_path
 
     if not name.replace("-", "").replace("_", "").isalnum():
-        raise UsageError(f"{name!r} is not a name: letters, digits, - and _")
+        raise UsageError(f"{name!r} is not a valid name: use letters, digits, - and _")
     folder = user_state_path("acp-server", appauthor=False) / "kept"
     if make:
         try:

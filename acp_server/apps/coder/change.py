@@ -83,7 +83,7 @@ class Change:
             return f"{self.name} was changed before that."
         if self._asked:
             return f"The editor was asked to change {self.name}, and may have done so."
-        return f"{self.name} is as it was."
+        return f"{self.name} was not changed."
 
 
 # -- what is asked
@@ -245,9 +245,9 @@ async def _carry_out(call: ToolContext) -> str:
     except Changed:
         raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
     except UnicodeEncodeError:
-        raise Refusal(f"Not a text for a file: {change.name} is as it was") from None
+        raise Refusal(f"The new content cannot be written in UTF-8; {change.name} was not changed") from None
     except OSError as error:
-        raise Refusal(f"{reason_of(error)}: {change.name} is as it was") from None
+        raise Refusal(f"{reason_of(error)}; {change.name} was not changed") from None
     return f"{change.name} is {'made' if change.old is None else 'changed'}."
 
 

@@ -272,7 +272,7 @@ class Reading:
                 raise Refusal(f"A directory: {quoted(typed)}")
             if os.path.exists(path):
                 if first < 1 or (last is not None and last < first):
-                    raise Refusal(f"No range of lines: {quoted(self._target[len(typed) + 1 :])}")
+                    raise Refusal(f"Not a range of lines: {quoted(self._target[len(typed) + 1 :])}")
                 return _Found(path, place, typed, first, last)
             problem = Refusal(f"No such file: {quoted(typed)}")
         assert problem is not None

@@ -152,7 +152,8 @@ def _plausible(text: str) -> str:
         raise Refusal(f"A path with a NUL character: {quoted(text)}")
     if text.startswith("~"):
         raise OutsideRoots(
-            f"Home directories are outside: {quoted(text)} (for a file of that name: {quoted('./' + text)})"
+            f"Home directories are outside of the session's directories: {quoted(text)} "
+            f"(for a file of that name: {quoted('./' + text)})"
         )
     if sys.platform == "win32":
         drive, rest = os.path.splitdrive(text)

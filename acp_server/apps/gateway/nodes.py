@@ -114,7 +114,7 @@ class Node:
         try:
             await self._store.do(_remove, self.id)
         except Exception as error:
-            logger.warning("node %d: its row stays until its lease expires: %s", self.id, error)
+            logger.warning("node %d: its row stays in the database until its lease expires: %s", self.id, error)
 
     async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
         """Renew the lease regularly. Returns when the row is gone."""
@@ -145,7 +145,7 @@ class Node:
         while True:
             try:
                 self.joined(*await self._store.do(self.join))
-                logger.info("this is node %d now", self.id)
+                logger.info("this gateway is node %d now", self.id)
                 return
             except Exception as error:
                 log_fault(error, "node %d: it cannot join again", self.id)

@@ -225,10 +225,10 @@ class Pool:
     def distrust(self, process: Process, why: str, *, at_once: bool = False) -> None:
         """See `acp_server.apps.gateway.program.Distrust`."""
         if at_once:
-            logger.warning("%s %s; it is ended", agent_of(self.name), why)
+            logger.warning("%s %s; it is stopped", agent_of(self.name), why)
             self._end(process, "distrusted")
         elif process in self._members:
-            logger.warning("%s %s; it is ended after its other chats", agent_of(self.name), why)
+            logger.warning("%s %s; it will be stopped when its remaining chats have ended", agent_of(self.name), why)
             self._forget(process)
             self._start_soon(self._drain, process, self._limits.linger_seconds, "distrusted")
 

@@ -1,8 +1,8 @@
-"""The agent's side of ACP v2: another wire format, and another lifetime of a prompt.
+"""The agent's side of ACP v2, which has another wire format and another lifetime of a prompt.
 
-Sessions, turns, tools and stores are those classes of `acp_server.session` that version 1 uses.
+Sessions, turns, tools and stores use the classes of `acp_server.session` that version 1 uses.
 
-This module registers the version. The rest is imported when a client asks for it.
+This module registers the version. The rest is imported when a client requests the version.
 """
 
 from __future__ import annotations

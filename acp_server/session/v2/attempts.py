@@ -1,4 +1,4 @@
-"""Prompts with an idempotency key (ACP v2, prompt lifecycle): the message of a key is inserted at most once.
+"""Handles prompts with an idempotency key (ACP v2, prompt lifecycle). The message of a key is inserted at most once.
 
 The id of a turn is derived from its session and its key, so that a stored session knows the keys of its turns without
 storing them.
@@ -20,7 +20,7 @@ _REMEMBERED: Final = 1_000
 
 
 def id_of(params: dict[str, Any]) -> str | None:
-    """The id of the turn for the parameters of a `session/prompt`; None without a key. Raises InvalidParams."""
+    """Return the id of the turn for the parameters of a `session/prompt`; None without a key. Raises InvalidParams."""
     key: Any = params.get("idempotencyKey")
     if key is None:
         return None

@@ -1,7 +1,8 @@
-"""Updates, options and diffs from the form of version 1, which authors and stores use, to the form of version 2 (ACP
-v2, updates, session config options, tool calls).
+"""Converts updates, options and diffs from the form of version 1, which authors and stores use, to the form of version
+2 (ACP v2, updates, session config options, tool calls).
 
-Plain objects in, plain objects out; the input is not changed. `updates` has the state of sessions and turns.
+Plain objects are converted to plain objects, and the input is not changed. `updates` has the state of sessions and
+turns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 def tool_call(update: Mapping[str, Any]) -> dict[str, Any]:
-    """A `tool_call` or `tool_call_update` as a `tool_call_update`, which stands for both in version 2."""
+    """Return a `tool_call` or `tool_call_update` as a `tool_call_update`, which replaces both in version 2."""
     told: dict[str, Any] = {**update, "sessionUpdate": "tool_call_update"}
     if content := told.get("content"):
         told["content"] = [tool_content(piece) for piece in content]
@@ -39,7 +40,7 @@ def tool_call(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tool_content(piece: dict[str, Any]) -> dict[str, Any]:
-    """One piece of a tool call's content."""
+    """Convert one item of a tool call's content."""
     return diff(piece) if piece.get("type") == "diff" and "newText" in piece else piece
 
 
@@ -49,7 +50,7 @@ def _place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan(update: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan as a `plan_update`."""
+    """Return a plan as a `plan_update`."""
     told = {key: value for key, value in update.items() if key != "entries"}
     told["sessionUpdate"] = "plan_update"
     told["plan"] = {"type": "items", "planId": PLAN, "entries": [_step(each) for each in update.get("entries", ())]}
@@ -62,7 +63,7 @@ def _step(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def commands(update: Mapping[str, Any]) -> dict[str, Any]:
-    """An update of the slash commands."""
+    """Convert an update of the slash commands."""
     return {**update, "availableCommands": [_command(command) for command in update.get("availableCommands", [])]}
 
 
@@ -74,13 +75,13 @@ def _command(command: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offered(settings: Settings) -> list[dict[str, Any]]:
-    """All settings of the user, with their current values."""
+    """Return all settings of the user, with their current values."""
     return with_mode(settings, [option.to_wire() for option in settings.offered()])
 
 
 def with_mode(settings: Settings, options: Iterable[dict[str, Any]], mode: str | None = None) -> list[dict[str, Any]]:
-    """Options of version 1 in the form of version 2, after the option for the mode. `mode`: the current mode, by
-    default the one of the settings."""
+    """Convert version 1 config options to the form of version 2. The option for the mode comes first. `mode`: the
+    current mode; by default the mode of the settings."""
     # In version 1 the mode may be one of the options.
     told = [_option(option) for option in options if option.get("id") != settings.mode_option]
     current = mode if mode is not None else settings.mode
@@ -108,7 +109,7 @@ def _group(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def diff(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A diff of version 1, with `path`, `oldText` and `newText`, in the form of version 2."""
+    """Convert a diff of version 1, with `path`, `oldText` and `newText`, to the form of version 2."""
     path, old, new = change["path"], change.get("oldText"), change["newText"]
     told = {key: value for key, value in change.items() if key not in ("path", "oldText", "newText")}
     told["changes"] = [{"operation": "add" if old is None else "modify", "path": path, "fileType": "text"}]
@@ -118,7 +119,8 @@ def diff(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_patch(path: str, old: str | None, new: str) -> str:
-    """The patch from `old`, or from no file if that is None, to `new`. Empty for equal texts."""
+    """Return the patch from `old` to `new`. If `old` is None, the patch creates the file. For equal texts it is
+    empty."""
     if old == new:
         return ""
     before, after = _quoted(f"a/{path.lstrip('/')}"), _quoted(f"b/{path.lstrip('/')}")
@@ -133,7 +135,7 @@ def git_patch(path: str, old: str | None, new: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A file name as git writes it: quoted if it has characters that could be read as another line."""
+    """Return a file name as git writes it. It is quoted if it has characters that could be read as another line."""
     if all(character.isprintable() and character not in '"\\' for character in name):
         return name
     quoted = "".join(

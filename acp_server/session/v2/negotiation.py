@@ -1,6 +1,7 @@
-"""`initialize` for a client that asks for version 2 or later (ACP v2, version negotiation).
+"""Answers `initialize` for a client that requests version 2 or later (ACP v2, version negotiation).
 
-The version of a connection never changes. Only the response reveals it, so no other request is accepted before that.
+The version of a connection never changes. Only the response reveals the version, so no other request is accepted before
+it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _SHARED: Final = ("auth", "elicitation", "_meta")
 
 
 def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
-    """The version that a client asks for. Raises InvalidParams for a malformed version, and UnsupportedProtocolVersion
-    for one below all supported versions."""
+    """Return the version that a client requests. Raises InvalidParams for a malformed version, and
+    UnsupportedProtocolVersion for a version below all supported versions."""
     version = params.get("protocolVersion")
     if type(version) is not int or not 0 <= version <= 0xFFFF:
         raise problem("protocolVersion", "Input should be a version of the protocol, an integer from 0 to 65535")
@@ -41,7 +42,7 @@ def requested(params: dict[str, Any], supported: tuple[int, ...]) -> int:
 
 
 class Negotiation:
-    """Negotiates with a client that asks for version 2 or later. `live`: the present methods of its connection, which
+    """Negotiates with a client that requests version 2 or later. `live`: the present methods of the connection, which
     each step replaces. `routes`: the methods of version 2."""
 
     def __init__(self, definition: AgentDefinition, profile: ClientProfile, live: Routes, routes: Routes) -> None:
@@ -101,7 +102,8 @@ class Negotiation:
 
 
 class _Greeting(Greeting):
-    """Calls `ready` once its result is buffered. It does not after an error response, for example to a cancel."""
+    """Calls `ready` once its result is buffered. After an error response, for example to a cancel, `ready` is not
+    called."""
 
     __slots__ = ("_is_good", "_ready")
 
@@ -133,7 +135,8 @@ def _refuse(_call: LiveCall) -> None:
 
 
 def _known(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of `initialize` in the form of version 1, without members that have no meaning in version 2."""
+    """Return the parameters of `initialize` in the form of version 1, without members that have no meaning in version
+    2."""
     told = as_v1({key: params[key] for key in ("protocolVersion", "info", "capabilities", "_meta") if key in params})
     announced = told.get("clientCapabilities")
     if not isinstance(announced, dict):
@@ -143,7 +146,7 @@ def _known(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capabilities(definition: AgentDefinition) -> dict[str, Any]:
-    """The capabilities of the agent: `AgentCapabilities` in its wire form."""
+    """Return the capabilities of the agent: `AgentCapabilities` in its wire form."""
     capabilities: dict[str, Any] = {}
     if definition.prompt is not None:
         # The other methods of sessions are required of every agent.

@@ -1,9 +1,9 @@
-"""`session/prompt` (ACP v2, prompt lifecycle). The response comes once the user's message is part of the conversation
-(`Insertion`). The work on it continues as the foreground work of its session, which ends with the state `idle`
-(`Foreground`).
+"""Answers `session/prompt` (ACP v2, prompt lifecycle). The response comes once the user's message is part of the
+conversation (`Insertion`). The work on the message continues as the foreground work of the session, which ends with the
+state `idle` (`Foreground`).
 
-A prompt that arrives during the work on another one is held. Until its turn begins it can be withdrawn, and
-`session/cancel` ends it as well. Both answer it with -32800, and its message never becomes part of the conversation.
+A prompt that arrives during the work on another prompt is held. Until its turn begins, the client can withdraw it, or
+end it by `session/cancel`. Then the response is -32800, and the message never becomes part of the conversation.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Insertion(Follower):
 
 
 class Repeated(Follower):
-    """A further attempt of a `session/prompt` with the same key. It has the result of the first one, and inserts
+    """A further attempt of a `session/prompt` with the same key. It has the result of the first attempt, and inserts
     nothing."""
 
     __slots__ = ("_id", "_session")
@@ -95,7 +95,7 @@ class Repeated(Follower):
         self._id = id
 
     async def serve(self) -> dict[str, Any]:
-        """The result of the first attempt. Raises InvalidRequest if that was withdrawn or has failed."""
+        """Return the result of the first attempt. Raises InvalidRequest if that was withdrawn or has failed."""
         await self._session.attempts.wait(self._id)
         if not self._session.has_message(self._id):
             raise InvalidRequest("The first attempt of this prompt was withdrawn or has failed")
@@ -147,7 +147,7 @@ class Prompting(v1.Prompting):
 
 
 class LiveTurn(v1_updates.LiveTurn):
-    """One turn, whose states are sent as they change. Its id is also the id of the user's message."""
+    """One turn. Its states are sent as they change. Its id is also the id of the user's message."""
 
     __slots__ = ("_asked", "_tell")
 
@@ -163,7 +163,7 @@ class LiveTurn(v1_updates.LiveTurn):
         self._tell = session.updates.state
         self.on_move: tuple[Callable[[TurnState], None], ...] = (self._moved,)
         self._asked: list[str | None] = []
-        """The ids of the tool calls with an open question to the user. None stands for a question of the handler."""
+        """The ids of the tool calls with an open question to the user. None means a question of the handler."""
         self.speech.runs = lambda id: session.tools.is_running(self.face, id)
         self.speech.on_calls = self._look
 
@@ -191,8 +191,8 @@ class LiveTurn(v1_updates.LiveTurn):
         self._look()
 
     def _look(self) -> None:
-        """Change to REQUIRES_ACTION while a question is open and every running tool call waits for one, and otherwise
-        to IN_PROGRESS."""
+        """Change to REQUIRES_ACTION while a question is open and every running tool call waits for a question.
+        Otherwise change to IN_PROGRESS."""
         if self.node.cause is None and self.state is not TurnState.CREATED:
             is_blocked = bool(self._asked) and self.speech.offered <= {*self._asked}
             self.move(TurnState.REQUIRES_ACTION if is_blocked else TurnState.IN_PROGRESS)
@@ -206,16 +206,16 @@ class Prompt(v1.Prompt):
     TURN: ClassVar[type[v1_updates.LiveTurn]] = LiveTurn
 
     def insert(self, session: Session) -> None:
-        """Make the user's message part of the conversation. Raises EncodeError; it is not part of it then."""
+        """Make the user's message part of the conversation. Raises EncodeError; then the message is not part of it."""
         self._unsaved = True
         session.insert(self.turn)
 
 
 class Foreground(Job):
-    """The work on the prompt of `call`, in a node below the node of its session. Its end is sent once, whatever
-    happens, and outside of its own scope, like the response to `session/prompt` in version 1.
+    """The work on the prompt of `call`, in a node below the node of its session. Whatever happens, its end is sent
+    once, outside of its own scope, like the response to `session/prompt` in version 1.
 
-    Before `begin` it is held, and a cancel of the work cancels the request.
+    Before `begin` the prompt is held, and a cancel of the work cancels the request.
     """
 
     __slots__ = ("_call", "_has_begun", "_is_told", "_session", "answer", "connection", "prompt")
@@ -233,7 +233,7 @@ class Foreground(Job):
 
     @property
     def request(self) -> Request:
-        """The request of its prompt, which may have been answered."""
+        """Return the request of the prompt. It may have been answered."""
         return self._call.request
 
     @property
@@ -253,7 +253,7 @@ class Foreground(Job):
         self.start(self.prompt.serve)
 
     def request_over(self) -> None:
-        """The request has ended. A message that was not inserted by now never will be."""
+        """Record that the request has ended. A message that was not inserted by now never will be."""
         if not self._has_begun:
             self.prompt.left()
             self.node.close()
@@ -274,13 +274,14 @@ class Foreground(Job):
             raise ending
 
     def give_up(self) -> None:
-        """See `SupervisedWork`. The end is sent, and the session stays occupied while the cancelled work still runs."""
+        """See `SupervisedWork`. This sends the end of the work. The session stays occupied while the cancelled work
+        still runs."""
         if self._has_begun and not self._is_told:
             logger.warning("%s does not end although it was cancelled; its end is sent without it", self.node.label)
             self._tell(NOTHING, None)
 
     def _tell(self, value: Any, error: BaseException | None) -> None:
-        """Send the end of the work to the client. The first call counts."""
+        """Send the end of the work to the client. Only the first call has an effect."""
         if self._is_told:
             return
         self._is_told = True

@@ -1,4 +1,4 @@
-"""The methods of version 2 for one connection, with their handlers. This module only connects them."""
+"""The table of the methods of version 2 for one connection, with their handlers. This module only connects them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Methods:
         self._prompting = Prompting(definition, sessions)
 
     def routes(self, cancel: Notice) -> Routes:
-        """All methods except `initialize`. `cancel` is the handler of `session/cancel`. Methods without a handler in
-        the agent are left out."""
+        """Return all methods except `initialize`. `cancel` is the handler of `session/cancel`. Methods without a
+        handler in the agent are left out."""
         definition, lifecycle = self._definition, self.lifecycle
         routes = Routes()
         requests = routes.requests

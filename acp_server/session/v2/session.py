@@ -1,7 +1,7 @@
-"""The sessions of a client of version 2: their requests, and their requests to the client (ACP v2, session setup,
+"""The sessions of a client of version 2: the client's requests, and the requests to the client (ACP v2, session setup,
 permission requests, terminals).
 
-A session has a node, with its foreground work below it, because that work outlives the request that began it.
+The foreground work of a session is below the session's node, because that work outlives the request that began it.
 `acp_server.session.lifecycle` creates, ends and lists sessions; this module has the requests and responses of version
 2.
 """
@@ -135,15 +135,16 @@ class Session(LiveSession):
         return id in self.attempts or any(turn.id == id for turn in self.record.turns)
 
     def insert(self, turn: LiveTurn) -> None:
-        """Make the user's message part of the conversation. Raises EncodeError; it is not part of it then."""
+        """Make the user's message part of the conversation. Raises EncodeError; then the message is not part of it."""
         self.updates.user_message(turn.id, turn.record.prompt)
         super().begin(turn)
 
     def begin(self, turn: LiveTurn) -> None:
-        """No effect: the turn is in the history since its message was inserted."""
+        """Do nothing, because the turn is in the history since its message was inserted."""
 
     def cancel_tool_call(self, id: str) -> bool:
-        """Cancel one tool call; the turn goes on. False if the client was not offered that, or the offer has ended."""
+        """Cancel one tool call; the turn continues. Returns False if the client was not offered to cancel this call, or
+        if it no longer can."""
         turn = cast("LiveTurnV2 | None", self.running)
         if turn is None or id not in turn.speech.offered:
             return False
@@ -225,14 +226,14 @@ class Lifecycle(lifecycle_v1.Lifecycle):
 
 
 def _setup(asked: NewSessionRequestV2 | ForkSessionRequestV2) -> PlainSetup:
-    """The setup of a session in the form of version 1, for authors."""
+    """Return the setup of a session in the form of version 1, for authors."""
     servers, prompt = _servers(asked.mcp_servers), _system_prompt(asked.system_prompt)
     return PlainSetup(asked.cwd, asked.additional_directories, servers, prompt, _initial(asked.config_options))
 
 
 def _initial(options: Sequence[InitialSessionConfigOptionV2]) -> list[InitialSessionConfigOption]:
-    """The values that a session begins with, in the form of version 1. Raises InvalidParams for a kind of value that
-    version 2 does not have yet."""
+    """Return the values that a session begins with, in the form of version 1. Raises InvalidParams for a kind of value
+    that version 2 does not have yet."""
     from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.schema.v2.session import UnknownInitialSessionConfigOption
 
@@ -245,14 +246,15 @@ def _initial(options: Sequence[InitialSessionConfigOptionV2]) -> list[InitialSes
 
 
 def _system_prompt(prompt: SystemPromptV2 | None) -> SystemPrompt | None:
-    """The system prompt in the form of version 1, for authors. The agent refuses one with blocks other than text."""
+    """Return the system prompt in the form of version 1, for authors. The agent refuses a system prompt that has blocks
+    other than text."""
     from acp_server.schema.session import SystemPrompt
 
     return None if prompt is None else read(SystemPrompt, prompt.to_wire())
 
 
 def _servers(servers: Sequence[McpServerV2]) -> list[McpServer]:
-    """The MCP servers in the form of version 1, for authors. A server of a type that only version 2 has becomes an
+    """Return the MCP servers in the form of version 1, for authors. A server of a type that only version 2 has gets an
     unknown type. Raises InvalidParams for a malformed server of a type that only version 1 has, and for members that
     are nested too deep or not Unicode."""
     from acp_server.schema.session import McpServer

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from acp_server.store.records import TurnRecord
 
 OUTPUT_BYTES: Final = 1024 * 1024
-"""The default for the bytes of output that are kept of a command."""
+"""The most bytes of output that are kept of a command, by default."""
 
 
 class _Shown(Command):
@@ -78,7 +78,7 @@ class Terminal(v1.Terminal):
             raise
 
     def cancel(self) -> bool:
-        """Kill the command without waiting for its end. False if it has ended."""
+        """Kill the command without waiting for its end. Returns False if it has ended."""
         if self._ended:
             return False
         self._connection.background(self._command.kill)
@@ -121,7 +121,7 @@ class Terminal(v1.Terminal):
             raise
 
     async def show(self, data: bytes) -> None:
-        """Send output of the command. Waits while the client is behind with reading."""
+        """Send output of the command. This waits while the client has not read enough."""
         if not self._ended:
             self._say("terminal_output_chunk", data=b64encode(data).decode())
             if self._updates.crowded:

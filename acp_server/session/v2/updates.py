@@ -1,6 +1,6 @@
-"""The `session/update` notifications of one session, for a client of version 2 (ACP v2, updates, prompt lifecycle).
+"""Sends the `session/update` notifications of one session to a client of version 2 (ACP v2, updates, prompt lifecycle).
 
-Messages have ids, and tool calls have a capability if they can be cancelled alone.
+Messages have ids. Tool calls have a capability if the client can cancel them alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CANCELLABLE: Final[dict[str, Any]] = {"cancel": {}}
 
 
 class Speech:
-    """The path of one turn's updates to the client. `turn_id`: also the id of the user's message.
+    """Sends one turn's updates to the client. `turn_id`: also the id of the user's message.
 
     The ids of the agent's messages are numbered, so that a replay sends the same ids. A tool call ends a message, and
     so does a message of another kind.
@@ -60,7 +60,7 @@ class Speech:
         return fragment
 
     def user_message(self, id: str, content: list[Any]) -> None:
-        """Send a message of the user. Text of the agent after it is a new message."""
+        """Send a message of the user. Text that the agent sends after it is a new message."""
         self._kind = None
         self._updates.user_message(id, content)
 
@@ -100,7 +100,7 @@ class Speech:
                 return update
 
     def _message(self, kind: str) -> str:
-        """The id of the message to which a chunk of this kind belongs."""
+        """Return the id of the message to which a chunk of this kind belongs."""
         if kind != self._kind:
             self._kind = kind
             self._prefix = b""
@@ -132,7 +132,7 @@ class Speech:
 
 
 class Updates(v1.Updates):
-    """The path of one session's updates to its client. Updates outside of turns have a `Speech` in common."""
+    """Sends one session's updates to its client. Updates outside of turns have a `Speech` in common."""
 
     __slots__ = ("_outside", "settings")
 
@@ -143,7 +143,7 @@ class Updates(v1.Updates):
         """The settings of the session."""
 
     def of(self, turn: TurnRecord) -> Speech:
-        """The path of the updates of one turn."""
+        """Return the `Speech` for the updates of one turn."""
         return Speech(self, turn.id)
 
     def replay(self) -> Updates:

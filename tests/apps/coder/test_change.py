@@ -187,7 +187,7 @@ async def test_a_cancel_while_the_user_is_asked_withdraws_the_question_and_a_lat
 @pytest.mark.parametrize(
     ("moment", "text", "said"),
     [
-        ("before", "first\nneedle\n", "`README.md` is as it was."),
+        ("before", "first\nneedle\n", "`README.md` was not changed."),
         ("after", "first\npin\n", "`README.md` was changed before that."),
     ],
 )

@@ -71,8 +71,8 @@ def test_what_names_an_existing_file_is_a_path_whatever_colons_it_has(tmp_path: 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("d/five.txt:0", "No range of lines: `0`"),
-        ("d/five.txt:4-2", "No range of lines: `4-2`"),
+        ("d/five.txt:0", "Not a range of lines: `0`"),
+        ("d/five.txt:4-2", "Not a range of lines: `4-2`"),
         ("d/five.txt:6", "`d/five.txt` has no line 6: it has 5"),
         ("d/five.txt:9-12", "`d/five.txt` has no line 9: it has 5"),
         ("empty:2", "`empty` has no line 2: it has 0"),

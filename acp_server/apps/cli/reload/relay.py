@@ -84,7 +84,7 @@ class Relay:
         """Record that the code has changed. A new process serves as soon as the old process owes no response."""
         self._changed = files
         when = "" if self._conversation.is_quiet else " when it has answered"
-        logger.warning("%s changed: the agent starts again%s", _names(files), when)
+        logger.warning("%s changed: the agent is restarted%s", _names(files), when)
         self._tell()
 
     # -- what happens
@@ -148,7 +148,7 @@ class Relay:
         if any(code == 128 + number for number in self._signals):
             self._end()
         if not self._over and not self._changed:
-            logger.error("the agent has ended with exit code %d; it starts again when its code changes", code)
+            logger.error("the agent has ended with exit code %d; it is restarted when its code changes", code)
             await self._wait_for_change()
 
     async def _wait_for_change(self) -> None:
@@ -190,7 +190,7 @@ class Relay:
             for session, params in list(talk.sessions.items()):
                 self._reopened = session
                 kept += (await self._ask(agent, method, params)).error is None
-        logger.warning("started again; %d of %d sessions go on", kept, len(talk.sessions))
+        logger.warning("started again; %d of %d sessions continue", kept, len(talk.sessions))
 
     async def _ask(self, agent: ChildProcess, method: str, params: Any) -> Response:
         """Send a request of this relay; returns the response. The wait is cancelled if the process ends without a

@@ -46,7 +46,7 @@ async def login(call):
     os.write(2, b"VERSION has a login\\n")
 """
 ERROR = {"code": -32603, "message": "The agent has ended. It starts again when its code changes. Its log says why."}
-ALL_GO_ON = "started again; 1 of 1 sessions go on"
+ALL_GO_ON = "started again; 1 of 1 sessions continue"
 
 
 class Author:
@@ -113,7 +113,7 @@ def test_a_changed_file_is_served_and_the_sessions_go_on_with_their_history(tmp_
         second = editor.call(3, "session/new", cwd=str(tmp_path), mcpServers=[])["sessionId"]
         prompt(editor, 4, first)
         assert said(editor, 4) == "1:1"
-        author.changes_to(version("22"), "started again; 2 of 2 sessions go on")
+        author.changes_to(version("22"), "started again; 2 of 2 sessions continue")
         prompt(editor, 5, first)
         assert said(editor, 5) == "22:2"
         prompt(editor, 6, second)
@@ -129,7 +129,7 @@ def test_a_change_waits_for_the_answer_to_a_prompt(tmp_path: Path) -> None:
         session = author.begins()
         prompt(editor, 3, session, "ask")
         question = editor.next()
-        author.changes_to(version("22"), "my_agent.py changed: the agent starts again when it has answered")
+        author.changes_to(version("22"), "my_agent.py changed: the agent is restarted when it has answered")
         editor.send({"jsonrpc": "2.0", "id": question["id"], "result": {}})
         assert said(editor, 3) == "1:1"
         author.sees(ALL_GO_ON)
@@ -164,7 +164,7 @@ def test_a_syntax_error_is_told_to_the_client_and_the_next_good_change_mends_it(
     with reloading(tmp_path, version("1")) as author:
         editor = author.editor
         session = author.begins()
-        author.changes_to("agent = (\n", "the agent has ended with exit code 2; it starts again when its code changes")
+        author.changes_to("agent = (\n", "the agent has ended with exit code 2; it is restarted when its code changes")
         assert "my_agent.py failed: SyntaxError: '(' was never closed (my_agent.py, line 1)" in editor.stderr
         prompt(editor, 3, session)
         assert editor.next() == {"jsonrpc": "2.0", "id": 3, "error": ERROR}
