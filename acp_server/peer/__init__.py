@@ -1,5 +1,5 @@
 """One connection: reading, dispatch, outgoing requests, writing, shutdown.
 
-It joins the wire (the in-flight requests) with the task tree (the running handlers). It knows JSON-RPC and its
+It connects the wire (the in-flight requests) with the task tree (the running handlers). It knows JSON-RPC and its
 cancellation, and nothing of sessions, prompts or tools.
 """

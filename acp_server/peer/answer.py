@@ -18,11 +18,13 @@ META: Final = "_meta"
 
 
 class Answer(MutableMapping[str, Any]):
-    """Members to add to the result of one request, also to the result of a cancelled request. Errors get none.
+    """Members to add to the result of one request, also to the result of a cancelled request. An error gets none of
+    them.
 
-    `answer.meta[...]` is the stable place for extensions. `answer["usage"]` adds a member of a draft: an agent may set
-    an unstable member itself, and a value of the runtime takes precedence. Raises UsageError for a stable member of the
-    protocol, such as `stopReason`, which the runtime sets, and EncodeError for a value that JSON cannot express.
+    `answer.meta[...]` is the stable place for extensions. `answer["usage"]` adds a member of a draft. An agent may set
+    such an unstable member itself, but a value of the runtime takes precedence. Raises UsageError for a stable member
+    of the protocol, such as `stopReason`, which the runtime sets, and EncodeError for a value that JSON cannot
+    express.
     """
 
     __slots__ = ("_members", "_method")
@@ -33,7 +35,8 @@ class Answer(MutableMapping[str, Any]):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The `_meta` of the result, by key; left out while it is empty. Keys of the runtime take precedence."""
+        """Return the `_meta` of the result, by key. It is left out while it is empty. Keys of the runtime take
+        precedence."""
         return self._members.setdefault(META, {})
 
     def __getitem__(self, name: str) -> Any:
@@ -70,7 +73,8 @@ class Answer(MutableMapping[str, Any]):
         return {name for kind, name in names if f"{kind.__name__}.{name}" not in unstable_members()} - {META}
 
     def added_to(self, result: Any) -> Any:
-        """A result with these members. Those that it has itself stand; `_meta` is joined, key by key."""
+        """Return a result with these members. Members that the result already has are kept. `_meta` is merged key by
+        key."""
         members = {name: value for name, value in self._members.items() if name != META or value}
         if not members:
             return result

@@ -23,21 +23,21 @@ from acp_server.wire.messages import Notification, Params, Request, RequestId
 
 
 class Follower:
-    """Callbacks in the life of one request. Created in the reader by the route's `register`, or by the handler. Its
-    methods must not wait or raise."""
+    """Callbacks in the life of one request. The reader creates it by the route's `register`, or the handler creates it.
+    Its methods must not wait or raise."""
 
     __slots__ = ()
 
     def partial(self) -> Any:
-        """Make the partial result; `NOTHING` stands for what the handler has offered."""
+        """Return the partial result, or `NOTHING` for the result that the handler has offered."""
         return NOTHING
 
     def answered(self) -> None:
-        """The response is buffered. A message that is sent here is right behind it."""
+        """Called when the response is buffered. A message that is sent here comes right after the response."""
 
     def left(self) -> None:
-        """The request is answered and its handler has ended or never began. That may be long after the response, if
-        the handler ignored its cancel."""
+        """Called when the request is answered and its handler has ended or never began. That may be long after the
+        response, if the handler ignored its cancel."""
 
 
 Handler: TypeAlias = "Callable[[LiveCall], Awaitable[Any]]"
@@ -65,17 +65,17 @@ class Call(ABC):
 
     @property
     def id(self) -> RequestId:
-        """The request's id, as the peer sent it."""
+        """Return the id of the request, as the peer sent it."""
         return self.request.id
 
     @property
     def method(self) -> str:
-        """The request's method."""
+        """Return the method of the request."""
         return self.request.method
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The request's `_meta` (ACP, Extensibility); empty if it has none or a malformed one."""
+        """Return the `_meta` of the request (ACP, Extensibility); empty if it is missing or malformed."""
         meta = self.params.get("_meta")
         return cast("dict[str, Any]", meta) if isinstance(meta, dict) else {}
 
@@ -91,15 +91,15 @@ class Call(ABC):
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of its cancel; None if it was not cancelled. The first cause stands."""
+        """Return the cause of the cancel; None if the request was not cancelled. Only the first cause is kept."""
         return self.node.cause
 
     def cancel(self, cause: Cause = Cause.TIMEOUT) -> bool:
-        """Cancel the request from outside of its handler, in any thread: for a watchdog, or a file that disappeared.
-        False if its handler has ended, or it was cancelled before.
+        """Cancel the request from outside of its handler, in any thread. A watchdog may do that, or code that saw a
+        file disappear. Returns False if the handler has ended, or the request was cancelled before.
 
-        The handler is cancelled as by the peer. Unless the user asked for the cancel (`Cause.asked_for`), the response
-        is -32800 (ACP, Cancellation: internal cancellation).
+        The handler is cancelled in the same way as by the peer. Unless the user asked for the cancel
+        (`Cause.asked_for`), the response is -32800 (ACP, Cancellation: internal cancellation).
         """
         return self.connection.cancel(self.node, cause)
 
@@ -191,17 +191,18 @@ class LiveCall(SupervisedWork, Call):
 
     @property
     def offered(self) -> Any:
-        """The partial result, or `NOTHING`."""
+        """Return the partial result, or `NOTHING`."""
         offered = NOTHING if self.follower is None else self.follower.partial()
         return self._partial if offered is NOTHING else offered
 
     def give_up(self) -> None:
         """Respond to the cancelled request now, without waiting for its handler. A handler that has not begun never
-        begins. No effect after the response."""
+        begins. After the response this has no effect."""
         self._answering.give_up(self)
 
     def was_cancelled(self, _node: Node) -> None:
-        """Called by the node: the request, its session or its connection was cancelled."""
+        """Begin the grace period, because the request, its session or its connection was cancelled. The node calls
+        this."""
         if self.task is not None:
             super().was_cancelled(_node)
         else:
@@ -229,12 +230,12 @@ class Route:
     handler: Handler | None = None
     register: Register | None = None
     direct: bool = False
-    """A method of the runtime, whose handler is called directly. Methods of authors go through jsonrpcserver, which is
-    slow to import and to call."""
+    """Whether the handler is called directly, because it is a method of the runtime. Methods of authors go through
+    jsonrpcserver, which is slow to import and to call."""
     urgent: bool = False
-    """Begins at once, above `Limits.running` as well, since it ends other requests."""
+    """Whether the request begins at once, even above `Limits.running`, because it ends other requests."""
     foreign: Callable[..., Awaitable[Any]] | None = None
-    """Instead of `handler`: a method written for jsonrpcserver's async dispatcher, without its context argument."""
+    """Replaces `handler`: a method written for jsonrpcserver's async dispatcher, without its context argument."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -243,16 +244,16 @@ class Notice:
 
     handler: NoticeHandler
     inline: bool = False
-    """For cancels: called in the reader and never queued behind another handler. It must not wait. Under load it is
-    called early and again in order, so it must be idempotent."""
+    """Whether the reader calls the handler, so that it is never queued behind another handler. This is for cancels. The
+    handler must not wait. Under load it is called early and again in order, so it must be idempotent."""
 
 
 NAME: Final = 200
-"""Characters of the peer's names and ids that are repeated in errors."""
+"""The most characters of the peer's names and ids that are repeated in errors."""
 
 
 def unknown(method: str) -> RpcError:
-    """The error response to a request of an unknown method."""
+    """Return the error response to a request of an unknown method."""
     return MethodNotFound(data={"method": method[:NAME]})
 
 
@@ -269,7 +270,7 @@ class Routes:
     missing: Callable[[str], RpcError] = unknown
     """Makes the error response to a request of any other method."""
     unexplained: str = InternalError.default_message
-    """The message of the error response where the text of an exception is not for the peer."""
+    """The message of the error response if the text of an exception is not for the peer."""
     dropped: Callable[[Notification, str], None] = _overlook
     """Called with a notification that was dropped, and the reason."""
 
@@ -278,5 +279,5 @@ class Routes:
         self.requests, self.notices, self.missing = other.requests, other.notices, other.missing
 
     def on_notice(self, method: str, notice: Notice) -> None:
-        """Add a handler for a notification, behind its other handlers."""
+        """Add a handler for a notification, after its other handlers."""
         self.notices.setdefault(method, []).append(notice)

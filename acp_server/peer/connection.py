@@ -32,11 +32,13 @@ from acp_server.wire.state_machine import CANCEL_METHOD, Answered, Dropped, Outg
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _LAST_ROUNDS: Final = 10
-"""Rounds of the event loop in which cancelled work can end or withdraw its requests once the grace period is over."""
+"""The most rounds of the event loop in which cancelled work can end or withdraw its requests once the grace period is
+over."""
 
 
 class Connection(Peer):
-    """A connection to a peer. The caller runs `run` in a task; handlers and other tasks send through it meanwhile."""
+    """A connection to a peer. The caller runs `run` in a task. Meanwhile handlers and other tasks send through the
+    connection."""
 
     def __init__(
         self, stream: Stream, routes: Routes, limits: Limits | None = None, observers: Observers | None = None
@@ -78,7 +80,7 @@ class Connection(Peer):
     # -- its life
 
     async def run(self) -> None:
-        """Serve until the end of input or `close`; then answer requests, clean up and close the stream, with deadlines.
+        """Serve until the end of input or `close`. Then answer requests, clean up and close the stream, with deadlines.
 
         A cancel closes the connection in the same way and then propagates. A second native cancel on asyncio ends the
         cleanup. Raises OSError or anyio's BrokenResourceError if reading failed, and SystemExit or KeyboardInterrupt of
@@ -109,7 +111,8 @@ class Connection(Peer):
             raise self._fatal
 
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """See `Peer`. `run` then ends and closes the stream. Without a `run`, outgoing requests fail at once."""
+        """Close the connection (see `Peer`). `run` then ends and closes the stream. Without a `run`, outgoing requests
+        fail at once."""
         self.threads.soon(lambda: self._close(cause))
 
     def _close(self, cause: Cause) -> None:
@@ -158,7 +161,7 @@ class Connection(Peer):
                 self._notifications.notify(method, partial(notice.handler, self, params), notification.size)
 
     def _hurry(self, notification: Notification) -> None:
-        """Apply a cancel before earlier messages. Applied again in its order, it has no effect."""
+        """Apply a cancel before earlier messages. When the cancel is applied again in its order, it has no effect."""
         if notification.method == CANCEL_METHOD:
             self._inbound.cancel(notification.params)
         for notice in self._routes.notices.get(notification.method, ()):
@@ -174,7 +177,7 @@ class Connection(Peer):
             report(f"the handler of {method}", error)
 
     def _cancel_all(self, cause: Cause) -> None:
-        """Cancel all requests and handlers, and refuse later requests. Begins the grace period."""
+        """Cancel all requests and handlers, refuse later requests, and begin the grace period."""
         if self._closing is None:
             self._closing = cause
             self._ending.set()

@@ -1,8 +1,9 @@
 """Starts ready requests in order, and gives each a task and cancel scopes.
 
 Most handlers never wait, and a task with its scopes is most of the cost of such a request. So one task runs requests in
-turn until a handler waits: that request keeps the task, and the next ones get new tasks. Handlers cannot tell. A task
-is not reused if a handler changed a context variable, left a cancel pending or left a scope open.
+turn until a handler waits. The request of that handler keeps the task, and the next requests get new tasks. Handlers
+see no difference. A task is not reused if a handler changed a context variable, left a cancel pending or left a scope
+open.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from acp_server.tasks.tree import NOTHING, Pair
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _SLICE: Final = 0.002
-"""Seconds of one slice of requests. After it other tasks run, above all the reader."""
+"""Seconds of one slice of requests. After a slice other tasks run, above all the reader."""
 
 _AT_ONCE: Final = 25
-"""Tasks that are started in one round of the event loop. Each may encode a large response."""
+"""The most tasks that are started in one round of the event loop. Each may encode a large response."""
 
 Over: TypeAlias = Callable[[LiveCall, Any, BaseException | None], None]
 """A callback with a handler's value or `NOTHING` and its exception, see `Node.run`; also for a request that was
@@ -35,8 +36,8 @@ answered before it began. An exception of the callback is a bug of the runtime a
 
 
 class Dispatcher:
-    """The ready requests of one connection; `over` answers each. Backpressure: while more than `Limits.unread` bytes
-    are buffered for the peer, only urgent requests begin."""
+    """The ready requests of one connection. `over` answers each. For backpressure, only urgent requests begin while
+    more than `Limits.unread` bytes are buffered for the peer."""
 
     __slots__ = (
         "_body",
@@ -85,7 +86,8 @@ class Dispatcher:
         self._idle: Bell | None = None
         """Wakes the idle task; None without an idle task."""
         self._serving = False
-        """Whether the task that took a request last is still in its handler. If other tasks run then, it is waiting."""
+        """Whether the task that took a request last is still in its handler. If other tasks run meanwhile, the handler
+        is waiting."""
         self._handing_over = False
         self._parked: deque[LiveCall] = deque()
         """Requests that are held back until the peer reads. They begin before `_ready`."""
@@ -99,7 +101,7 @@ class Dispatcher:
             self.get_on()
 
     async def begun(self) -> None:
-        """Wait until all ready requests have begun. Requests that are held back for an unread peer are not included."""
+        """Wait until all ready requests have begun. Requests that wait for the peer to read are not included."""
         while self.ready:
             await anyio.lowlevel.checkpoint()
 
@@ -111,8 +113,8 @@ class Dispatcher:
             self.get_on()
 
     def get_on(self) -> None:
-        """Begin `ready` requests, of which there are some: at once in a loop callback with an idle task, else in the
-        next round."""
+        """Begin the `ready` requests; there must be at least one. In a loop callback with an idle task they begin at
+        once, otherwise in the next round."""
         if (idle := self._idle) is not None:
             self._idle = None
             self._due += 1
@@ -153,8 +155,8 @@ class Dispatcher:
             self._over(call, value, error)
 
     async def _run(self, group: int) -> None:
-        """Run requests in turn until a handler leaves the task changed. While a handler waits, the task belongs to its
-        request."""
+        """Run requests in turn until a handler leaves the task changed. While a handler waits, the task belongs to the
+        handler's request."""
         make = self._scopes.make
         pair = None
         try:
@@ -246,7 +248,7 @@ class Dispatcher:
         return None
 
     def _hand_over(self) -> None:
-        """If the current request waits, start tasks for the next ones, which will probably wait as well."""
+        """If the current request waits, start tasks for the next requests, which will probably wait as well."""
         self._handing_over = False
         if self._serving:
             # The last of these tasks hands over the rest in the same way.
@@ -257,7 +259,8 @@ class Dispatcher:
             self._spawn()
 
     async def _unpark(self) -> None:
-        """Begin parked requests one by one as the peer reads: one response may take all of the room."""
+        """Begin parked requests one by one as the peer reads. They do not begin together, because one response may fill
+        the buffer."""
         node = self._root.child("requests that wait for the peer to read")
         while self._parked and node.cause is None:
             await node.run(self._room)

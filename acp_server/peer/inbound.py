@@ -1,7 +1,7 @@
-"""Incoming requests: each becomes a node of the task tree, runs, and gets exactly one response.
+"""Incoming requests. Each becomes a node of the task tree, runs, and gets exactly one response.
 
 The response is encoded and buffered outside of the node's scope and without waiting, so a cancel cannot lose it.
-`acp_server.peer.outcome` decides which response it is.
+`acp_server.peer.outcome` decides which response a request gets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 _OVERHEAD: Final = 8 * 1024
-"""Bytes that a request counts besides its line: for its task, scopes, turn and node."""
+"""Bytes that a request counts besides its line, for its task, scopes, turn and node."""
 
 
 class Inbound:
@@ -48,7 +48,7 @@ class Inbound:
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
         self._held = 0
-        """Bytes of the requests whose handlers have not ended."""
+        """The bytes of the requests whose handlers have not ended."""
         self._has_told = False
         self._queue: OrderedDict[LiveCall, None] = OrderedDict()
         """Requests above `Limits.running`, which wait for another request to end."""
@@ -57,7 +57,7 @@ class Inbound:
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
-        """Register a request; `dispatcher.get_on` starts it. Called in the reader, so that a cancel right behind the
+        """Register a request, which `dispatcher.get_on` starts. The reader calls this, so that a cancel right after the
         request finds it."""
         route = self._routes.requests.get(request.method)
         if route is None:
@@ -90,7 +90,7 @@ class Inbound:
             self._queue[call] = None
 
     def cancel(self, params: Params | None) -> None:
-        """Apply a `$/cancel_request`. Has no effect unless it names an in-flight request of the peer."""
+        """Apply a `$/cancel_request`. It has no effect unless it names an in-flight request of the peer."""
         if type(params) is dict and "requestId" in params:
             id = params["requestId"]
             if is_request_id(id) and (request := self._endpoint.incoming.get(id)) is not None and request.call:
@@ -169,12 +169,12 @@ class Inbound:
                 call.follower.answered()
 
     def close(self) -> None:
-        """No more requests will begin: let idle tasks end."""
+        """Let idle tasks end, because no more requests will begin."""
         self.dispatcher.close()
 
     async def begun(self, patience: float) -> bool:
-        """Wait until all requests have begun. False if a queued request has waited `patience` seconds for another
-        request to end."""
+        """Wait until all requests have begun. Returns False if a queued request has waited `patience` seconds for
+        another request to end."""
         await self.dispatcher.begun()
         while self._queue:
             self._queue_moves = anyio.Event()

@@ -1,6 +1,6 @@
-"""`Limits`: the bounds of a connection that can be set, with unit and default.
+"""`Limits` has the limits of a connection that can be set, with unit and default.
 
-A new bound is one field here and one row of the table in `docs/limits.md`; a test compares the two. Each bound is
+A new limit is one field here and one row of the table in `docs/limits.md`; a test compares the two. Each limit is
 enforced by the module that creates the counted objects.
 """
 
@@ -49,42 +49,45 @@ class Limits:
     line: int = _limit(DEFAULT_LINE_LIMIT, "bytes")
     """The longest message that is read."""
     batches: int = _limit(BATCH_BYTES, "bytes")
-    """What the answers in batches take that wait for a slow member; see `acp_server.wire.batch`."""
+    """The bytes of the answers in batches that wait for a slow member; see `acp_server.wire.batch`."""
     notifications: int = _limit(8 * 1024 * 1024, "bytes")
-    """Queued notifications, which wait for the handler of an earlier one; see `acp_server.peer.notifications`."""
+    """The bytes of queued notifications, which wait for the handler of an earlier notification; see
+    `acp_server.peer.notifications`."""
     unread: int = _limit(64 * 1024 * 1024, "bytes")
-    """Bytes that the peer may leave unread. Above the bound its messages are not processed, except for cancels, since
-    each would produce more output."""
+    """The bytes that the peer may leave unread. Above this limit its messages are not processed, except for cancels,
+    because each would produce more output."""
     requests: int = _limit(80 * 1024 * 1024, "bytes")
-    """In-flight requests of the peer, each counted with 8 KiB besides its line: some 10,000 requests. A single request
-    may be larger."""
+    """The bytes of in-flight requests of the peer. Each is counted with 8 KiB besides its line, so there may be some
+    10,000 requests. A single request may be larger."""
     running: int | None = _limit(None, "number", optional=True)
-    """Requests that run at once; further ones are queued. None: no bound."""
+    """The most requests that run at once. Further requests are queued. None means no limit."""
     drain: float = _limit(1.0, "seconds")
-    """How long requests and notifications may run after the end of input, once all requests have begun; and how long a
-    queued request may wait for another one to end."""
+    """Seconds that requests and notifications may run after the end of input, once all requests have begun. A queued
+    request may also wait this long for another request to end."""
     grace: float | None = _limit(DEFAULT_GRACE, "seconds", optional=True)
-    """The grace period: how long a cancelled request may clean up before it is answered without its handler. At the end
-    of the connection also for all requests together, and then for the callbacks of `Connection.on_close`. None: no
-    bound, and the default at the end."""
+    """Seconds of the grace period, in which a cancelled request may clean up before it is answered without its handler.
+    At the end of the connection it also applies to all requests together, and then to the callbacks of
+    `Connection.on_close`. None means no limit, and the default at the end."""
     flush: float = _limit(2.0, "seconds")
-    """How long writing the last frames may take."""
+    """Seconds that writing the last frames may take."""
     sessions: int = _limit(10_000, "number")
-    """Sessions that are open at once."""
+    """The most sessions that are open at once."""
     path: int = _limit(32_768, "characters")
     """The longest working directory, or additional directory, of a session."""
     setup: int = _limit(1024 * 1024, "bytes")
-    """The JSON of the directories, MCP servers and system prompt that the client names for one session."""
+    """The most bytes of JSON of the directories, MCP servers and system prompt that the client names for one
+    session."""
     setups: int = _limit(64 * 1024 * 1024, "bytes")
-    """`setup` for all open sessions together."""
+    """The most bytes of such JSON for all open sessions together."""
     turn: int = _limit(32 * 1024 * 1024, "bytes")
-    """The record of one turn. Of a longer turn the beginning and the end are kept."""
+    """The most bytes of the record of one turn. If a turn is longer, its beginning and its end are kept."""
     output: int = _limit(100_000, "characters")
-    """Text that is shown of the output of one tool call: the last of it."""
+    """The most characters of the output of one tool call that are shown. The end of the output is shown."""
     content: int = _limit(8 * 1024 * 1024, "characters")
-    """Content (diffs, images ...) that is shown of one tool call; and output that waits to be shown. The last of it."""
+    """The most characters of content (diffs, images ...) of one tool call that are shown, and of output that waits to
+    be shown. The last content is kept."""
     locations: int = _limit(1000, "number")
-    """Places in files that are shown of one tool call: the last ones."""
+    """The most places in files that are shown of one tool call. The last places are kept."""
 
     def __post_init__(self) -> None:
         """Raises UsageError, see the class."""
@@ -99,15 +102,15 @@ class Limits:
 
     @property
     def patience(self) -> float:
-        """`grace` as a number: infinity for None."""
+        """Return `grace` as a number, which is infinity for None."""
         return math.inf if self.grace is None else self.grace
 
     @property
     def end_grace(self) -> float:
-        """`grace` for work that must end in any case: a connection, a session, a save."""
+        """Return `grace` for work that must end in any case, such as a connection, a session or a save."""
         return DEFAULT_GRACE if self.grace is None else self.grace
 
     @property
     def closing(self) -> float:
-        """Seconds that the end of a connection may take, see `drain`, `grace` and `flush`."""
+        """Return the seconds that the end of a connection may take (see `drain`, `grace` and `flush`)."""
         return self.drain + self.end_grace + self.flush

@@ -1,11 +1,12 @@
 """Runs the handlers of notifications sequentially, in the order of arrival.
 
-A handler that does not wait runs in the reader. While a handler waits, later notifications are queued, and so are the
-responses to outgoing requests: a caller gets a response only after the notifications that were sent before it.
+A handler that does not wait runs in the reader. While a handler waits, later notifications are queued. Responses to
+outgoing requests are queued too, so that a caller gets a response only after the notifications that were sent before
+it.
 
-The queue is bounded in bytes. At the bound, new notifications are dropped with a warning. The reader does not pause
-instead, since the waiting handler may need a response of the peer, and cancels must pass. New notifications are dropped
-and not old ones, so that the handled ones have no gap.
+The queue has a limit in bytes. At the limit, new notifications are dropped with a warning. The reader does not pause
+instead, because the waiting handler may need a response of the peer, and cancels must pass. New notifications are
+dropped and not old ones, so that the handled notifications have no gap.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ logger: logging.Logger = logging.getLogger("acp_server.peer")
 Step = Callable[[], Awaitable[None] | None]
 
 _OVERHEAD: Final = 500
-"""Bytes that a queued notification takes besides its text: its decoded form and its handlers."""
+"""Bytes that a queued notification takes besides its text, for its decoded form and its handlers."""
 
 
 class NotificationQueue:
-    """The notification handlers of one connection. `start` starts a task. `limit`: bytes of the queue."""
+    """The notification handlers of one connection. `start` starts a task. `limit`: the most bytes of the queue."""
 
     __slots__ = ("_dropped", "_held", "_limit", "_running", "_start", "_steps", "node")
 
     def __init__(self, scopes: Scopes, start: Callable[..., None], limit: int) -> None:
         self.node: Final = Node(None, "notifications", scopes)
-        """The node that handlers run in. Its cancel clears the queue, and no further handler runs."""
+        """The node in which handlers run. A cancel of the node clears the queue, and no further handler runs."""
         self.node.on_cancel = self._forget
         self._start = start
         self._limit = limit
@@ -59,7 +60,7 @@ class NotificationQueue:
         return False
 
     def notify(self, method: str, step: Step, size: int) -> None:
-        """Handle a notification of `size` bytes, now or behind the queue."""
+        """Handle a notification of `size` bytes, now or after the queued notifications."""
         if self.node.cause is not None:
             return
         if self._running:
@@ -81,7 +82,7 @@ class NotificationQueue:
             in_notification.reset(token)
 
     def deliver(self, wake: Callable[[], None]) -> None:
-        """Call `wake` after the notifications that are queued now. It must not raise."""
+        """Call `wake` after the notifications that are queued now. `wake` must not raise."""
         if not self._running or self.node.cause is not None:
             wake()
         else:

@@ -1,6 +1,6 @@
 """A stream wrapper that passes each message to an observer, for example for a log of the wire.
 
-Bytes pass through unchanged, in any chunking.
+Bytes pass through unchanged, in chunks of any size.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ObservedStream:
     `wrap=lambda stream: ObservedStream(stream, observe)`.
 
     The observer is called before a received message is processed, and before a sent message is written. Lines that are
-    not JSON or longer than 32 MiB are left out. Exceptions of `observe` are logged. It must be quick, since it blocks
-    the event loop.
+    not JSON or longer than 32 MiB are left out. Exceptions of `observe` are logged. `observe` must be quick, because it
+    blocks the event loop.
     """
 
     def __init__(self, stream: Stream, observe: MessageObserver) -> None:

@@ -1,6 +1,6 @@
 """Outgoing requests and notifications: sending, waiting, withdrawal, late responses, loss of the connection.
 
-A request is withdrawn where the cancel of its caller takes effect: behind a shield the caller keeps waiting. The
+A request is withdrawn where the cancel of its caller takes effect. Behind a shield the caller still waits. The
 withdrawal sends a `$/cancel_request` if the peer may have seen the request. The caller does not wait for the peer's
 response to it.
 """
@@ -25,14 +25,14 @@ from acp_server.wire.state_machine import Answered, Endpoint, OutgoingRequest, R
 logger: logging.Logger = logging.getLogger("acp_server.peer")
 
 in_notification: ContextVar[bool] = ContextVar("in_notification", default=False)
-"""True in the handler of a notification, and in tasks that it starts."""
+"""Whether this code runs in the handler of a notification, or in a task that such a handler started."""
 
 OnResult = Callable[[Any], None]
 """A callback with the result of a request. It must not wait or raise."""
 
 OnOver = Callable[[], None]
-"""A callback for the end of a request whose caller stopped waiting: it was answered, or never sent. It must not wait or
-raise."""
+"""A callback for the end of a request whose caller stopped waiting. The request was answered, or was never sent. The
+callback must not wait or raise."""
 
 
 class PendingRequest(OutgoingRequest):
@@ -59,14 +59,14 @@ class PendingRequest(OutgoingRequest):
         self._future = future
 
     def wake(self) -> None:
-        """Wake the caller: with the response, or without one if the connection is lost."""
+        """Wake the caller, with the response, or without one if the connection is lost."""
         if not self._future.done():
             if self._on_result is not None:
                 self._give_once()
             self._future.set_result(None)
 
     def abandon(self) -> None:
-        """The caller was cancelled. A result that arrived goes to `on_late`."""
+        """Pass a result that has arrived to `on_late`, because the caller was cancelled."""
         if self.response is None:
             return
         self._give_once()
@@ -86,7 +86,7 @@ class PendingRequest(OutgoingRequest):
                 logger.exception("a callback for the result of %s failed", self.method)
 
     def over(self) -> None:
-        """The caller stopped waiting, and no response will come any more."""
+        """Call `on_over`, because the caller stopped waiting and no response will come any more."""
         if self._on_over is not None:
             try:
                 self._on_over()
@@ -94,7 +94,7 @@ class PendingRequest(OutgoingRequest):
                 logger.exception("a callback for the end of %s failed", self.method)
 
     def result(self) -> Any:
-        """The result of the response. Raises RpcError, MalformedResponse or ConnectionClosed."""
+        """Return the result of the response. Raises RpcError, MalformedResponse or ConnectionClosed."""
         response = self.response
         if response is None:
             raise ConnectionClosed(self.method)
@@ -122,7 +122,7 @@ class PendingRequests:
         self._deliver = deliver
         self._futures = Futures()
         self.is_lost = False
-        """Whether requests are refused, since the peer will not respond any more."""
+        """Whether requests are refused, because the peer will not respond any more."""
         self._closed = False
 
     async def request(
@@ -174,7 +174,7 @@ class PendingRequests:
         self._writer.put(self._endpoint.notify(method, params))
 
     def answered(self, event: Answered) -> None:
-        """A response has arrived. Its caller is woken after the notifications that came before it."""
+        """Record a response that has arrived. Its caller is woken after the notifications that came before it."""
         asked = event.request
         assert isinstance(asked, PendingRequest)
         asked.response = event.response
@@ -186,15 +186,15 @@ class PendingRequests:
             self._deliver(asked.wake)
 
     def lose(self) -> None:
-        """The peer will not respond any more: wake waiting callers with ConnectionClosed, and refuse further requests.
-        Idempotent."""
+        """Wake waiting callers with ConnectionClosed, and refuse further requests, because the peer will not respond
+        any more. Idempotent."""
         self.is_lost: bool = True
         for asked in self._endpoint.ledger.lose_all():
             assert isinstance(asked, PendingRequest)
             asked.wake()
 
     def close(self) -> None:
-        """`lose`, and refuse further notifications as well. Idempotent."""
+        """Do the same as `lose`, and refuse further notifications as well. Idempotent."""
         self.lose()
         self._closed = True
 

@@ -1,6 +1,6 @@
 """Decides which error response a failed request gets, and what is logged.
 
-The cause of the node's cancel decides, never the type of an exception: a stray CancelledError in a request that was not
+The cause of the node's cancel decides, never the type of an exception. A stray CancelledError in a request that was not
 cancelled is a bug of the handler. A time-out that a handler lets through is an internal cancellation (ACP,
 Cancellation). SystemExit and KeyboardInterrupt are not logged here, since callers let them through.
 """
@@ -35,10 +35,11 @@ def outcome(
     error: BaseException | None,
     unexplained: str = InternalError.default_message,
 ) -> tuple[Any, RpcError | None]:
-    """The response to a request whose handler did not return: the partial result and None, or `NOTHING` and the error.
+    """Return the response to a request whose handler did not return: the partial result and None, or `NOTHING` and the
+    error.
 
-    `cause`: the cause of its cancel, or None. `offered` gives its partial result or `NOTHING`. `error`: the exception
-    of the handler, or None. `unexplained`: see `refusal`.
+    `cause`: the cause of the request's cancel, or None. `offered` returns the partial result or `NOTHING`. `error`: the
+    exception of the handler, or None. `unexplained`: see `refusal`.
     """
     if cause is not None:
         if error is not None:
@@ -67,8 +68,8 @@ def outcome(
 
 
 def refusal(error: BaseException | None, unexplained: str = InternalError.default_message) -> RpcError:
-    """The error response to a request that was not cancelled and whose handler raised `error`. `unexplained`: the
-    message for exceptions whose text may hold secrets."""
+    """Return the error response to a request that was not cancelled and whose handler raised `error`. `unexplained`:
+    the message for exceptions whose text may contain secrets."""
     failures = list(failures_in(error))
     if all(isinstance(failure, ConnectionClosed) or is_time_out(failure) for failure in failures):
         return RequestCancelled()
@@ -92,14 +93,14 @@ def _is_told(error: BaseException | None) -> bool:
 def unwritable(
     method: str, cause: Cause | None, problem: EncodeError, unexplained: str = InternalError.default_message
 ) -> RpcError:
-    """The error response in place of a result that JSON cannot express."""
+    """Return the error response that replaces a result that JSON cannot express."""
     logger.error("the result of %s cannot be written as JSON: %s", method, problem)
     # The response to a cancelled request is a result or -32800, and no other error (ACP, Cancellation).
     return InternalError(unexplained) if cause is None else RequestCancelled()
 
 
 def check_data(method: str, refusal: RpcError) -> None:
-    """Log an error if its data is left out of the response, since JSON cannot express it."""
+    """Log an error if its data is left out of the response because JSON cannot express the data."""
     try:
         codec.encode(refusal.data)
     except EncodeError as problem:
@@ -107,8 +108,8 @@ def check_data(method: str, refusal: RpcError) -> None:
 
 
 def report(what: str, error: BaseException) -> None:
-    """Log that `what` failed, with its traceback, where no response reports it. If the only failures are
-    ConnectionClosed, log that it ended."""
+    """Log that `what` failed, with its traceback, if no response reports it. If the only failures are ConnectionClosed,
+    log that `what` ended."""
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, ConnectionClosed) for failure in failures):
         logger.info("%s ended because the connection is closed", what)
@@ -119,9 +120,9 @@ def report(what: str, error: BaseException) -> None:
 
 
 def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseException) -> None:
-    """Log that `what` failed while it was being cancelled. ConnectionClosed and RequestCancelled are not logged: they
-    follow from the cancel, and the handler has no bug. An error response that has no receiver any more is logged at
-    level INFO: the client that left caused both."""
+    """Log that `what` failed while it was being cancelled. ConnectionClosed and RequestCancelled are not logged,
+    because they follow from the cancel, and the handler has no bug. An error response that has no receiver any more is
+    logged at level INFO, because the client that left caused both."""
     if all(isinstance(failure, (ConnectionClosed, RequestCancelled)) for failure in failures_in(error)):
         return
     if (said := _in_own_words(error)) is not None:
@@ -132,8 +133,8 @@ def report_cancelled(log: logging.Logger, what: str, cause: Cause, error: BaseEx
 
 
 def _in_own_words(error: BaseException) -> str | None:
-    """The messages of an error that consists of RpcError and TurnEnded only, in one line; None for any other error,
-    which is logged with its traceback."""
+    """Return the messages of an error that consists of RpcError and TurnEnded only, in one line. Return None for any
+    other error, which is logged with its traceback."""
     failures = list(failures_in(error))
     if failures and all(isinstance(failure, RpcError | TurnEnded) for failure in failures):
         return "; ".join(map(_words, failures))

@@ -1,6 +1,6 @@
-"""The peer, as handlers see it: outgoing requests and notifications, background tasks, callbacks for the end.
+"""The peer as handlers see it: outgoing requests and notifications, background tasks, callbacks for the end.
 
-Handlers have it as `Call.connection`. Reading and shutdown are in `acp_server.peer.connection`.
+Handlers get it as `Call.connection`. Reading and shutdown are in `acp_server.peer.connection`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Peer(ABC):
         self._house = Spawner(self._crashed)
         self.scopes: Final = Scopes()
         self.tree: Final = Node(None, "connection", self.scopes)
-        """The root of the task tree: each request of the peer is a node below it."""
+        """The root of the task tree. Each request of the peer is a node below it."""
         self.cleanups: Final = Node(None, "cleanups", self.scopes)
         """The node above cleanup and other work that outlives requests. The owner of such work ends it in an `on_close`
         callback at the latest; after the callbacks it is cancelled."""
@@ -54,7 +54,7 @@ class Peer(ABC):
         self.watchdog: Watchdog = Watchdog(limits.patience, self._house)
         """The watchdog of requests, whose grace period is `Limits.grace`."""
         self.watchdogs: Final[dict[float, Watchdog]] = {limits.patience: self.watchdog}
-        """A watchdog for each grace period, since a watchdog has one for all of its entries."""
+        """The watchdogs by their grace period, since a watchdog has one grace period for all of its entries."""
         self._notifications = NotificationQueue(self.scopes, self.work.spawn, limits.notifications)
         self._pending = PendingRequests(self.endpoint, self.writer, self.scopes, self._notifications.deliver)
         self._fatal: BaseException | None = None
@@ -65,8 +65,8 @@ class Peer(ABC):
 
     @abstractmethod
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """Begin to close: cancel and answer in-flight requests, and refuse later ones. Idempotent; never waits; may be
-        called in any thread."""
+        """Begin to close. In-flight requests are cancelled and answered, and later requests are refused. Idempotent;
+        never waits; may be called in any thread."""
 
     @abstractmethod
     def _writer_broken(self) -> None:
@@ -84,12 +84,13 @@ class Peer(ABC):
     ) -> Coroutine[Any, Any, Any]:
         """Send a request when awaited, and wait for its result (JSON-RPC 2.0, section 4).
 
-        A cancel of the caller withdraws the request: the peer gets one `$/cancel_request`, unless it has not seen the
-        request or has responded. `timeout`: seconds until the request is withdrawn and RequestTimeout is raised.
+        If the caller is cancelled, the request is withdrawn. The peer then gets one `$/cancel_request`, unless it has
+        not seen the request or has responded. `timeout`: seconds until the request is withdrawn and RequestTimeout is
+        raised.
 
         `on_result` gets the result in order with the notifications: before the caller continues, and before the next
-        notification is handled. `on_late` gets the result of a withdrawn request, to release what it created.
-        `on_over` is called when nothing more will come of a withdrawn request. None of them may wait.
+        notification is handled. `on_late` gets the result of a withdrawn request, to release what it created. `on_over`
+        is called when nothing more will come of a withdrawn request. None of them may wait.
 
         Raises RpcError for the peer's error answer (RequestCancelled for -32800), ConnectionClosed, RequestTimeout,
         MalformedResponse, and EncodeError for params that JSON cannot express.
@@ -97,21 +98,22 @@ class Peer(ABC):
         return self._pending.request(method, params, timeout, on_result, on_late, on_over)
 
     def notify(self, method: str, params: Any = None) -> None:
-        """Send a notification. Never waits: the frame is buffered. Raises ConnectionClosed and EncodeError."""
+        """Send a notification. This never waits, because the frame is buffered. Raises ConnectionClosed and
+        EncodeError."""
         self._pending.notify(method, params)
 
     async def send_room(self) -> None:
-        """Backpressure for a caller that sends much: wait while the peer is behind with reading. Raises
-        ConnectionClosed."""
+        """Wait while the peer has not read enough of the output. This is backpressure for a caller that sends much.
+        Raises ConnectionClosed."""
         await self.writer.room()
 
     def background(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start cleanup that outlives its request. Closing waits for it within the grace period and then cancels it.
-        Exceptions are logged. On a closed connection it is not started."""
+        """Start cleanup that outlives its request. Closing waits for the cleanup within the grace period and then
+        cancels it. Exceptions are logged. On a closed connection the cleanup is not started."""
         self._cleaning.spawn(self._clean_up, function, args)
 
     def cancel(self, node: Node, cause: Cause) -> bool:
-        """Cancel a node of this connection, from any thread. False if it is closed or was cancelled."""
+        """Cancel a node of this connection, from any thread. Returns False if the node is closed or was cancelled."""
         if node.closed or node.cause is not None:
             return False
         self.threads.soon(lambda: node.cancel(cause))
@@ -119,7 +121,7 @@ class Peer(ABC):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the peer will not respond any more: its output has ended, or the connection is closing."""
+        """Whether the peer will not respond any more, because its output has ended or the connection is closing."""
         return self._pending.is_lost
 
     async def wait_closed(self) -> None:
@@ -127,9 +129,9 @@ class Peer(ABC):
         await self._closed.wait()
 
     def on_close(self, closer: Callable[[], Awaitable[None]]) -> None:
-        """Call `closer` at the end of the connection, after all handlers and outgoing requests. Callbacks run in order
-        behind a shield, all of them within one grace period. Exceptions are logged. Raises ConnectionClosed if the
-        callbacks have already run."""
+        """Register `closer`, which is called at the end of the connection, after all handlers and outgoing requests.
+        Callbacks run in order behind a shield, all of them within one grace period. Exceptions are logged. Raises
+        ConnectionClosed if the callbacks have already run."""
         if self.cleanups.cause is not None:
             raise ConnectionClosed
         self._closers.append(closer)

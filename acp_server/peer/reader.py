@@ -1,7 +1,7 @@
 """Reads the peer's messages and processes them in order, without blocking the event loop for long.
 
-Messages are processed in slices of bounded time, and other tasks run in between. While one slice cannot process all
-that has arrived, or while the peer leaves too much unread, a second task reads ahead. It buffers messages in order, but
+Messages are processed in slices of limited time, and other tasks run in between. A second task reads ahead while one
+slice cannot process all that has arrived, or while the peer leaves too much unread. It buffers messages in order, but
 applies cancels at once. A cancel is applied again in its order, where it has no effect. The reader does not know what
 messages mean.
 
@@ -43,31 +43,33 @@ Handlers: TypeAlias = Mapping[type[Event], Callable[[Any], None]]
 """The handler of each kind of event."""
 
 _SLICE: Final = 0.005
-"""Seconds of one slice of messages. After it other tasks run."""
+"""Seconds of one slice of messages. After a slice other tasks run."""
 
 _AHEAD: Final = 32 * 1024 * 1024
-"""Bytes of the buffer of the task that reads ahead."""
+"""The most bytes in the buffer of the task that reads ahead."""
 
 _BLOCK: Final = 100
 """Bytes that a block takes in memory besides its text."""
 
 _LOOK: Final = 16
-"""Short invalid lines in a row for one look at the clock, which costs about as much as such a line."""
+"""The number of short invalid lines in a row for which the clock is read once. Reading the clock costs about as much as
+such a line."""
 
 _SHORT: Final = 256
-"""Bytes of a short line. A longer line may be a batch with many invalid members."""
+"""The most bytes of a short line. A longer line may be a batch with many invalid members."""
 
 _ERRORS: Final = 1000
-"""Invalid messages in a row after which the peer is slowed down."""
+"""The number of invalid messages in a row after which the peer is slowed down."""
 
 _REFUSED: Final = 20_000
-"""Errors in a row, also in batches, after which invalid lines without an id share one response."""
+"""The number of errors in a row, also in batches, after which invalid lines without an id share one response."""
 
 _REFUSAL: Final = 80
-"""The least bytes of an error response, to estimate how many errors the response to a batch contains."""
+"""The least number of bytes of an error response. It is used to estimate how many errors the response to a batch
+contains."""
 
 _SLOW: Final = 0.02
-"""Seconds between two slices of a peer that is slowed down, which leaves it a fifth of the CPU."""
+"""Seconds between two slices of a peer that is slowed down. That leaves the peer a fifth of the CPU."""
 
 
 class Reader:
@@ -75,8 +77,8 @@ class Reader:
     messages. `settle` is called after each chunk or slice: cancelled work ends, and new requests begin. `on_received`
     is called with the size of each chunk.
 
-    Backpressure: nothing is processed while `writer` has more than `unread` bytes buffered. After the end of input,
-    the rest is dropped if the peer reads nothing for `flush` seconds."""
+    Backpressure: nothing is processed while `writer` has more than `unread` bytes buffered. After the end of input, the
+    rest is dropped if the peer reads nothing for `flush` seconds."""
 
     def __init__(
         self,
@@ -105,19 +107,19 @@ class Reader:
         self._on_received = on_received
         self._blocks: deque[Block] = deque()
         self._begun = 0
-        """The number of blocks that were begun, and so the number of the first of `_blocks`."""
+        """The number of blocks that were begun, which is also the number of the first block of `_blocks`."""
         self._hurried = 0
         """The number of the first block whose cancels were not applied ahead since the last request began."""
         self._held = 0
-        """Bytes of `_blocks`."""
+        """The bytes of `_blocks`."""
         self._lines: list[Line] = []
         """The unprocessed lines of the block that was begun last, in reverse order."""
         self._errors = 0
-        """Invalid messages in a row."""
+        """The number of invalid messages in a row."""
         self._refused = 0
-        """Errors in a row, also in batches."""
+        """The number of errors in a row, also in batches."""
         self._unanswered = 0
-        """Invalid lines that will share one response."""
+        """The number of invalid lines that will share one response."""
         self._ended = False
         self._problem: Exception | None = None
         """The exception of reading ahead. It is raised after the messages that came before it."""
@@ -126,7 +128,7 @@ class Reader:
         self._patience: anyio.CancelScope | None = None
 
     async def run(self) -> None:
-        """Read until the input ends. Raises what the stream raises."""
+        """Read until the input ends. Raises the exceptions of the stream."""
         while not self._ended:
             # The task that reads ahead may have left blocks.
             if not (self._lines or self._blocks):
@@ -146,7 +148,7 @@ class Reader:
         self._settle()
 
     async def finish(self) -> None:
-        """After a cancel of `run`: answer the requests that were read, and drop other messages. Waits for a peer that
+        """Answer the requests that were read, and drop other messages, after a cancel of `run`. Waits for a peer that
         does not read."""
         answering = (Request, Outgoing)
         self._handlers = {kind: act if kind in answering else _ignore for kind, act in self._handlers.items()}
@@ -172,7 +174,8 @@ class Reader:
             await self._futures.checkpoint_if_cancelled()
 
     def _fed(self, data: bytes) -> bool:
-        """`_take` as a loop callback, corked: responses that need no waiting are written before it returns."""
+        """Do the same as `_take` in a loop callback, while the writer is corked. Responses that need no waiting are
+        written before this returns."""
         corked = self._writer.cork()
         self._is_fed = True
         try:
@@ -184,17 +187,17 @@ class Reader:
         return is_done
 
     def _nested(self) -> None:
-        """The event loop was re-entered within a handler, and so within `_fed`. Feed no further chunks in a callback,
-        and uncork the writer for other tasks."""
+        """Feed no further chunks in a callback, and uncork the writer for other tasks, because the event loop was
+        re-entered within a handler, and so within `_fed`."""
         self._feed = None
         self._writer.uncork(True)
         logger.warning(
-            "a handler runs the event loop within itself (nest_asyncio): others go on meanwhile, but a cancel does not "
-            "reach that handler before it returns; await the coroutine, or run it in a thread"
+            "a handler runs the event loop within itself (nest_asyncio): other handlers still run, but a cancel does "
+            "not reach that handler before it returns; await the coroutine, or run it in a thread"
         )
 
     def _take(self, data: bytes) -> bool:
-        """Buffer a chunk and process one slice. False if unprocessed messages remain."""
+        """Buffer a chunk and process one slice. Returns False if unprocessed messages remain."""
         self._add(data)
         if self._ended or len(self._blocks) > 1:
             return False
@@ -209,7 +212,7 @@ class Reader:
         self._ended = not data
 
     def _slice(self) -> bool:
-        """Process buffered messages for one slice. False if some remain."""
+        """Process buffered messages for one slice. Returns False if some remain."""
         lines, blocks = self._lines, self._blocks
         end = perf_counter() + _SLICE
         while lines or blocks:
@@ -244,7 +247,7 @@ class Reader:
         return not (lines or blocks)
 
     def _that_count(self, block: Block) -> list[Line]:
-        """For a peer that sends only invalid lines: the lines that may be valid. The others are counted."""
+        """Return the lines that may be valid, for a peer that sends only invalid lines. The others are counted."""
         lines = [line for line in lines_in(block) if may_count(line)] if may_count(block) else []
         errors = max(1, block.count(b"\n")) - len(lines) if isinstance(block, (bytes, bytearray)) else 0
         self._errors += errors
@@ -267,7 +270,7 @@ class Reader:
 
     def _hurry_next(self) -> None:
         """Apply the cancels in the next block before new requests begin. A slice may be short on a busy machine, and a
-        cancel right behind its request must still be in time."""
+        cancel right after its request must still be in time."""
         begun = self._begun
         if self._hurried < begun:
             self._hurry_cancels(self._lines[::-1])

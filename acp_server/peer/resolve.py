@@ -1,9 +1,9 @@
 """Calls the method of a request through jsonrpcserver's per-request functions.
 
-The only module that imports jsonrpcserver. Its import takes longer than the rest of the start-up, so it happens with
-the first call of an author's method. The library's `dispatch` functions are not used: they use `asyncio.gather`, which
-knows neither trio nor cancel scopes. Exceptions of methods bypass the library, since it would send their texts to the
-peer.
+Only this module imports jsonrpcserver. The import takes longer than the rest of the start-up, so it happens with the
+first call of an author's method. The library's `dispatch` functions are not used, because they use `asyncio.gather`,
+which knows neither trio nor cancel scopes. Exceptions of methods bypass the library, because it would send their texts
+to the peer.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ class Stream(Protocol):
     """A bidirectional byte stream. One task receives, and another one sends."""
 
     async def receive(self) -> bytes:
-        """Wait for bytes and return those that have arrived; `b""` at the end of input.
+        """Wait for bytes and return the bytes that have arrived; `b""` at the end of input.
 
         Raises OSError, or anyio's BrokenResourceError or ClosedResourceError, when reading fails.
         """
@@ -34,7 +34,7 @@ class ImmediateStream(Stream, Protocol):
 
     def send_now(self, data: bytes) -> int:
         """Write as much of `data` as is possible without waiting, and return the number of bytes written. On an error
-        return 0: `send` is called next and raises it. Not called during a `send`."""
+        return 0; then `send` is called next and raises the error. This is not called during a `send`."""
         ...
 
 
@@ -42,7 +42,8 @@ class ImmediateStream(Stream, Protocol):
 class LanedStream(Stream, Protocol):
     """A stream whose peer reads several lanes of it separately, such as the event streams of sessions. Optional.
 
-    The senders of a lane wait in `room` while it is full. `send` waits only at a higher bound, so other lanes go on.
+    The senders of a lane wait in `room` while the lane is full. `send` waits only at a higher limit, so that other
+    lanes are not held up.
     """
 
     def is_full(self, lane: str) -> bool:
@@ -60,6 +61,6 @@ class FeedingStream(Stream, Protocol):
     most messages. Optional."""
 
     async def feed(self, take: Callable[[bytes], bool]) -> None:
-        """Call `take` with each chunk that `receive` would return, until it returns False. Raises what `receive` and
-        `take` raise. Also returns if the event loop is re-entered within `take`."""
+        """Call `take` with each chunk that `receive` would return, until it returns False. Raises the exceptions of
+        `receive` and `take`. Also returns if the event loop is re-entered within `take`."""
         ...

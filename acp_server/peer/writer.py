@@ -1,4 +1,4 @@
-"""The only task that writes to a stream: whole frames in the order of `put`, many in one system call.
+"""Writes to a stream, in a task of its own: whole frames in the order of `put`, many in one system call.
 
 `put` never waits, so a cancel cannot lose a response. Backpressure is up to the callers: those that produce much await
 `room`. The writer does not know what frames mean; it only replaces lone surrogates, which few parsers accept.
@@ -24,10 +24,10 @@ logger: logging.Logger = logging.getLogger("acp_server.peer")
 _BACKSLASH: Final = ord("\\")
 
 HIGH_WATER: Final = 64 * 1024
-"""Buffered bytes above which producers of updates wait in `room`."""
+"""The number of buffered bytes above which producers of updates wait in `room`."""
 
 _PORTION: Final = 1024 * 1024
-"""Bytes of one write. Joining more frames would double their memory and block the event loop."""
+"""The most bytes of one write. Joining more frames would double their memory and block the event loop."""
 
 
 class Writer:
@@ -64,7 +64,7 @@ class Writer:
         self._home = threading.get_ident()
         self._frames: list[bytes] = []
         self.size: int = 0
-        """Buffered bytes: put and not written yet."""
+        """The number of bytes that were put and not written yet."""
         self._taken = 0
         self._futures = Futures()
         self._wake: Future | None = None
@@ -80,7 +80,7 @@ class Writer:
         self._scope = anyio.CancelScope()
         self._closing = False
         self.is_broken = False
-        """Whether the peer stopped reading, or `run` has ended. Frames are dropped then."""
+        """Whether the peer stopped reading, or `run` has ended. Frames are then dropped."""
 
     def put(self, frame: bytes) -> int:
         """Buffer one frame, and return the ticket for `take_back`. A broken writer drops the frame.
@@ -110,8 +110,8 @@ class Writer:
 
     def uncork(self, corked: bool) -> None:
         """Write the frames since `cork` now, in one system call, if the stream can write without waiting. Without any
-        frame, schedule a flush after the next round of the event loop: it then has the responses to all requests that
-        a received chunk has cancelled."""
+        frame, schedule a flush after the next round of the event loop. By then the buffer has the responses to all
+        requests that a received chunk has cancelled."""
         if corked:
             self._due = False
             if self._frames:
@@ -121,13 +121,13 @@ class Writer:
                 self._soon(self._flush)
 
     def check_thread(self) -> None:
-        """Raises RuntimeError outside of the event loop's thread, from where the writer cannot be woken."""
+        """Raise RuntimeError outside of the event loop's thread, because the writer cannot be woken from there."""
         if threading.get_ident() != self._home:
             how = "call.run(...) in a tool, anyio.from_thread.run(...) or run_sync(...) in another plain function"
             raise RuntimeError(f"messages can only be sent in the event loop of their connection; use {how}")
 
     def take_back(self, ticket: int) -> bool:
-        """Undo a `put`. False if the write may have begun, since a frame is never torn."""
+        """Undo a `put`. Returns False if the write may have begun, because a frame must not be written in part."""
         index = ticket - self._taken
         if not 0 <= index < len(self._frames):
             return False
@@ -136,11 +136,11 @@ class Writer:
         return True
 
     def lane(self, name: str) -> Writer | Lane:
-        """The writer for the senders of one lane: a `Lane`, or this writer if the stream has no lanes."""
+        """Return the writer for the senders of one lane: a `Lane`, or this writer if the stream has no lanes."""
         return self if self._laned is None else Lane(self, self._laned, name)
 
     async def room(self) -> None:
-        """Backpressure: wait until the buffer is below the high-water mark. Raises ConnectionClosed."""
+        """Wait until the buffer is below the high-water mark (backpressure). Raises ConnectionClosed."""
         await self.below(HIGH_WATER)
         if self.is_broken:
             raise ConnectionClosed

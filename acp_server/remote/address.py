@@ -1,4 +1,4 @@
-"""The address of a remote agent and the headers of each request to it. Opens no connection.
+"""The address of a remote agent and the headers of each request to it. This module opens no connection.
 
 Each value that goes into a header is checked: a line break in it would begin another header, or another request.
 """
@@ -23,7 +23,8 @@ CURSOR: Final = "Last-Event-ID"
 MESSAGE: Final = "Acp-Message-Id"
 """The number of a client's message. A repeated POST has the same number."""
 REPEATABLE: Final = "Acp-Repeatable"
-"""`true` in the response to `initialize`: the server accepts each number once. An extension, not in the draft."""
+"""`true` in the response to `initialize` if the server accepts each number only once. This is an extension that is not
+in the draft."""
 
 LONGEST_ID: Final = 1024
 """The most characters of an id or a cursor in a header."""
@@ -36,7 +37,7 @@ _OWN: Final = frozenset(
     | {"connection", "content-length", "content-type", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _SECURE: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-"""The scheme of HTTP for each scheme of an address: a WebSocket begins with an HTTP request."""
+"""The HTTP scheme for each scheme of an address, because a WebSocket begins with an HTTP request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The address in messages, without user, password, path and query, which may be secrets."""
+        """Return the address for messages, without user, password, path and query, which may be secrets."""
         if self.socket is not None:
             return f"unix:{self.socket}"
         parts = urlsplit(self.url)
@@ -74,14 +75,15 @@ def address_of(url: str) -> Address:
 
 
 def is_websocket(url: str) -> bool:
-    """Whether `url` is connected by WebSocket. `unix:PATH` is, as that needs one descriptor for all sessions."""
+    """Whether `url` is connected by WebSocket. That holds for `unix:PATH`, too, because a WebSocket needs one
+    descriptor for all sessions."""
     return url.startswith(("ws://", "wss://", "unix:"))
 
 
 def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Address) -> dict[str, str]:
-    """The headers of each request. Raises UsageError for an invalid header, and for a header of the transport.
+    """Return the headers of each request. Raises UsageError for an invalid header, and for a header of the transport.
 
-    Logs a warning if a token, `Authorization` or `Cookie` goes over the network without encryption.
+    Logs a warning if a token, `Authorization` or `Cookie` is sent over the network without encryption.
     """
     checked: dict[str, str] = {}
     for name, value in (headers or {}).items():

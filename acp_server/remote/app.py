@@ -1,7 +1,7 @@
-"""`RemoteApp`: an ASGI application that serves an agent over HTTP and WebSocket.
+"""`RemoteApp` is an ASGI application that serves an agent over HTTP and WebSocket.
 
-It follows two drafts of the protocol, "Streamable HTTP & WebSocket Transport" and, for connections that break, "Durable
-& Resumable HTTP/WS Transport". `docs/remote.md` has its response to each request.
+It follows two drafts of the protocol: "Streamable HTTP & WebSocket Transport" and, for connections that break, "Durable
+& Resumable HTTP/WS Transport". `docs/remote.md` describes its response to each request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EVENTS: Final[Headers] = [
 ]
 _SILENCE: Final = b":\n\n"
 _SLOW: Final = 64 * 1024
-"""Bytes per second. A body that arrives at this rate or faster is not timed out."""
+"""A rate in bytes per second. A body that arrives at this rate or faster is not timed out."""
 _LONGEST_ID: Final = 1024
 """The most characters of a session's id in a header."""
 _LONGEST_NUMBER: Final = 64
@@ -53,13 +53,12 @@ _LONGEST_NUMBER: Final = 64
 class RemoteApp:
     """An ASGI application that serves `agent` at every path; mount it at the path of your choice.
 
-    `agent`: one agent for all clients, or a function that returns the agent of a principal. If several principals share
-    one agent, each sees only the sessions that it has created since the application started.
-    `limits`: the bounds of each connection. `remote`: the bounds and timeouts of the transport.
-    `origins`: the origins of the web pages that are allowed (`https://app.example.org`), or `"*"` for all. By default
-    no page is, because any page that a user visits can send requests to a server on the user's machine.
-    `hosts`: the allowed names in the Host header, without a port, or `"*"`. By default the names of the loopback
-    interface without `authenticate`, and all names with it.
+    `agent`: the agent of all clients, or a function that returns the agent of a principal. If several principals share
+    one agent, each sees only the sessions that it has created since the application started. `limits`: the bounds of
+    each connection. `remote`: the bounds and timeouts of the transport. `origins`: the origins of the web pages that
+    are allowed (`https://app.example.org`), or `"*"` for all. By default no page is, because any page that a user
+    visits can send requests to a server on the user's machine. `hosts`: the allowed names in the Host header, without a
+    port, or `"*"`. By default the names of the loopback interface without `authenticate`, and all names with it.
     `authenticate`: gets the scope of each request and returns its principal, or None to refuse it.
     """
 
@@ -83,7 +82,7 @@ class RemoteApp:
         self._connections: Connections | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one lifespan, request or WebSocket, see the ASGI specification."""
+        """Serve one lifespan, request or WebSocket (see the ASGI specification)."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
@@ -92,7 +91,8 @@ class RemoteApp:
             await serve_websocket(self._guard, self._open(), scope, receive, send)
 
     async def aclose(self) -> None:
-        """End all connections and wait for their agents, within their limits. The end of the lifespan calls it."""
+        """End all connections and wait for their agents, within their limits. This is called at the end of the
+        lifespan."""
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.aclose()
@@ -244,7 +244,7 @@ class _Exchange:
                 connection.forget(number)
 
     async def _body(self, reserved: _Reserved) -> bytes:
-        """The body as one line."""
+        """Return the body as one line."""
         length = header(self._scope, b"content-length") or "0"
         if not _is_at_most(length, self._limits.body):
             raise Refused(413, "The message is too long")
@@ -301,7 +301,8 @@ class _Exchange:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next(self, reader: Reader) -> list[tuple[str, bytes]] | None:
-        """The next messages, none at the end of the stream, or None after `keep_alive` seconds of silence."""
+        """Return the next messages. The list is empty at the end of the stream. After `keep_alive` seconds of silence,
+        return None."""
         with anyio.move_on_after(self._limits.keep_alive):
             return await reader.next()
         return None
@@ -325,7 +326,7 @@ class _Exchange:
 
 
 class _Reserved:
-    """The counted bytes of a body while it arrives. `HttpConnection` releases the bytes that are handed over."""
+    """Counts the bytes of a body while it arrives. `HttpConnection` releases the bytes that are handed over."""
 
     def __init__(self, bodies: Bytes, principal: str | None) -> None:
         self._bodies = bodies
@@ -356,7 +357,7 @@ def _is_at_most(length: str, most: int) -> bool:
 
 
 def _message(line: bytes) -> Posted:
-    """The message in a body. Raises Refused."""
+    """Return the message in a body. Raises Refused."""
     try:
         value = codec.decode(line)
     except codec.DecodeError:

@@ -1,4 +1,4 @@
-"""`Bridge`: forwards lines between an editor and a remote agent, unchanged and in both directions.
+"""`Bridge` forwards lines between an editor and a remote agent, unchanged and in both directions.
 
 It reads only the kinds and ids of messages. When the agent's stream ends, it answers each open request with an error
 that says why.
@@ -28,13 +28,13 @@ class OpenRequests:
         self._none = anyio.Event()
 
     def asked(self, line: bytes) -> None:
-        """Note the requests in a line of the editor."""
+        """Record the requests in a line of the editor."""
         message = labelled(line)
         if message.kind != "answer":
             self._open |= {key_of(id): id for id in message.ids}
 
     def answered(self, lines: bytes) -> None:
-        """Note the responses in lines of the agent."""
+        """Record the responses in lines of the agent."""
         for line in lines.split(b"\n"):
             # The search for `"id"` spares parsing most notifications.
             if b'"id"' in line and (message := labelled(line)).kind == "answer" and (key := message.key) is not None:
@@ -43,7 +43,7 @@ class OpenRequests:
             self._none.set()
 
     def failures(self, why: str) -> bytes:
-        """Error responses to all open requests, as lines."""
+        """Return error responses to all open requests, as lines."""
         return b"".join(failure(id, why) + b"\n" for id in self._open.values())
 
     async def done(self) -> None:
@@ -56,8 +56,8 @@ class OpenRequests:
 class Bridge:
     """Connects an `editor` to an `agent`.
 
-    `longest`: the most bytes of one line of the editor. `patience`: seconds that open requests have after its EOF.
-    `unread` returns when the editor does not read any more.
+    `longest`: the most bytes of one line of the editor. `patience`: seconds that open requests have after the editor's
+    EOF. `unread` returns when the editor no longer reads.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Bridge:
         self._writing = anyio.Lock()
 
     async def run(self) -> str | None:
-        """Forward until one side ends. Returns None if that is the editor, else why the agent's stream has ended."""
+        """Forward until one side ends. Returns None if the editor ended, and otherwise why the agent's stream has
+        ended."""
         why: list[str] = []
         async with self._tasks:
             self._tasks.start_soon(self._from_agent, why)

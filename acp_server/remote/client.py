@@ -3,8 +3,8 @@
     async with connect_http("https://agents.example.org/acp", handlers, token=token) as agent:
         await agent.initialize()
 
-It is used like an agent in a child process. The first message opens the connection, so a failure to connect is raised
-by that request.
+The agent is used like an agent in a child process. The first message opens the connection, so a failure to connect is
+raised by that request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RemoteStream(Stream, Protocol):
 
 
 class Distant:
-    """An agent on another machine, see `acp_server.client.source.Source`. Each start opens a new connection."""
+    """An agent on another machine (see `acp_server.client.source.Source`). Each start opens a new connection."""
 
     can_start_anew = True
 
@@ -64,12 +64,12 @@ class Distant:
 class RemoteOptions(TypedDict, total=False):
     """The optional arguments of `connect_http`, `connect_ws` and `connect_url`.
 
-    headers: they go with each request. Redirects are not followed, so no other server gets them.
-    token: a bearer token, which goes with each request.
+    headers: sent with each request. Redirects are not followed, so no other server gets them.
+    token: a bearer token, sent with each request.
     verify: an SSL context, which may hold a client certificate; False trusts any server.
     cookies: pass a jar to keep the cookies of one connection for the next.
-    limits: the bounds of the JSON-RPC connection.
-    bounds, backoff: those of the transport.
+    limits: the limits of the JSON-RPC connection.
+    bounds, backoff: the limits and the backoff of the transport.
     cancel_timeout (seconds): see `RemoteAgent`.
     """
 
@@ -84,7 +84,8 @@ class RemoteOptions(TypedDict, total=False):
 
 
 def connect_http(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
-    """The agent at `url` over Streamable HTTP (a draft), in an `async with` block or from `start` to `aclose`.
+    """Return the agent at `url` over Streamable HTTP (a draft). Use it in an `async with` block, or from `start` to
+    `aclose`.
 
     Proxies come from the environment. Raises UsageError for an invalid address or header. If the server cannot be
     reached, or the connection is lost, requests raise ConnectionClosed, which says why.
@@ -93,15 +94,13 @@ def connect_http(url: str, handlers: Handlers | None = None, **options: Unpack[R
 
 
 def connect_ws(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
-    """The agent at `url` over one WebSocket (a draft). See `connect_http` for the errors."""
+    """Return the agent at `url` over one WebSocket (a draft). See `connect_http` for the errors."""
     return _connect(url, True, handlers, **options)
 
 
 def connect_url(url: str, handlers: Handlers | None = None, **options: Unpack[RemoteOptions]) -> RemoteAgent:
-    """The agent at `url`: over WebSocket for `ws://`, `wss://` and `unix:PATH`, over HTTP for `http://` and `https://`.
-
-    See `connect_http` for the errors.
-    """
+    """Return the agent at `url`. `ws://`, `wss://` and `unix:PATH` are connected over WebSocket, `http://` and
+    `https://` over HTTP. See `connect_http` for the errors."""
     return _connect(url, is_websocket(url), handlers, **options)
 
 
@@ -128,7 +127,7 @@ def stream_to(
     bounds: ClientLimits | None = None,
     backoff: Backoff | None = None,
 ) -> Callable[[], RemoteStream]:
-    """A function that opens a stream to the agent at `url`; call it in an event loop. Raises UsageError."""
+    """Return a function that opens a stream to the agent at `url`. Call it in an event loop. Raises UsageError."""
     address = address_of(url)
     checked = headers_of(headers, token, address)
 

@@ -1,4 +1,5 @@
-"""`HttpConnection`: one client over HTTP. Its POSTs are the input of the agent, whose messages go to event streams.
+"""`HttpConnection` is the connection of one client over HTTP. The client's POSTs are the input of the agent, and the
+agent's messages go to event streams.
 
 It is a `Stream` (`acp_server.peer.stream`) of the runtime. `acp_server.remote.kept` decides how long it lives.
 """
@@ -46,7 +47,7 @@ class Ended(Exception):
 
 
 class HttpConnection(Kept):
-    """The connection of one client. `took` gets the size of messages that the agent has read, or never will."""
+    """The connection of one client. `took` gets the size of messages that the agent has read, or will never read."""
 
     def __init__(
         self,
@@ -75,7 +76,8 @@ class HttpConnection(Kept):
     # -- the client's side
 
     def is_new(self, number: str | None) -> bool:
-        """Note a number; False if it has arrived before: the client repeats a POST whose response was lost."""
+        """Record the number of a message. Returns False if the number has arrived before, because the client repeats a
+        POST whose response was lost."""
         if number is None:
             return True
         if number in self._numbers:
@@ -91,7 +93,7 @@ class HttpConnection(Kept):
             self._numbers.pop(number, None)
 
     def accept(self, message: Posted, header: Session, line: bytes, *, is_numbered: bool) -> bool:
-        """Note a message, so that its response finds its stream. Returns False for a retry, see `Router.incoming`.
+        """Record a message, so that its response finds its stream. Returns False for a retry (see `Router.incoming`).
 
         Raises Mismatch.
         """
@@ -100,9 +102,10 @@ class HttpConnection(Kept):
         return self._router.incoming(message, header, line, is_numbered=is_numbered, last=last)
 
     async def post(self, message: Posted, line: bytes) -> None:
-        """Hand a message to the agent. Waits for room, except for a cancel. Raises Ended.
+        """Hand a message to the agent. Unless the message is a cancel, wait until the inbox has room. Raises Ended.
 
-        A cancel lets the requests that it cancels and that wait for room pass first: the agent gets both in order.
+        A cancel first hands over the requests that it cancels and that still wait for room, so the agent gets both in
+        order.
         """
         self._heard()
         if renews(message) and (session := session_in(message.params)) in self._rings:
@@ -127,7 +130,7 @@ class HttpConnection(Kept):
     def read(self, session: Session, cursor: str | None) -> Reader:
         """Attach a reader to the stream of a session, which need not be open yet.
 
-        Raises TooManyStreams, and Taken or Gone as `Ring.attach` does.
+        Raises TooManyStreams, and Taken or Gone like `Ring.attach`.
         """
         ring = self._ring(session)
         if ring is None:
@@ -142,7 +145,7 @@ class HttpConnection(Kept):
         self._left()
 
     def end(self) -> None:
-        """End the client's input, see `Kept`. Messages that wait for room raise Ended."""
+        """End the client's input (see `Kept`). Messages that wait for room raise Ended."""
         super().end()
         self._arrived.set()
         for waiter in self._waiting:
@@ -164,7 +167,7 @@ class HttpConnection(Kept):
             ring.close()
 
     async def receive(self) -> bytes:
-        """The next messages, as lines."""
+        """Return the next messages, as lines."""
         while not self._inbox:
             if self.ended.is_set():
                 return b""
@@ -182,11 +185,12 @@ class HttpConnection(Kept):
         return b"".join(lines)
 
     async def send(self, data: bytes) -> None:
-        """Put lines into their streams. Waits while the connection's own stream is full, or the stream of a session is
-        full twice over: senders that can wait do so in `room` before that, and other sessions go on.
+        """Put lines into their streams. This waits while the connection's own stream is full, or while the stream of a
+        session has twice the messages of a full stream. Senders that can wait have waited in `room` before that, so
+        other sessions are not held up.
 
-        Raises anyio's BrokenResourceError once the connection's own stream is given up: without it the client has no
-        responses. A session's stream that is given up can be opened anew.
+        Raises anyio's BrokenResourceError once the connection's own stream is given up, because the client gets no
+        responses without it. A session's stream that is given up can be opened anew.
         """
         touched: dict[Ring, None] = {}
         for line in data.split(b"\n"):
@@ -200,7 +204,7 @@ class HttpConnection(Kept):
                 raise anyio.BrokenResourceError
 
     def is_full(self, lane: str) -> bool:
-        """See `acp_server.peer.stream.LanedStream`. Each session has its lane, which is its event stream."""
+        """See `acp_server.peer.stream.LanedStream`. Each session has a lane, which is the session's event stream."""
         return (ring := self._rings.get(lane)) is not None and ring.is_full()
 
     async def room(self, lane: str) -> None:
@@ -242,7 +246,7 @@ class HttpConnection(Kept):
         return ring
 
     def _last(self, session: str) -> str | None:
-        """The cursor of the last message on a session's stream, or None."""
+        """Return the cursor of the last message on a session's stream, or None."""
         ring = self._rings.get(session)
         return None if ring is None else ring.last
 
@@ -257,7 +261,7 @@ class HttpConnection(Kept):
         return ring
 
     def _drop_idle(self) -> bool:
-        """Drop the oldest idle stream of a session, see `Ring.is_idle`. Returns False if there is none."""
+        """Drop the oldest idle stream of a session (see `Ring.is_idle`). Returns False if there is none."""
         for session, ring in self._rings.items():
             if session is not None and ring.is_idle:
                 ring.close(at_once=True)

@@ -1,4 +1,4 @@
-"""`Connections`: the connections of all clients, their bounds, their principals and their end."""
+"""`Connections` keeps the connections of all clients, with their limits, their principals and their end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AgentOf: TypeAlias = "Callable[[str | None], Servable]"
 
 
 _ROOM: Final = 10.0
-"""Seconds in which a connection that gives its place away must end."""
+"""Seconds in which a connection must end that makes room for another connection."""
 
 
 class Connections:
@@ -58,7 +58,7 @@ class Connections:
 
     @contextmanager
     def arriving(self, principal: str | None) -> Generator[Arrival]:
-        """A place for a WebSocket until its first message has arrived."""
+        """Count a WebSocket as a connection until its first message has arrived."""
         self._arriving[arrival := Arrival(principal)] = None
         try:
             yield arrival
@@ -67,11 +67,13 @@ class Connections:
             arrival.closed.set()
 
     async def make_room(self, principal: str | None) -> None:
-        """If all places are taken, end the connection of another client for one of `principal`, and wait for its end.
+        """If there are as many connections as are allowed, end the connection of another client for a client of
+        `principal`, and wait for its end.
 
-        A client that is away and of the same principal, or of a principal with more than a fair share of the places,
-        is ended first. If there is none, and `principal` has less than a fair share, it is another client of such a
-        principal. Raises Full if there is none either, or if no place is free after 10 seconds.
+        A client is ended first if it is away and belongs to the same principal, or to a principal with more than a fair
+        share of the connections. If there is no such client, and `principal` has less than a fair share, another client
+        of such a principal is ended. Raises Full if there is none either, or if no connection has ended after 10
+        seconds.
         """
         if not self.is_full:
             return
@@ -99,12 +101,12 @@ class Connections:
         self._spawner.spawn(self._keep, connection)
 
     def find(self, id: str, principal: str | None) -> Keepable | None:
-        """The connection of this id, or None if there is none or another principal owns it."""
+        """Return the connection of this id. Returns None if there is none, or if another principal owns it."""
         connection = self._open.get(id)
         return connection if connection is not None and connection.principal == principal else None
 
     def end(self, connection: Keepable | Arrival) -> None:
-        """Accept no further message from a client. Its agent ends, within its limits."""
+        """Accept no further message from a client. The client's agent ends, within its limits."""
         if not isinstance(connection, Arrival):
             self._open.pop(connection.id, None)
         connection.end()
@@ -117,7 +119,7 @@ class Connections:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no place for another connection."""
+        """Whether there are as many connections as are allowed."""
         return self._count + len(self._arriving) >= self.limits.connections
 
     async def _serve(self, connection: Keepable) -> None:
@@ -153,7 +155,8 @@ class Connections:
 
 
 def new_id() -> str:
-    """A random id of a connection. It cannot be guessed, but is not a credential: `find` compares the principal."""
+    """Return a random id of a connection. It cannot be guessed, but it is not a credential, because `find` compares the
+    principal."""
     return secrets.token_hex(16)
 
 

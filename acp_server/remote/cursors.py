@@ -1,7 +1,8 @@
-"""Cursors over WebSocket, `_meta["acp/cursor"]` of the draft of durable transports, and the messages that resume.
+"""Cursors over WebSocket (`_meta["acp/cursor"]` of the draft of durable transports), and the messages that resume a
+stream.
 
 The draft leaves open the form of these messages, and how a client learns which of its messages have arrived.
-`docs/remote.md` describes the choice made here. Pure: no streams, no event loop.
+`docs/remote.md` describes the choice made here. This module has no streams and no event loop.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ _RECEIVED: Final = "acp_server/received"
 """In `_meta` of `stream/resumed`: the number of client messages that have arrived on this connection."""
 _HEAD: Final = b'"_meta":{"acp/cursor":"'
 _ENDS: Final = frozenset({b"}}", b"}}}", b"}}]"})
-"""The possible ends of a line after the quote of a cursor that `with_cursor` has added."""
+"""The possible ends of a line after the quotation mark of a cursor that `with_cursor` has added."""
 _LONGEST: Final = 1024
 """The most characters of a cursor that `with_cursor` has not added."""
 
 
 def with_cursor(line: bytes, value: Any, cursor: str) -> bytes:
-    """Add a cursor to `line`, the JSON text of `value`: to the params or the result if that is the last member, else to
-    the message itself.
+    """Add a cursor to `line`, the JSON text of `value`. It is added to the params or the result if that is the last
+    member, and otherwise to the message itself.
 
-    In a batch the last message gets it. It is appended to the text, so that `without_cursor` restores the same line. A
-    message with a `_meta` there is encoded anew. `line` stays as it is if it has no place for a cursor.
+    In a batch the last message gets the cursor. The cursor is appended to the text, so that `without_cursor` restores
+    the same line. A message that has a `_meta` there is encoded anew. If the line has no position for a cursor, it is
+    returned unchanged.
     """
     last = _last(value)
     if not isinstance(last, dict) or not last:
@@ -50,7 +52,7 @@ def with_cursor(line: bytes, value: Any, cursor: str) -> bytes:
 
 
 def _last(value: Any) -> Any:
-    """The last message of a batch, or `value` itself."""
+    """Return the last message of a batch, or `value` itself."""
     batch = cast("list[Any]", value) if isinstance(value, list) else None
     return batch[-1] if batch else cast("Any", value)
 
@@ -64,7 +66,8 @@ def _among_others(message: dict[str, Any], body: dict[str, Any], cursor: str, li
 
 
 def without_cursor(line: bytes) -> tuple[bytes, str | None]:
-    """The line without its cursor, and the cursor or None. A cursor in another place is read and left in the line."""
+    """Return the line without its cursor, and the cursor or None. A cursor in another position is read, and the line
+    keeps it."""
     at = line.rfind(_HEAD)
     if at >= 0:
         cursor, _, end = line[at + len(_HEAD) :].partition(b'"')
@@ -84,15 +87,16 @@ def without_cursor(line: bytes) -> tuple[bytes, str | None]:
 
 
 class Resume(NamedTuple):
-    """The first message of a client that resumes: `stream/resume`."""
+    """The first message of a client that resumes a stream: `stream/resume`."""
 
     connection: str
     cursor: str
-    """The client wants the messages after it; empty for all of them."""
+    """The cursor after which the client wants the messages; empty for all messages."""
 
 
 def resume(connection: str, cursor: str) -> bytes:
-    """`stream/resume`, the first message on a further WebSocket of a connection. Its sessions share one stream."""
+    """Return `stream/resume`, the first message on a further WebSocket of a connection. All sessions of the connection
+    share one stream."""
     return _message(RESUME, {"connectionId": connection, "cursors": [{"cursor": cursor}]})
 
 
@@ -114,19 +118,22 @@ def read_resume(line: bytes) -> Resume | None:
 
 
 def resumed(connection: str, received: int) -> bytes:
-    """`stream/resumed`: the connection continues. `received` messages of the client have arrived."""
+    """Return `stream/resumed`, which says that the connection continues. `received`: the number of the client's
+    messages that have arrived."""
     return _message(RESUMED, {"connectionId": connection, _META: {_RECEIVED: received}})
 
 
 def resume_failed(reason: str) -> bytes:
-    """`stream/resume_failed`: the connection does not continue, and the client begins a new one."""
+    """Return `stream/resume_failed`, which says that the connection does not continue, so the client must begin a new
+    one."""
     return _message(FAILED, {"reason": reason})
 
 
 def read_answer(line: bytes) -> int | str | None:
-    """Read the answer to `stream/resume`: the number of messages that have arrived, or the reason of the failure.
+    """Read the answer to `stream/resume`. Return the number of messages that have arrived, or the reason of the
+    failure.
 
-    None for another message.
+    Return None for another message.
     """
     try:
         message: Any = codec.decode(line)

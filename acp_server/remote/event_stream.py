@@ -1,4 +1,4 @@
-"""`EventStreams`: the streams of a connection. Each is read by a GET that is repeated when it breaks."""
+"""`EventStreams` reads the streams of a connection. Each stream is read by a GET, which is repeated when it breaks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 _EVENTS: Final = "text/event-stream"
 _CLOSING: Final = 32
-"""The most streams of closed sessions that are read on (`ClientLimits.closing`)."""
+"""The most streams of closed sessions that are still read (`ClientLimits.closing`)."""
 
 
 class _Unavailable(Exception):
-    """The server did not open a stream, but may do so later. No message is lost."""
+    """Raised if the server did not open a stream, but may do so later. No message is lost."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,12 +60,12 @@ class EventStream:
     def __init__(self, session: str | None, source: Source) -> None:
         self.session = session
         self.ready: anyio.Event = anyio.Event()
-        """Set when the server has opened the stream, or does not know the session yet."""
+        """Set when the server has opened the stream, or has answered that it does not know the session yet."""
         self.is_known: bool = True
         """Whether the server knows the session."""
         self.is_closing: bool = False
-        """Whether the session was closed. Responses to its requests, and requests of the agent that follow late
-        responses (`terminal/release`), still arrive on the stream."""
+        """Whether the session was closed. Responses to its requests still arrive on the stream. So do requests of the
+        agent that follow late responses, such as `terminal/release`."""
         self._source = source
         self._name = source.exchanges.address.name
         self._scope = anyio.CancelScope()
@@ -74,16 +74,17 @@ class EventStream:
         self._heard = 0
         """The number of events that have arrived."""
         self._held: dict[str, list[bytes]] = {}
-        """Responses that arrived on the connection's stream before the event that they follow, by its cursor."""
+        """Responses that arrived on the connection's stream before the event that they follow, by the cursor of that
+        event."""
 
     @property
     def deadline(self) -> float:
-        """When the stream ends, in seconds of the event loop's clock."""
+        """Return the time at which the stream ends, in seconds of the event loop's clock."""
         return self._scope.deadline
 
     @property
     def is_lingering(self) -> bool:
-        """Whether the stream ends at a deadline. If it breaks before, the connection goes on without it."""
+        """Whether the stream ends at a deadline. If it breaks before, the connection continues without it."""
         return self.deadline < math.inf
 
     @property
@@ -92,12 +93,12 @@ class EventStream:
         return self._scope.cancel_called
 
     def linger(self, seconds: float) -> None:
-        """End the stream after a time; `math.inf` keeps it."""
+        """End the stream after `seconds`; `math.inf` keeps it."""
         self._scope.deadline = anyio.current_time() + seconds
 
     async def run(self) -> None:
-        """Read until the end, or until the server does not know the session. End the connection if messages are
-        lost."""
+        """Read until the end, or until the server answers that it does not know the session. End the connection if
+        messages are lost."""
         with self._scope:
             delays = self._source.backoff.delays()
             while True:
@@ -128,7 +129,8 @@ class EventStream:
         self._held.clear()
 
     def hold(self, response: bytes, behind: str) -> bool:
-        """Hold a response until the event with the cursor `behind` has arrived. Returns False if it need not wait."""
+        """Hold a response until the event with the cursor `behind` has arrived. Returns False if the response need not
+        wait."""
         if not self.is_known or has_reached(behind, self._cursor):
             return False
         self._held.setdefault(behind, []).append(response)
@@ -139,7 +141,7 @@ class EventStream:
             self._source.end(problem)
 
     def _may_resume(self, error: Exception) -> bool:
-        """Whether another GET loses no message: the server resumes after a cursor, or has sent nothing yet."""
+        """Whether another GET loses no message, because the server resumes after a cursor or has sent nothing yet."""
         if isinstance(error, EventTooLong | TooManyCookies):
             return False
         if isinstance(error, (*NOT_SENT, _Unavailable)) or self._cursor is not None:
@@ -151,8 +153,8 @@ class EventStream:
         return False
 
     async def _read(self) -> str | None:
-        """Read one GET to its end. Returns why it must be repeated, or None if it must not. Raises httpx.HTTPError,
-        EventTooLong, TooManyCookies and _Unavailable."""
+        """Read one GET to its end. Returns why the GET must be repeated, or None if it must not be. Raises
+        httpx.HTTPError, EventTooLong, TooManyCookies and _Unavailable."""
         headers: dict[str, Any] = {"Accept": _EVENTS, CONNECTION: self._source.connection}
         if self.session is not None:
             headers[SESSION] = self.session
@@ -226,8 +228,8 @@ class EventStream:
 
 
 class EventStreams:
-    """The streams of one connection by session; that of None is the connection's. `requests`: the program's requests
-    that are in flight. `spawn` starts a task for each stream."""
+    """The streams of one connection, by session. The stream of None is the connection's own. `requests`: the program's
+    in-flight requests. `spawn` starts a task for each stream."""
 
     def __init__(self, source: Source, requests: Mapping[Key, Labelled], spawn: Spawn) -> None:
         self._source = source
@@ -236,18 +238,18 @@ class EventStreams:
         self._streams: dict[str | None, EventStream] = {}
 
     def get(self, session: str | None) -> EventStream | None:
-        """The stream of a session, or None."""
+        """Return the stream of a session, or None."""
         stream = self._streams.get(session)
         return None if stream is None or stream.is_over else stream
 
     def has_room(self, session: str) -> bool:
-        """Whether the session has a stream or may have another one. A lingering stream makes room."""
+        """Whether the session has a stream or may have another one. If needed, a lingering stream is ended for it."""
         most = self._source.limits.sessions + 1
         return session in self._streams or len(self._streams) < most or self._end_lingering()
 
     def follow(self, session: str | None) -> EventStream:
-        """The stream of a session. Begins its GET if there is none, or if the last one met a session that was unknown
-        and that no request is opening now."""
+        """Return the stream of a session. Begin its GET if there is none. Also begin it if the last GET found the
+        session unknown, and no request is opening the session now."""
         stream = self.get(session)
         if stream is None or (not stream.is_known and stream.ready.is_set() and not self._is_taken_up(session)):
             stream = self._streams[session] = EventStream(session, self._source)
@@ -255,8 +257,8 @@ class EventStreams:
         return stream
 
     def keep(self, session: str | None) -> None:
-        """Keep the stream of a closed session for another request. Where streams cannot be resumed, the request begins
-        a new one: the server may have forgotten the session, and a broken stream would end the connection."""
+        """Keep the stream of a closed session for another request. If streams cannot be resumed, the request begins a
+        new stream: the server may have forgotten the session, and a broken stream would end the connection."""
         stream = self.get(session)
         if stream is None or not stream.is_lingering:
             return
@@ -266,12 +268,12 @@ class EventStreams:
             self._drop(stream)
 
     def close(self, session: str | None) -> None:
-        """Note that a session was closed, see `settle`."""
+        """Record that a session was closed (see `settle`)."""
         if (stream := self.get(session)) is not None:
             stream.is_closing = True
 
     def reopen(self, session: str) -> None:
-        """Note that a session was opened again."""
+        """Record that a session was opened again."""
         self.follow(session).is_closing = False
 
     def settle(self, session: str | None) -> None:
@@ -287,7 +289,7 @@ class EventStreams:
             self._end_lingering()
 
     def wake(self) -> None:
-        """Release the tasks that wait for a stream to open: the connection has ended."""
+        """Release the tasks that wait for a stream to open, because the connection has ended."""
         for stream in self._streams.values():
             stream.ready.set()
 
@@ -295,7 +297,7 @@ class EventStreams:
         return any(each.session == session and each.method in TAKES_UP for each in self._requests.values())
 
     def _end_lingering(self) -> bool:
-        """End the stream that would end next. Returns False if none lingers."""
+        """End the lingering stream with the earliest deadline. Returns False if none lingers."""
         first = min(self._streams.values(), key=lambda each: each.deadline, default=None)
         if first is None or not first.is_lingering:
             return False

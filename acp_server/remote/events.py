@@ -1,6 +1,7 @@
-"""`EventReader`: parses server-sent events strictly and within a bound (HTML Standard, 9.2). No event loop, no network.
+"""`EventReader` parses server-sent events strictly and within a limit (HTML Standard, 9.2). It uses no event loop and
+no network.
 
-An event without an end is dropped at the end of the stream, as the standard requires: it may be incomplete.
+If an event is incomplete at the end of the stream, it is dropped, as the standard requires.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLong(Exception):
-    """An event has more bytes than the bound."""
+    """Raised for an event with more bytes than the limit."""
 
 
 @dataclass(slots=True)
@@ -27,24 +28,24 @@ class Event:
 
 
 class EventReader:
-    """Parses bytes in any chunking. `most`: the most bytes of one event."""
+    """Parses bytes in chunks of any size. `most`: the most bytes of one event."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._rest = bytearray()
         """The line whose end has not arrived."""
         self._held = 0
-        """Bytes of the event whose end has not arrived."""
+        """The bytes of the event whose end has not arrived."""
         self._data: list[bytes] = []
         self._id: str | None = None
         self._kind = b""
         self._begun = False
         self._after_cr = False
         self.has_comments: bool = False
-        """Whether the server has sent a comment, its sign of life."""
+        """Whether the server has sent a comment, by which it shows that it is alive."""
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that end in `chunk`. Raises EventTooLong."""
+        """Return the events that end in `chunk`. Raises EventTooLong."""
         if self._after_cr and chunk:
             # An LF here is the second half of a CRLF.
             self._after_cr = False

@@ -1,6 +1,6 @@
-"""`Exchanges`: HTTP requests to one address, with headers, cookies, certificates and a bound on response bodies.
+"""`Exchanges` sends HTTP requests to one address, with headers, cookies, certificates and a limit on response bodies.
 
-Redirects are not followed: the other server would get the token and the message.
+Redirects are not followed, because the other server would get the token and the message.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _CONNECT: Final = 10.0
 _STALLED: Final = 60.0
 """Seconds that one write may wait for the server to read."""
 _KEPT: Final = 2.0
-"""Seconds that an idle connection is reused. Other servers close it after five, and a message that meets that close is
-lost."""
+"""Seconds for which an idle connection is kept for reuse. Other servers close an idle connection after five seconds,
+and a message that is sent at that moment is lost."""
 _COOKIES: Final = 64
-"""The most cookies: each response may add some, and each request carries all of them."""
+"""The most cookies. Each response may add some, and each request carries all of them."""
 _EXCUSE: Final = 8 * 1024
 """The most bytes that are read of the body of a refusal."""
 _LEAVING: Final = 1.0
@@ -39,7 +39,7 @@ _LEAVING: Final = 1.0
 
 
 class TooManyCookies(Exception):
-    """The server has set more cookies than the bound."""
+    """Raised if the server has set more cookies than the limit."""
 
 
 class Exchanges:
@@ -74,7 +74,7 @@ class Exchanges:
     async def open(
         self, method: str, headers: Mapping[str, str], content: bytes | None = None
     ) -> AsyncGenerator[httpx.Response]:
-        """Send a request. Yields the response, whose body is not read yet.
+        """Send a request, and yield the response, whose body is not read yet.
 
         Raises httpx.TransportError and TooManyCookies.
         """
@@ -91,9 +91,9 @@ class Exchanges:
     async def ask(
         self, method: str, headers: Mapping[str, str], content: bytes | None = None, *, most: int = _EXCUSE
     ) -> tuple[httpx.Response, bytes]:
-        """Send a request. Returns the response and the beginning of its body, see `body_of`.
+        """Send a request. Returns the response and the beginning of its body (see `body_of`).
 
-        `most` bounds the body of a 200; of any other response at most 8 KiB are read. Raises as `open` does.
+        `most` limits the body of a 200. Of any other response at most 8 KiB are read. Raises like `open`.
         """
         async with self.open(method, headers, content) as response:
             return response, await body_of(response, most if response.status_code == HTTPStatus.OK else _EXCUSE)
@@ -104,7 +104,8 @@ class Exchanges:
 
 
 async def body_of(response: httpx.Response, most: int) -> bytes:
-    """The beginning of a body: up to `most` bytes, and one more if the body is longer, so that the caller can tell."""
+    """Return the beginning of a body: up to `most` bytes, and one byte more if the body is longer, so that the caller
+    can see that."""
     body = bytearray()
     # A cancel ends the iteration, so that the generators of httpx close in order, on trio too.
     with anyio.CancelScope() as scope:
@@ -116,8 +117,8 @@ async def body_of(response: httpx.Response, most: int) -> bytes:
 
 
 def refusal(response: httpx.Response, body: bytes, address: Address) -> str:
-    """A sentence that says why a request was refused, with the beginning of `body`. A redirect is named by
-    scheme and host only, because its path may hold secrets."""
+    """Return a sentence that says why a request was refused, with the beginning of `body`. If the refusal is a
+    redirect, only the scheme and host of its target are named, because the path may hold secrets."""
     status = response.status_code
     if 300 <= status < 400:
         parts = urlsplit(str(response.headers.get("location", "")))
@@ -136,7 +137,7 @@ def refusal(response: httpx.Response, body: bytes, address: Address) -> str:
 
 
 def because(error: BaseException) -> str:
-    """The text of a transport error, for messages: its type and its message on one line."""
+    """Return the text of a transport error for messages: its type and its message on one line."""
     text = one_line(str(error), 200).strip()
     kind: Any = type(error).__name__
     return f"{kind}: {text}" if text else kind

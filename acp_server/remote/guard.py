@@ -1,7 +1,7 @@
-"""`Guard`: admits requests by Host header, by origin and by principal.
+"""`Guard` admits requests by Host header, by origin and by principal.
 
-A web page that a user visits can send requests to a server on the user's machine. It cannot hide its origin. If it
-points its own name at that machine (DNS rebinding), that name is in the Host header.
+A web page that a user visits can send requests to a server on the user's machine. The page cannot hide its origin. If
+the page points its own name at that machine (DNS rebinding), that name is in the Host header.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 Scope: TypeAlias = "Mapping[str, Any]"
 Authenticate: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
-"""Returns the principal of the request with this scope, or None to refuse it."""
+"""Returns the principal of the request with this scope, or None to refuse the request."""
 
 _QUIET: Final = 60.0
-"""Seconds between two log lines with the same message, since a page can send many requests."""
+"""Seconds between two log lines with the same message, because a page can send many requests."""
 
 AGAIN: Final = ((b"retry-after", b"1"),)
-"""Headers of a refusal that may be over in a second."""
+"""Headers of a refusal whose reason may be gone in a second."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _ALLOWED: Final = b"content-type, accept, authorization, acp-connection-id, acp-session-id, last-event-id"
@@ -36,17 +36,17 @@ _PREFLIGHT_SECONDS: Final = b"600"
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """The request is refused with this HTTP status. `why` is the text of the body."""
+    """Raised to refuse a request with this HTTP status. `why` is the text of the body."""
 
     status: int
     why: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     error: tuple[Any, int] | None = None
-    """The id and the code of a JSON-RPC error response, which is the body then."""
+    """The id and the code of a JSON-RPC error response. If set, that response is the body."""
 
     @property
     def body(self) -> tuple[bytes, bytes]:
-        """The body of the HTTP response, and its content type."""
+        """Return the body of the HTTP response, and its content type."""
         if self.error is None:
             return self.why.encode() + b"\n", b"text/plain; charset=utf-8"
         id, code = self.error
@@ -70,7 +70,7 @@ class Guard:
         self._said: dict[str, float] = {}
 
     async def admit(self, scope: Scope) -> str | None:
-        """The principal of a request; None without `authenticate`. Raises Refused."""
+        """Return the principal of a request; None without `authenticate`. Raises Refused."""
         self._check_host(scope)
         self.check_origin(scope)
         if self._authenticate is None:
@@ -90,7 +90,8 @@ class Guard:
             raise Refused(403, "Origin not allowed")
 
     def headers_for(self, scope: Scope) -> Headers:
-        """The headers with which an allowed page may read the response (CORS); none for any other request."""
+        """Return the headers with which an allowed page may read the response (CORS); no headers for any other
+        request."""
         origin = header(scope, b"origin")
         if origin is None or not self._may_come(origin):
             return []
@@ -101,7 +102,8 @@ class Guard:
         ]
 
     def preflight(self) -> Headers:
-        """The headers of the response to a preflight, which a browser sends before the request of a page (CORS)."""
+        """Return the headers of the response to a preflight, which a browser sends before the request of a page
+        (CORS)."""
         return [
             (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (b"access-control-allow-headers", _ALLOWED),
@@ -128,13 +130,14 @@ class Guard:
 
 
 def _noted(scope: Scope, principal: str | None) -> str | None:
-    """Note the principal for `acp_server.http`, which closes connections without a caller first."""
+    """Record the principal for `acp_server.http`, which closes connections without a principal first."""
     scope.get("state", {})[CALLER] = principal
     return principal
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """A header of a request, or None. Raises Refused for several of one name, which can be read in two ways."""
+    """Return a header of a request, or None. Raises Refused if there are several of this name, because that can be read
+    in two ways."""
     found = [value for key, value in scope["headers"] if key.lower() == name]
     if len(found) > 1:
         raise Refused(400, f"Several headers {name.decode()}")

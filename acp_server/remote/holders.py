@@ -1,7 +1,8 @@
-"""`Holders`: the one connection in which a session is open.
+"""`Holders` knows the one connection in which a session is open.
 
-A client that opens its session on a new connection takes it over. The old connection closes the session first, as if
-its own client had sent `session/close`: turns end cancelled, are stored and answered. It then drops the session.
+A client that opens its session on a new connection takes the session over. The old connection first closes the session,
+as if its own client had sent `session/close`. Turns end as cancelled, are stored, and are answered. Then the old
+connection drops the session.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class ClientStream(LanedStream, Protocol):
     """The stream of a connection to a client."""
 
     def inject(self, line: bytes) -> None:
-        """Let the agent receive a line that the client has not sent. No effect once the client's input has ended."""
+        """Let the agent receive a line that the client has not sent. This has no effect once the client's input has
+        ended."""
         ...
 
     def drop(self, session: str) -> None:
-        """Drop a session that another connection takes over: its stream (HTTP), or its last state (WebSocket)."""
+        """Drop a session that another connection takes over. Over HTTP this drops its stream, over WebSocket its last
+        state."""
         ...
 
 
@@ -46,11 +49,11 @@ class Holders:
         self._of: dict[_Key, HeldStream] = {}
 
     def find(self, key: _Key) -> HeldStream | None:
-        """The connection in which a session is open, or None."""
+        """Return the connection in which a session is open, or None."""
         return self._of.get(key)
 
     def set(self, key: _Key, holder: HeldStream) -> None:
-        """Note that a connection has opened a session."""
+        """Record that a connection has opened a session."""
         self._of[key] = holder
 
     def forget(self, holder: HeldStream) -> None:
@@ -68,11 +71,13 @@ class HeldStream:
         self._holders = holders
         self._principal = principal
         self._rest: list[bytes] = []
-        """Received lines that the agent has not got yet: they wait until a session is taken over."""
+        """Received lines that the agent has not got yet, because they wait until a session is taken over."""
         self._opening: dict[Any, str | None] = {}
-        """The sessions of in-flight requests that open one, by the requests' ids; None if not named."""
+        """The sessions of in-flight requests that open one, by the requests' ids; None if the request names no
+        session."""
         self._closing: dict[str, anyio.Event] = {}
-        """The `session/close` requests of this module, by their ids. The response or `aclose` sets the event."""
+        """The `session/close` requests of this module, by their ids. The event is set by the response or by
+        `aclose`."""
         self._closed = anyio.Event()
 
     async def receive(self) -> bytes:
@@ -116,7 +121,7 @@ class HeldStream:
         await self._stream.aclose()
 
     async def give_up(self, session: str) -> None:
-        """Close a session that another connection opens. Waits up to 10 seconds for the agent."""
+        """Close a session that another connection opens. This waits up to 10 seconds for the agent."""
         id = f"{_OURS}{next(self._ids)}"
         self._closing[id] = answered = anyio.Event()
         params = {"sessionId": session}
@@ -127,7 +132,8 @@ class HeldStream:
         self._stream.drop(session)
 
     def _look_at(self, line: bytes) -> tuple[HeldStream, str] | None:
-        """Note a request that opens a session. Returns the connection that must give the session up, and its id."""
+        """Record a request that opens a session. Returns the connection that must give the session up, and the id of
+        the session."""
         if b"session/" not in line:
             return None
         try:
@@ -142,7 +148,7 @@ class HeldStream:
         return None if named is None or holder is None or holder is self else (holder, named)
 
     def _is_ours(self, line: bytes) -> bool:
-        """Note a response of the agent. Returns whether it answers a `session/close` of this module."""
+        """Record a response of the agent. Returns whether it answers a `session/close` of this module."""
         message = classify(codec.decode(line))
         if not isinstance(message, Response):
             return False

@@ -1,4 +1,4 @@
-"""`HttpStream`: the stream to a remote agent over Streamable HTTP.
+"""`HttpStream` is the stream to a remote agent over Streamable HTTP.
 
 Each message is sent as a POST, in the order of `acp_server.remote.lanes`. The agent's messages arrive as server-sent
 events, on one GET for the connection and one for each session. `acp_server.remote.labels` reads the members of a
@@ -39,7 +39,7 @@ _FATAL: Final = frozenset({401, 403, 404, 410})
 """HTTP statuses that end the whole connection."""
 
 _LATE: Final = 1000
-"""The most requests that were failed here and may have arrived. Their late responses are dropped."""
+"""The most requests that were failed here although they may have arrived. Their late responses are dropped."""
 
 
 class HttpStream:
@@ -56,7 +56,7 @@ class HttpStream:
         self._scopes: set[anyio.CancelScope] = set()
         self._connected = anyio.Event()
         self._is_repeatable = False
-        """Whether the server accepts a repeated message once (`Acp-Repeatable`)."""
+        """Whether the server accepts a repeated message only once (`Acp-Repeatable`)."""
         self._posts = 0
         self._lanes = Lanes(self._deliver, self._spawn, limits.unsent)
         self._open: dict[Key, Labelled] = {}
@@ -74,7 +74,7 @@ class HttpStream:
         self._asked: dict[Key, str | None] = {}
         """The agent's in-flight requests, with the sessions on whose streams they arrived."""
         self._answered_here: dict[Key, None] = {}
-        """Requests that may have arrived, and were answered here with an error."""
+        """Requests that may have arrived, and that were answered here with an error."""
         self._is_over = self._is_closed = False
         self.problem: str | None = None
 
@@ -85,7 +85,8 @@ class HttpStream:
         return await self._inbox.take()
 
     async def send(self, data: bytes) -> None:
-        """Queue each line as a message; wait above `unsent` bytes. Raises anyio's BrokenResourceError after the end."""
+        """Queue each line as a message. Wait while more than `unsent` bytes are queued. Raises anyio's
+        BrokenResourceError after the end."""
         for line in data.split(b"\n"):
             if line:
                 await self._send(labelled(line))
@@ -153,10 +154,10 @@ class HttpStream:
             self._streams.settle(message.session)
 
     def _stream_for(self, message: Labelled, session: str) -> EventStream | None:
-        """The stream that must be open before a message is sent.
+        """Return the stream that must be open before a message is sent.
 
-        The response to a request comes on the session's stream, and so does the request of the agent that follows a
-        late response to a closed session: `terminal/release`. After a notification nothing has to come.
+        The response to a request comes on the session's stream. So does the `terminal/release` of the agent that
+        follows a late response to a closed session. After a notification nothing has to come.
         """
         stream = self._streams.get(session)
         if message.kind == "request":
@@ -232,8 +233,8 @@ class HttpStream:
         return self._is_repeatable or message.is_cancel or message.kind == "answer"
 
     def _refused(self, message: Labelled, response: httpx.Response, body: bytes, is_open: bool) -> None:
-        """Fail a message, or end the connection. `is_open`: the server had opened the session, so it does not refuse
-        the message because it does not know the session."""
+        """Fail a message, or end the connection. `is_open`: whether the server had opened the session, so that an
+        unknown session is not the reason of the refusal."""
         status = response.status_code
         why = refusal(response, body, self._exchanges.address)
         said = labelled(body)
@@ -250,7 +251,8 @@ class HttpStream:
             self._failed(message, why, {"status": status})
 
     def _failed(self, message: Labelled, why: str, data: Any = None) -> None:
-        """Fail a message that did not reach the agent: answer its requests with an error, or end the connection."""
+        """Fail a message that did not reach the agent. Its requests are answered with an error, or the connection is
+        ended."""
         if message.is_cancel:
             return
         if message.kind == "answer":
@@ -263,7 +265,7 @@ class HttpStream:
             self._arrived(failure(id, why, data), message.session)
 
     def _lost(self, message: Labelled, error: Exception) -> None:
-        """Fail a message that may have arrived. A cancel withdraws the request in case it has."""
+        """Fail a message that may have arrived. If it was a request, a cancel withdraws it."""
         self._failed(message, f"the connection broke, and the message may have reached the agent ({because(error)})")
         if (key := message.key) is not None and not self._is_over:
             self._answered_here[key] = None
@@ -301,7 +303,7 @@ class HttpStream:
             self._end(f"the agent has asked {self._limits.asked} questions and waits for the answers")
 
     def _is_held(self, response: Labelled) -> bool:
-        """Hold a response that follows an event which has not arrived yet. Returns whether it did."""
+        """Hold a response that follows an event which has not arrived yet. Returns whether the response is held."""
         stream = self._streams.get(response.opens)
         return stream is not None and response.behind is not None and stream.hold(response.line, response.behind)
 
@@ -322,7 +324,7 @@ class HttpStream:
     # -- its end
 
     def _end(self, problem: str | None) -> None:
-        """End the stream: wake all waiters and cancel all tasks. `problem` is None if `aclose` ends it."""
+        """End the stream: wake all waiters and cancel all tasks. `problem` is None if `aclose` ends the stream."""
         if self._is_over:
             return
         self._is_over = True

@@ -1,4 +1,4 @@
-"""`Inbox`: messages of the agent that wait for the program, in order and bounded in bytes."""
+"""`Inbox` holds the messages of the agent that wait for the program, in order and limited in bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Final
 import anyio
 
 _PORTION: Final = 1024 * 1024
-"""Bytes after which `take` adds no further message."""
+"""The number of bytes after which `take` adds no further message."""
 
 
 class Inbox:
-    """Holds about `most` bytes: its writers await `room` after `put`, before they read more. One task calls `take`."""
+    """Holds about `most` bytes, because its writers await `room` after `put`, before they read more. One task calls
+    `take`."""
 
     def __init__(self, most: int) -> None:
         self._most = most

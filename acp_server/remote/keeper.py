@@ -1,8 +1,8 @@
-"""`KeptAgent`: an agent process for one client after the other. Its work continues while no client is connected.
+"""`KeptAgent` is an agent process for one client after the other. Its work continues while no client is connected.
 
 The agent sees one client that never leaves. Each request gets a new id. A later client gets the first response to
-`initialize`, and the requests of the agent that no client has answered. Other messages without a client are dropped:
-`session/load` replays the updates of a session.
+`initialize`, and the requests of the agent that no client has answered. While there is no client, other messages are
+dropped, because `session/load` replays the updates of a session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 _MOST_ASKED: Final = 10_000
 """The most unanswered requests of the agent that are kept; the oldest is forgotten first."""
 _FIRST: Final = 60.0
-"""Seconds that the first client has at least to connect."""
+"""The least number of seconds that the first client has to connect."""
 _OURS: Final = "keep-"
 """The prefix of the ids that the agent sees."""
 _GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -49,17 +49,20 @@ class KeptAgent(Servable):
         self._greeting: dict[str, Any] | None = None
         """The first successful response to `initialize`."""
         self._under_way: dict[str, tuple[_Client, Any, str]] = {}
-        """In-flight requests to the agent, by the ids that it sees: the client, the client's id, and the method."""
+        """The in-flight requests to the agent, by the ids that the agent sees. Each has the client, the client's id,
+        and the method."""
         self._asked: dict[Key, bytes] = {}
         """Unanswered requests of the agent, as lines."""
         self._busy: dict[str, None] = {}
-        """The sessions of version 2 with a running turn: there the response to a prompt does not wait for its turn."""
+        """The sessions of version 2 with a running turn. In version 2 the response to a prompt does not wait for the
+        turn."""
         self.has_met: bool = False
         """Whether a client has connected."""
         self.is_over: bool = False
         """Whether the agent has ended."""
         self.changed: anyio.Event = anyio.Event()
-        """Set when a client comes or leaves, a request or turn begins or ends, or the agent ends; then replaced."""
+        """Set when a client comes or leaves, a request or turn begins or ends, or the agent ends. Then a new event
+        replaces it."""
 
     @property
     def is_idle(self) -> bool:
@@ -67,7 +70,7 @@ class KeptAgent(Servable):
         return self._client is None and not self._under_way and not self._busy
 
     def connect(self, stream: Stream, limits: Limits | None = None) -> Connection:
-        """See `Servable`. The new client replaces the one before."""
+        """See `Servable`. The new client replaces the previous client."""
         return cast("Connection", _Client(self, stream))
 
     def interrupt(self, connection: Connection) -> bool:
@@ -93,7 +96,7 @@ class KeptAgent(Servable):
     # -- for its clients
 
     async def come(self, client: _Client) -> None:
-        """Replace the client, and wait until the one before has ended."""
+        """Replace the client, and wait until the previous client has ended."""
         before, self._client = self._client, client
         self.has_met = True
         self._stir()
@@ -104,13 +107,14 @@ class KeptAgent(Servable):
             client.end()
 
     def leave(self, client: _Client) -> None:
-        """Note that a client has left. Its requests continue."""
+        """Record that a client has left. Its requests continue."""
         if self._client is client:
             self._client = None
         self._stir()
 
     async def take(self, client: _Client, line: bytes) -> None:
-        """Forward a client's line to the agent, or answer it here: `initialize` of a later client, and invalid JSON."""
+        """Forward a client's line to the agent. The `initialize` of a later client and invalid JSON are answered here
+        instead."""
         try:
             message: Any = codec.decode(line)
         except codec.DecodeError:
@@ -220,7 +224,7 @@ class _Client:
                 self.ended.set()
 
     async def tell(self, line: bytes) -> None:
-        """Send a line to the client; if it is gone, end it."""
+        """Send a line to the client. If the client is gone, end it."""
         try:
             await self._stream.send(line + b"\n")
         except _GONE:

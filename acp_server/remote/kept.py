@@ -1,6 +1,6 @@
-"""`Kept`: a connection that outlives its client's streams. It ends when its client has been away for too long.
+"""`Kept` is a connection that outlives its client's streams. It ends when its client has been away for too long.
 
-Messages are the duty of its two kinds, `HttpConnection` and `WebSocketConnection`.
+Its two subclasses, `HttpConnection` and `WebSocketConnection`, handle the messages.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 
 
 MOMENT: float = 1.0
-"""Seconds in which a new client that has no reader yet cannot lose its place to another client."""
+"""Seconds in which a new client that has no reader yet cannot lose its connection to another client."""
 
 
 class Kept:
-    """The base of both kinds of connection. `principal` owns it."""
+    """The base class of both kinds of connection. `principal` owns it."""
 
     def __init__(self, id: str, principal: str | None, limits: RemoteLimits) -> None:
         self.id = id
@@ -36,7 +36,8 @@ class Kept:
         self._readers = 0
         self._was_here = False
         self.since: float = anyio.current_time()
-        """When the client last sent a message, or a reader came or left, in seconds of the event loop's clock."""
+        """The time when the client last sent a message, or a reader came or left, in seconds of the event loop's
+        clock."""
         self._stirred = anyio.Event()
         """Set when a reader has come or left, or the connection has ended."""
 
@@ -54,7 +55,7 @@ class Kept:
 
     @property
     def is_away(self) -> bool:
-        """Whether the client has neither a reader nor a WebSocket. A new client has a moment to open one."""
+        """Whether the client has neither a reader nor a WebSocket. A new client has a moment to open one of them."""
         is_new = not self._was_here and anyio.current_time() < self.since + MOMENT
         return not self._readers and not is_new
 
@@ -64,14 +65,14 @@ class Kept:
         self._stirred.set()
 
     def _came(self) -> None:
-        """Note that a reader has come."""
+        """Record that a reader has come."""
         self._readers += 1
         self._was_here = True
         self._heard()
         self._stirred.set()
 
     def _left(self) -> None:
-        """Note that a reader has left."""
+        """Record that a reader has left."""
         self._readers -= 1
         self._heard()
         self._stirred.set()
@@ -90,15 +91,15 @@ class Arrival:
         self.scope: anyio.CancelScope = anyio.CancelScope()
         """The scope of the wait for that message."""
         self.closed: anyio.Event = anyio.Event()
-        """Set when it needs no place any more."""
+        """Set when the WebSocket no longer counts as an arrival."""
 
     @property
     def is_away(self) -> bool:
-        """Whether another client may take its place."""
+        """Whether this WebSocket may be closed to make room for another client."""
         return not self.scope.cancel_called and anyio.current_time() >= self.since + MOMENT
 
     def end(self) -> None:
-        """End the wait for its first message."""
+        """End the wait for the first message."""
         self.scope.cancel()
 
 

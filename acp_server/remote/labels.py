@@ -1,4 +1,4 @@
-"""Labels of a client's messages: kind, session, ids. They decide which stream carries a message.
+"""Labels a client's messages with their kind, session and ids. These decide which stream carries a message.
 
 The transport forwards messages unchanged and reads no other members of them.
 """
@@ -32,33 +32,34 @@ class Labelled:
     kind: Kind = "other"
     method: str = ""
     session: str | None = None
-    """The session that its parameters name. For the program's answer, the session of the request that it answers."""
+    """The session that the parameters name. For an answer of the program, the session of the request that it
+    answers."""
     ids: list[Any] = field(default_factory=list[Any])
     cancels: Key | None = None
-    """Of `$/cancel_request`: the request that it cancels."""
+    """For `$/cancel_request`, the request that it cancels."""
     opens: str | None = None
-    """Of an answer: the session that its result names."""
+    """For an answer, the session that its result names."""
     behind: str | None = None
-    """Of an answer to `session/load` or `session/resume`: the cursor of the event on the session's stream that it
-    follows."""
+    """For an answer to `session/load` or `session/resume`, the cursor of the event on the session's stream that the
+    answer follows."""
     is_wanted: bool = False
-    """Of an answer to the agent: whether the agent's request is still in flight."""
+    """For an answer to the agent, whether the agent's request is still in flight."""
     failed: bool = False
-    """Of an answer: whether it is an error."""
+    """For an answer, whether it is an error."""
 
     @property
     def key(self) -> Key | None:
-        """The id of a request or an answer, else None."""
+        """Return the id of a request or an answer; None for other messages."""
         return key_of(self.ids[0]) if self.kind in ("request", "answer") else None
 
     @property
     def is_cancel(self) -> bool:
-        """Whether it is a cancel, which overtakes other messages."""
+        """Whether the message is a cancel, which overtakes other messages."""
         return self.kind == "notification" and self.method in (CANCEL_METHOD, SESSION_CANCEL)
 
 
 def key_of(id: Any) -> Key:
-    """The key of an id. An id of another type, which JSON-RPC forbids, is replaced by its JSON text."""
+    """Return the key of an id. An id of another type, which JSON-RPC forbids, is replaced by its JSON text."""
     kind = cast("type[Any]", type(id))
     return kind, (id if isinstance(id, int | float | str) or id is None else codec.encode(id))
 
@@ -107,12 +108,14 @@ def _text(value: Any) -> str | None:
 
 
 def as_line(text: bytes) -> bytes:
-    """A JSON text as one line. Its line breaks are whitespace between values: within a string they are escaped."""
+    """Return a JSON text as one line. A line break in it is whitespace between values, because line breaks within a
+    string are escaped."""
     return text.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def failure(id: Any, message: str, data: Any = None, code: int = -32603) -> bytes:
-    """The error response to the request `id`, by default an internal error (-32603), without a line end."""
+    """Return the error response to the request `id`, without a line end. By default it is an internal error
+    (-32603)."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data

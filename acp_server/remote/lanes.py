@@ -1,8 +1,8 @@
-"""`Lanes`: the order of messages that each go out as one POST. A session's messages go one after the other, sessions go
-in parallel, and a cancel goes at once.
+"""`Lanes` decides the order of messages that are each sent as one POST. The messages of a session are sent one after
+the other, sessions are independent, and a cancel is sent at once.
 
 A cancel can overtake the message that it cancels and find nothing to cancel. So it is sent a second time after that
-message; the second copy has no effect if the first one had.
+message. The second cancel has no effect if the first one had one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ Spawn: TypeAlias = "Callable[..., None]"
 class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[Labelled] = deque()
-        """The first one is being sent."""
+        """The messages of the lane. The first one is being sent."""
         self.is_running = False
 
 
 class Lanes:
-    """Calls `deliver` for each message, in tasks that `spawn` starts. `most`: unsent bytes above which `room` waits."""
+    """Calls `deliver` for each message, in tasks that `spawn` starts. `most`: the number of unsent bytes above which
+    `room` waits."""
 
     def __init__(self, deliver: Callable[[Labelled], Awaitable[None]], spawn: Spawn, most: int) -> None:
         self._deliver = deliver
@@ -36,13 +37,14 @@ class Lanes:
         self._most = most
         self._lanes: dict[str | None, _Lane] = {}
         self._untaken: dict[Key, Labelled] = {}
-        """Requests whose delivery has not ended."""
+        """The requests whose delivery has not ended."""
         self._unsent = 0
         self._sent = anyio.Event()
         self._is_over = False
 
     async def room(self, *, for_cancel: bool = False) -> None:
-        """Wait until another message may be put. Cancels have twice the room: other messages cannot block them."""
+        """Wait until another message may be put. The limit for cancels is twice as high, so other messages cannot block
+        them."""
         most = 2 * self._most if for_cancel else self._most
         while self._unsent > most and not self._is_over:
             await self._sent.wait()
@@ -59,9 +61,9 @@ class Lanes:
         self._queue(message, self._lanes.setdefault(message.session, _Lane()))
 
     def put_cancel(self, cancel: Labelled) -> None:
-        """Send a cancel at once, and a second time after its target if that is still waiting or being sent.
+        """Send a cancel at once. Send it a second time after its target, if the target is still waiting or being sent.
 
-        Without a target it follows the messages of its session, if it names one.
+        Without a target the cancel follows the messages of its session, if it names one.
         """
         target = self._untaken.get(cancel.cancels) if cancel.cancels is not None else None
         lane = self._lanes.get(cancel.session if target is None else target.session)

@@ -1,4 +1,4 @@
-"""The bounds and timeouts of a `RemoteApp`. `docs/remote.md` has the same list."""
+"""The limits and time-outs of a `RemoteApp`. `docs/remote.md` has the same list."""
 
 from __future__ import annotations
 

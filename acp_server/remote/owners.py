@@ -1,7 +1,7 @@
-"""The owners of sessions when several principals share one agent: a session's id is not a credential.
+"""Keeps the owners of sessions when several principals share one agent, because a session's id is not a credential.
 
-A principal cannot tell another principal's session from a session that does not exist: its id is replaced by a random
-id before the agent sees it. A list of sessions contains the principal's sessions only.
+For a principal, another principal's session looks like a session that does not exist, because its id is replaced by a
+random id before the agent sees it. A list of sessions contains the principal's sessions only.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from acp_server.remote.routing import session_in
 from acp_server.wire import codec
 
 _MOST_OWNED: Final = 100_000
-"""The most sessions whose owner is remembered. The session that its owner named longest ago is forgotten first."""
+"""The most sessions whose owner is remembered. The session that its owner has not named for the longest time is
+forgotten first."""
 _MOST_PENDING: Final = 100_000
 """The most unanswered requests that are remembered per connection. The oldest is forgotten first."""
 _MAKING: Final = frozenset({"session/new", "session/fork"})
 
 
 class Owners:
-    """The principals that own the sessions. A session that was not created here, such as before a restart, has no
+    """The principals that own the sessions. A session that was not created here, for example before a restart, has no
     owner."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, str | None] = OrderedDict()
 
     def note(self, session: str, principal: str | None) -> None:
-        """Note that a session was created for a principal. The first owner of an id stays."""
+        """Record that a session was created for a principal. The first owner of an id is kept."""
         self._of.setdefault(session, principal)
         if len(self._of) > _MOST_OWNED:
             self._of.popitem(last=False)
@@ -52,7 +53,7 @@ class OwnedStream:
         self._held = b""
         """The beginning of a line whose end has not arrived."""
         self._asked: dict[tuple[type, Any], str] = {}
-        """The methods of in-flight requests whose results name sessions, by their ids."""
+        """The methods of in-flight requests whose results name sessions, by the ids of the requests."""
 
     async def receive(self) -> bytes:
         """See `acp_server.peer.stream.Stream`."""
@@ -131,6 +132,6 @@ class OwnedStream:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    """The messages of a line: one, or those of a batch."""
+    """Return the messages of a line: one message, or the messages of a batch."""
     messages = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [message for message in messages if isinstance(message, dict)]

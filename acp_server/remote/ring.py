@@ -1,7 +1,8 @@
-"""`Ring`: one stream of messages to a client. Each has a cursor. The last ones are kept for a reader that resumes.
+"""`Ring` is one stream of messages to a client. Each message has a cursor. The last messages are kept for a reader that
+resumes.
 
-A stream never skips a message silently. When it cannot hold the messages that its reader has not read, it is given up:
-it drops them, ends its reader, and refuses the next one with `Gone`.
+A stream never skips a message silently. If it cannot hold the messages that its reader has not read, it is given up. It
+then drops the messages, ends its reader, and refuses the next reader with `Gone`.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from acp_server.remote.shares import Account, Part
 _TOGETHER: Final = 64 * 1024
 """The most bytes of messages in one write; a longer message is written alone."""
 _SMALL: Final = 100
-"""Bytes that a message takes in memory beside its text."""
+"""Bytes that a message takes in memory besides its text."""
 
 
 class Taken(Exception):
-    """The stream already has a reader."""
+    """Raised if the stream already has a reader."""
 
 
 class Gone(Exception):
-    """The stream does not hold the messages after the reader's cursor, or was given up."""
+    """Raised if the stream does not hold the messages after the reader's cursor, or was given up."""
 
 
 class Holdings(Account):
-    """The bytes that the rings of all connections hold, at most `most`.
+    """Counts the bytes that the rings of all connections hold, at most `most`.
 
-    Above the bound, the largest ring of the largest connection of the largest principal is relieved. So many small
-    rings of one client cannot push out the ring of another.
+    Above the limit, the largest ring of the largest connection of the largest principal is relieved. So many small
+    rings of one client cannot push out the ring of another client.
     """
 
     def __init__(self, most: int) -> None:
@@ -45,7 +46,7 @@ class Holdings(Account):
         self._principals: WeakValueDictionary[str | None, Account] = WeakValueDictionary()
 
     def account(self, principal: str | None) -> Account:
-        """A new account, for a connection of this principal."""
+        """Return a new account, for a connection of this principal."""
         above = self._principals.get(principal)
         if above is None:
             above = self._principals[principal] = Account(self)
@@ -72,7 +73,7 @@ class Reader:
         """Set when a message was put or the ring was closed, and when the reader is ended."""
 
     async def next(self) -> list[tuple[str, bytes]]:
-        """Wait for the next messages, each with its cursor: those for one write, or none at the end.
+        """Wait for the next messages, each with its cursor. Return as many as fit into one write, or none at the end.
 
         `next` returns the same messages until `took` is called.
         """
@@ -84,7 +85,7 @@ class Reader:
         return []
 
     def took(self, count: int = 1) -> None:
-        """Note that the first `count` messages from `next` were written."""
+        """Record that the first `count` messages from `next` were written."""
         if not self.is_over:
             for _ in range(count):
                 self._ring.advance()
@@ -118,11 +119,11 @@ class Ring:
         self.kept: int = 0
         """Bytes of the messages that are written and kept."""
         self.is_given_up: bool = False
-        """Whether messages were dropped unread. New ones are dropped, too, until `renew`."""
+        """Whether messages were dropped unread. New messages are dropped, too, until `renew`."""
         self._is_told = False
-        """Whether the client knows that the ring was given up: a reader was refused."""
+        """Whether the client knows that the ring was given up, because a reader was refused."""
         self.is_closed: bool = False
-        """Whether messages that are put are dropped, as the stream has ended."""
+        """Whether new messages are dropped, because the stream has ended."""
         self.state: bytes | None = None
         """The last `state_update` of the session, for a reader that resumes."""
         self.reader: Reader | None = None
@@ -144,11 +145,11 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes of all messages that it holds."""
+        """Return the bytes of all messages that the ring holds."""
         return self.unread + self.kept
 
     def relieve(self) -> None:
-        """Drop the messages that are kept for a reader that resumes. Without any, the ring is given up."""
+        """Drop the messages that are kept for a reader that resumes. If there are none, give the ring up."""
         if self.kept:
             self.forget()
         else:
@@ -156,27 +157,27 @@ class Ring:
 
     @property
     def cursor(self) -> str:
-        """The cursor of the next message that is put."""
+        """Return the cursor of the next message that is put."""
         return f"{self._tag}-{self._first + len(self._messages)}"
 
     @property
     def last(self) -> str | None:
-        """The cursor of the last message that was put, or None."""
+        """Return the cursor of the last message that was put, or None."""
         number = self._first + len(self._messages) - 1
         return f"{self._tag}-{number}" if number else None
 
     def is_full(self, times: int = 1) -> bool:
-        """Whether more than `times` the bound `unread` waits for the reader. A single message may be longer."""
+        """Whether more bytes than `times` the limit `unread` wait for the reader. A single message may be longer."""
         is_above = self.unread > times * self._limits.unread and self._first + len(self._messages) - self._next > 1
         return is_above and not self.is_closed
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no reader and no unread message, and was not given up."""
+        """Whether the ring has no reader and no unread message, and was not given up."""
         return self.reader is None and not self.unread and not self.is_given_up
 
     async def room(self, times: int = 1) -> None:
-        """Wait until the ring is not full, see `is_full`. Give it up after `stall` seconds."""
+        """Wait until the ring is not full (see `is_full`). Give it up after `stall` seconds."""
         if not self.is_full(times):
             return
         with anyio.move_on_after(self._limits.stall) as patience:
@@ -213,7 +214,7 @@ class Ring:
         return self.reader
 
     def detach(self, reader: Reader) -> None:
-        """Detach a reader, see `Reader.leave`. A closed ring drops its messages then."""
+        """Detach a reader (see `Reader.leave`). If the ring is closed, it then drops its messages."""
         reader.is_over = True
         if self.reader is reader:
             self.reader = None
@@ -221,7 +222,8 @@ class Ring:
                 self._clear()
 
     def peek(self) -> list[tuple[str, bytes]]:
-        """The first unread messages for one write, each with its cursor: at least one, if there is one."""
+        """Return the first unread messages for one write, each with its cursor. If there are unread messages, at least
+        one is returned."""
         found: list[tuple[str, bytes]] = []
         size = 0
         for number, message in enumerate(islice(self._messages, self._next - self._first, None), self._next):
@@ -232,7 +234,7 @@ class Ring:
         return found
 
     def advance(self) -> None:
-        """Note that the first unread message was written. It is kept."""
+        """Record that the first unread message was written. The message is kept."""
         size = len(self._messages[self._next - self._first]) + _SMALL
         self._next += 1
         self.unread -= size
@@ -247,7 +249,7 @@ class Ring:
             self._drop()
 
     def give_up(self) -> None:
-        """Drop all messages, and new ones until `renew`. End the reader."""
+        """Drop all messages, and also new messages until `renew`. End the reader."""
         self.is_given_up = True
         self._clear()
         if self.reader is not None:
@@ -255,11 +257,11 @@ class Ring:
         self._room.set()
 
     def renew(self) -> None:
-        """Accept messages again: the client knows that it has missed some, and begins anew."""
+        """Accept messages again, because the client knows that it has missed some, and begins anew."""
         self.is_given_up = self._is_told = False
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the stream. Its reader still gets the messages that it holds, unless `at_once`."""
+        """End the stream. Unless `at_once`, its reader still gets the messages that the ring holds."""
         self.is_closed = True
         if at_once or self.reader is None:
             self._clear()

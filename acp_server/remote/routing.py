@@ -1,6 +1,6 @@
-"""Which stream carries a message of the agent, and which headers a client's message needs.
+"""Decides which stream carries a message of the agent, and which headers a client's message needs.
 
-Pure: no streams, no event loop.
+This module has no streams and no event loop.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ _NEED_HEADER: Final = frozenset(
         "session/set_config_option",
     }
 )
-"""Methods of an open session, which need `Acp-Session-Id`. A method that opens a session does not: its client has no
-stream of the session yet, and the official Python SDK omits the header."""
+"""Methods of an open session, which need `Acp-Session-Id`. A method that opens a session does not need it, because the
+client has no stream of the session yet, and the official Python SDK omits the header."""
 
 _ON_CONNECTION: Final = frozenset({"session/new", "session/load"})
 _RENEWING: Final = frozenset({"session/load", "session/resume"})
 BEHIND: Final = "acp_server/behind"
-"""In `_meta` of a result: the cursor of the message that it follows, as TAG-NUMBER. An extension, not in the draft."""
+"""The key in `_meta` of a result that has the cursor of the message which the result follows, as TAG-NUMBER. This is an
+extension that is not in the draft."""
 _USUAL: Final = 1024
-"""Bytes of a typical message. The draft announces how many messages are kept; the ring bounds their bytes."""
+"""Bytes of a typical message. The draft announces how many messages are kept, but the ring limits their bytes."""
 _STATE: Final = b'"state_update"'
 _MOST_ASKED: Final = 10_000
-"""Requests to a client that are remembered. A request that is never answered stays until so many others were sent."""
+"""The most requests to a client that are remembered. A request that is never answered is forgotten after so many
+others."""
 
 
 class Mismatch(ValueError):
-    """A header is missing, or names another session than the message."""
+    """Raised if a header is missing, or names another session than the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class _Asked:
     """The stream of its response."""
     session: Session
     text: int
-    """The hash of the line, which tells a retry from another request with the same id."""
+    """The hash of the line, by which a retry differs from another request with the same id."""
     last: str | None = field(compare=False)
     """The cursor of the last message on the session's stream when the request arrived."""
 
@@ -74,11 +76,12 @@ class Router:
     def incoming(
         self, message: Posted, header: Session, line: bytes, *, is_numbered: bool = False, last: str | None = None
     ) -> bool:
-        """Note a message of the client. Returns False for a retry: a copy of an in-flight request without a number.
+        """Record a message of the client. Returns False for a retry, which is a copy of an in-flight request without a
+        number.
 
         A client retries a request if it does not learn that the request arrived. A message with a number
-        (`is_numbered`) is not a retry, because `HttpConnection.is_new` has dropped the copies of those. `last` is the
-        cursor of the last message on the stream of the session that it names. Raises Mismatch.
+        (`is_numbered`) is not a retry, because `HttpConnection.is_new` has dropped its copies. `last` is the cursor of
+        the last message on the stream of the session that the message names. Raises Mismatch.
         """
         if isinstance(message, Response):
             self._answered(message.id, header)
@@ -106,7 +109,7 @@ class Router:
         self._asked.pop(key, None)
 
     def outgoing(self, line: bytes) -> Outgoing:
-        """The stream of a message of the agent."""
+        """Return the stream of a message of the agent."""
         message: dict[str, Any] = codec.decode(line)
         method, id = message.get("method"), message.get("id")
         if method is None:
@@ -143,11 +146,11 @@ class Outgoing(NamedTuple):
     session: Session
     """The session whose stream carries the message; None for the connection's stream."""
     method: str | None = None
-    """Of a response: the method of its request."""
+    """For a response, the method of its request."""
     is_state: bool = False
-    """Whether it is a `state_update` (version 2)."""
+    """Whether the message is a `state_update` (version 2)."""
     renews: Session = None
-    """Of a response to `session/load` or `session/resume` on the connection's stream: the session that was opened."""
+    """For a response to `session/load` or `session/resume` on the connection's stream, the session that was opened."""
     last: str | None = None
     """The cursor of the last message on that session's stream when the request arrived."""
 
@@ -155,8 +158,8 @@ class Outgoing(NamedTuple):
 def has_reached(behind: str, cursor: str | None) -> bool:
     """Whether a reader at `cursor` need not wait for the message with the cursor `behind`.
 
-    The reader has read that message, or reads another stream, where it never arrives. A reader without a cursor has
-    read nothing yet.
+    The reader has read that message, or reads another stream, where the message never arrives. A reader without a
+    cursor has read nothing yet.
     """
     if not cursor:
         return False
@@ -169,9 +172,11 @@ def _is_number(text: str) -> bool:
 
 
 def behind(line: bytes, cursor: str) -> bytes:
-    """The response to `session/load` or `session/resume` with the cursor of the last message on the session's stream.
+    """Return the response to `session/load` or `session/resume` with the cursor of the last message on the session's
+    stream.
 
-    That stream carries the replay and the connection's stream the response, and two streams have no order.
+    The session's stream carries the replay, the connection's stream carries the response, and messages of two streams
+    have no order.
     """
     message: dict[str, Any] = codec.decode(line)
     meta = message["result"].get("_meta")
@@ -180,16 +185,16 @@ def behind(line: bytes, cursor: str) -> bytes:
 
 
 def session_in(params: Any) -> Session:
-    """The `sessionId` in params or a result."""
+    """Return the `sessionId` in params or a result."""
     session = _member(params, "sessionId")
     return session if isinstance(session, str) else None
 
 
 def advertising(greeting: bytes, limits: RemoteLimits) -> bytes:
-    """The response to `initialize` with the capability of resumable streams (the draft of durable transports).
+    """Return the response to `initialize` with the capability of resumable streams (the draft of durable transports).
 
-    It is added to `capabilities` of version 2, or to `_meta` of `agentCapabilities` of version 1, which has no other
-    place for it.
+    The capability is added to `capabilities` of version 2. In version 1 it is added to `_meta` of `agentCapabilities`,
+    because there is no other member for it.
     """
     message: dict[str, Any] = codec.decode(greeting)
     result = message.get("result")
@@ -204,22 +209,22 @@ def advertising(greeting: bytes, limits: RemoteLimits) -> bytes:
 
 
 def is_greeting(message: Any) -> bool:
-    """Whether it is a response to `initialize`: its result has a `protocolVersion`."""
+    """Whether the message is a response to `initialize`, which has a `protocolVersion` in its result."""
     return _member(_member(message, "result"), "protocolVersion") is not None
 
 
 def is_state(line: bytes, message: Any) -> bool:
-    """Whether it is a `state_update` of a session (version 2)."""
+    """Whether the message is a `state_update` of a session (version 2)."""
     return _STATE in line and _member(_member(_member(message, "params"), "update"), "sessionUpdate") == "state_update"
 
 
 def renews(message: Posted) -> TypeGuard[Request]:
-    """Whether it opens a stored session anew, as a client does whose stream was given up."""
+    """Whether the message opens a stored session anew, as a client does whose stream was given up."""
     return isinstance(message, Request) and message.method in _RENEWING
 
 
 def is_cancel(message: Posted) -> TypeGuard[Notification]:
-    """Whether it is a cancel, which overtakes messages that wait for room."""
+    """Whether the message is a cancel. A cancel overtakes messages that wait for room."""
     return isinstance(message, Notification) and message.method in (CANCEL_METHOD, "session/cancel")
 
 

@@ -1,4 +1,4 @@
-"""The settings of a connection to a remote agent: its bounds and its backoff."""
+"""The settings of a connection to a remote agent: its limits and its backoff."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ class ClientLimits:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How a client reconnects: at most `attempts` times in a row, after `first` seconds, then twice as long each time,
-    up to `most`. Jitter shortens each pause by up to half, so that the clients of one server do not return together."""
+    """Decides how a client reconnects. It tries at most `attempts` times in a row, first after `first` seconds, then
+    after twice as long each time, up to `most`. Jitter shortens each pause by up to half, so that the clients of one
+    server do not return together."""
 
     attempts: int = 8
     first: float = 0.2
     most: float = 10.0
 
     def delays(self) -> Iterator[float]:
-        """The pause before each attempt, in seconds."""
+        """Yield the pause before each attempt, in seconds."""
         for number in range(self.attempts):
             # The exponent is bounded because a float overflows at 2**1024.
             yield min(self.most, self.first * 2.0 ** min(number, 60)) * random.uniform(0.5, 1.0)

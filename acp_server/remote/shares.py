@@ -1,7 +1,7 @@
-"""Fair shares of bounded places and bytes, so that one client cannot shut out the others.
+"""Gives each principal a fair share of connections, requests and bytes, so that one client cannot shut out the others.
 
-`Account` counts bytes by principal and connection. `Requests` bounds the requests in progress, and `crowding` finds
-the places that a principal with few of them may take.
+`Account` counts bytes by principal and connection. `Requests` limits the requests in progress. `crowding` finds the
+owners that have more than a fair share.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Owner = TypeVar("Owner", bound=Hashable)
 
 
 class Full(Exception):
-    """There is no room for another connection, request, or for the bytes of a message."""
+    """Raised if there is no room for another connection or request, or for the bytes of a message."""
 
 
 def crowding(owners: Iterable[Owner], most: int, newcomer: Owner) -> tuple[set[Owner], bool]:
-    """The owners that have more than a fair share of `most` places, and whether `newcomer` has less than that.
+    """Return the owners that have more than a fair share of `most` places, and whether `newcomer` has less than that.
 
-    `owners` has the owner of each taken place. If all are taken and the newcomer has less, there is at least one such
-    owner.
+    `owners` has the owner of each taken place. If all places are taken and the newcomer has less than a fair share,
+    there is at least one such owner.
     """
     numbers = Counter(owners)
     numbers.setdefault(newcomer, 0)
@@ -35,14 +35,14 @@ def crowding(owners: Iterable[Owner], most: int, newcomer: Owner) -> tuple[set[O
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """The place of one request in progress."""
+    """A request in progress, which counts against the limit."""
 
     principal: str | None
     connection: str | None
     lasts: bool
-    """Whether it is an event stream, which its client can resume."""
+    """Whether the request is an event stream, which its client can resume."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    """Is cancelled when another request takes its place."""
+    """The scope of the request. It is cancelled when another request takes its place."""
 
 
 class Requests:
@@ -59,7 +59,7 @@ class Requests:
 
     @contextmanager
     def take(self, place: Place) -> Generator[None]:
-        """Take a place for the block, which runs in its scope. Raises Full."""
+        """Count the request during the block, which runs in the request's scope. Raises Full."""
         if len(self._taken) >= self._most:
             self._make_room(place)
         self._taken[place] = None
@@ -87,8 +87,9 @@ class Requests:
 
 
 class Bytes:
-    """Counts bytes of several principals, at most `most` in all. A principal may hold as much as it leaves free, so
-    the others always find room. None, which is the only principal without `authenticate`, may hold all of it."""
+    """Counts the bytes of several principals, at most `most` in all. A principal may hold as many bytes as it leaves
+    free, so the others always find room. None, which is the only principal without `authenticate`, may hold all
+    bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -97,7 +98,7 @@ class Bytes:
 
     @property
     def size(self) -> int:
-        """The bytes of all principals."""
+        """Return the bytes of all principals."""
         return self._total
 
     def reserve(self, principal: str | None, size: int) -> None:
@@ -108,7 +109,7 @@ class Bytes:
         self.release(principal, -size)
 
     def release(self, principal: str | None, size: int) -> None:
-        """Count bytes that are not held any more. A negative size adds bytes in spite of the bound."""
+        """Subtract bytes that are no longer held. A negative size adds bytes in spite of the limit."""
         self._total -= size
         self._held[principal] -= size
         if not self._held[principal]:
@@ -116,15 +117,15 @@ class Bytes:
 
 
 class Part(Protocol):
-    """A part of an account: a ring, or an account below it."""
+    """A part of an account: a ring, or an account below the account."""
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Return the bytes of the part."""
         ...
 
     def relieve(self) -> None:
-        """Hold less."""
+        """Reduce the bytes of the part."""
         ...
 
 
@@ -138,7 +139,7 @@ class Account:
         """The bytes of all parts."""
 
     def count(self, part: Part, change: int) -> None:
-        """Note that a part has changed its size."""
+        """Record that a part has changed its size."""
         self.size += change
         if part.size:
             self._parts[part] = None
@@ -148,5 +149,5 @@ class Account:
             self._above.count(self, change)
 
     def relieve(self) -> None:
-        """Make the largest part hold less."""
+        """Reduce the bytes of the largest part."""
         max(self._parts, key=lambda each: each.size).relieve()

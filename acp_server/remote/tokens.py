@@ -18,7 +18,7 @@ _ONLY: Final = "client"
 
 
 class BearerTokens:
-    """Authenticates requests by bearer token, see `RemoteApp(authenticate=...)`.
+    """Authenticates requests by bearer token (see `RemoteApp(authenticate=...)`).
 
     The token is in the Authorization header. A web page cannot set that header for a WebSocket, so it offers the
     subprotocol `bearer.TOKEN` beside `acp`.
@@ -33,7 +33,7 @@ class BearerTokens:
         """The principals."""
 
     def __call__(self, scope: Scope) -> str | None:
-        """The principal of a request, or None."""
+        """Return the principal of a request, or None."""
         scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
         if scheme.lower() != "bearer":
             offered: list[str] = scope.get("subprotocols", [])
@@ -48,10 +48,10 @@ class BearerTokens:
 
 
 def read_tokens(path: Path) -> BearerTokens:
-    """The tokens in a file with a line `NAME TOKEN` or `TOKEN` for each. Without a name the principal is `client`.
+    """Read the tokens in a file. Each has a line `NAME TOKEN` or `TOKEN`. Without a name the principal is `client`.
 
-    A token may be `sha256:` and its digest in hexadecimal. Empty lines and lines that begin with `#` are skipped.
-    Raises UsageError if the file cannot be read, has no token or has an invalid line.
+    A token may be written as `sha256:` and its digest in hexadecimal. Empty lines and lines that begin with `#` are
+    skipped. Raises UsageError if the file cannot be read, has no token or has an invalid line.
     """
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -1,7 +1,7 @@
-"""One client over WebSocket: each text frame is one message, in both directions.
+"""Serves one client over WebSocket. Each text frame is one message, in both directions.
 
-A connection outlives its WebSocket: messages that the client did not get are kept for a while. A client that resumes
-gets the messages after its cursor on another WebSocket (`acp_server.remote.cursors`).
+A connection outlives its WebSocket, and messages that the client did not get are kept for a while. A client that
+resumes gets the messages after its cursor on another WebSocket (`acp_server.remote.cursors`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
 
 
 async def _refuse(scope: Scope, send: Send, refused: Refused) -> None:
-    """Refuse a WebSocket that is not accepted: by HTTP response with the ASGI extension for it, else by HTTP 403."""
+    """Refuse a WebSocket that is not accepted, by an HTTP response if the ASGI server supports that, and otherwise by
+    HTTP 403."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
         body, kind = refused.body
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *refused.headers]
@@ -99,7 +100,8 @@ class _Place(NamedTuple):
 
 
 async def _first(socket: Socket, connections: Connections, principal: str | None) -> bytes | _Place | None:
-    """The first message of a new connection, or the place of a client that resumes; None if the WebSocket has ended.
+    """Return the first message of a new connection, or the `_Place` of a client that resumes; None if the WebSocket has
+    ended.
 
     A client whose resume failed may begin a new connection on the same WebSocket.
     """
@@ -121,7 +123,7 @@ async def _first(socket: Socket, connections: Connections, principal: str | None
 
 
 async def _follow(socket: Socket, place: _Place) -> None:
-    """Write the agent's messages to the client until one of them is gone."""
+    """Write the agent's messages to the client until the connection or the WebSocket has ended."""
     connection = place.connection
     try:
         async with anyio.create_task_group() as group:
@@ -164,8 +166,8 @@ async def _write(socket: Socket, place: _Place) -> None:
 
 
 class Socket:
-    """One WebSocket, of which each text frame is a line. `stall`: seconds that one write may take. `abort`: closes the
-    network connection at once, if the server has a function for that."""
+    """One WebSocket. Each text frame is a line. `stall`: seconds that one write may take. `abort`: closes the network
+    connection at once, if the server has a function for that."""
 
     def __init__(self, receive: Receive, send: Send, stall: float, abort: Any = None) -> None:
         self._receive = receive
@@ -173,12 +175,12 @@ class Socket:
         self._stall = stall
         self._abort = abort
         self.over: anyio.Event = anyio.Event()
-        """Set when the WebSocket has ended, by either side."""
+        """Set when either side has ended the WebSocket."""
         self.is_goodbye: bool = False
-        """Whether the client closed it with a code after which it does not resume."""
+        """Whether the client closed the WebSocket with a code after which it does not resume."""
 
     async def receive(self) -> bytes:
-        """The next message, as a line; `b""` at the end."""
+        """Return the next message, as a line; `b""` at the end."""
         text: str | None = None
         while not text:
             if self.over.is_set():
@@ -234,7 +236,7 @@ class Socket:
 
 
 class WebSocketConnection(Kept):
-    """The connection of one client, over one WebSocket after the other. `first`: the client's first message."""
+    """The connection of one client. One WebSocket after the other may carry it. `first`: the client's first message."""
 
     def __init__(self, id: str, principal: str | None, limits: RemoteLimits, account: Account, first: bytes) -> None:
         super().__init__(id, principal, limits)
@@ -252,7 +254,7 @@ class WebSocketConnection(Kept):
     # -- the client's side
 
     def attach(self, socket: Socket, cursor: str | None) -> Reader:
-        """Attach a WebSocket, which replaces the one before. Raises Gone."""
+        """Attach a WebSocket, which replaces the previous one. Raises Gone."""
         reader = self._ring.attach(cursor)
         self._socket = socket
         self._came()
@@ -271,7 +273,7 @@ class WebSocketConnection(Kept):
         return _Place(self, reader, resumed(self.id, self._received))
 
     def detach(self, socket: Socket, reader: Reader) -> None:
-        """Detach a WebSocket that has ended. The connection ends with it if the client closed it for good."""
+        """Detach a WebSocket that has ended. If the client closed it for good, the connection ends, too."""
         reader.leave()
         self._left()
         if self._socket is socket:
@@ -303,7 +305,7 @@ class WebSocketConnection(Kept):
         self._states.pop(session, None)
 
     async def receive(self) -> bytes:
-        """The next message, as a line."""
+        """Return the next message, as a line."""
         while True:
             if self._waiting:
                 return self._waiting.pop(0)
@@ -322,7 +324,8 @@ class WebSocketConnection(Kept):
                 return line
 
     async def send(self, data: bytes) -> None:
-        """Put lines into the ring. Waits while it is full. Raises anyio's BrokenResourceError if it is given up."""
+        """Put lines into the ring. Wait while the ring is full. Raises anyio's BrokenResourceError if the ring is given
+        up."""
         for line in data.split(b"\n"):
             if line:
                 self._put(line)
@@ -331,7 +334,8 @@ class WebSocketConnection(Kept):
             raise anyio.BrokenResourceError
 
     def is_full(self, lane: str) -> bool:
-        """False: all sessions share one stream, and `send` waits for it. See `acp_server.peer.stream.LanedStream`."""
+        """Return False, because all sessions share one stream, and `send` waits for it. See
+        `acp_server.peer.stream.LanedStream`."""
         return False
 
     async def room(self, lane: str) -> None:

@@ -1,10 +1,10 @@
-"""`WebSocketStream`: the stream to a remote agent over WebSocket, a text frame for each message.
+"""`WebSocketStream` is the stream to a remote agent over WebSocket. Each message is a text frame.
 
-If the server supports it (`Acp-Repeatable`), a WebSocket that breaks is replaced by another one of the same connection.
-Each side then sends the messages again that the other has not received (`acp_server.remote.cursors`).
+If the server supports it (`Acp-Repeatable`), a WebSocket that breaks is replaced by another WebSocket of the same
+connection. Each side then repeats the messages that the other side has not received (`acp_server.remote.cursors`).
 
 httpx sends the upgrade request, with its proxies, certificates and cookies. wsproto reads and writes the frames.
-Compression is not offered, because a small frame could unpack to more than the bound.
+Compression is not offered, because a small frame could unpack to more bytes than the limit.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ logger: logging.Logger = logging.getLogger("acp_server.remote")
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _READ: Final = 64 * 1024
 _PINGS: Final = 5
-"""Unanswered pings after which the WebSocket counts as dead (the draft of durable transports)."""
+"""The number of unanswered pings after which the WebSocket counts as dead (the draft of durable transports)."""
 _LAST_WORDS: Final = 0.5
 """Seconds that the close frame, and each step of closing, may take."""
 _NORMAL: Final = 1000
 _PASSING: Final = frozenset({1011, 1012, 1013})
 """Close codes after which the client reconnects: internal error or ping timeout, restart, overload."""
 _BROKEN: Final = 1006
-"""The close code for an end without a close frame."""
+"""The close code of a WebSocket that ended without a close frame."""
 
 
 class SocketBroken(Exception):
@@ -215,8 +215,8 @@ class _Socket:
 
 
 class _Sent:
-    """The messages that were sent on a connection, kept to be repeated. `most`: characters that are kept, but at least
-    one message."""
+    """Keeps the messages that were sent on a connection, so that they can be repeated. `most`: the most characters that
+    are kept, but at least one message."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -227,11 +227,11 @@ class _Sent:
 
     @property
     def count(self) -> int:
-        """The number of messages that were sent."""
+        """Return the number of messages that were sent."""
         return self.first - 1 + len(self._texts)
 
     def add(self, text: str) -> None:
-        """Keep another message, and drop the oldest above the bound."""
+        """Keep another message. Above the limit the oldest messages are dropped."""
         self._texts.append(text)
         self._size += len(text)
         while self._size > self._most and len(self._texts) > 1:
@@ -240,7 +240,7 @@ class _Sent:
     def arrived(self, count: int) -> bool:
         """Drop the first `count` messages, which have arrived.
 
-        Returns False if the message after them is not kept any more, or fewer than `count` were sent.
+        Returns False if the next message is not kept any more, or if fewer than `count` messages were sent.
         """
         while self._texts and self.first <= count:
             self._drop()
@@ -278,7 +278,7 @@ class WebSocketStream:
         self._cursor = ""
         """The cursor of the last message, or empty."""
         self._has_heard = False
-        """Whether a message has arrived since the last break. The backoff begins anew then."""
+        """Whether a message has arrived since the last break. The backoff then begins anew."""
         self._delays = backoff.delays()
         self._why = ""
         """The reason of the last break."""
@@ -288,9 +288,9 @@ class WebSocketStream:
         self.problem: str | None = None
 
     async def receive(self) -> bytes:
-        """The next messages, as lines; `b""` once the server has closed the WebSocket with code 1000.
+        """Return the next messages, as lines; `b""` once the server has closed the WebSocket with code 1000.
 
-        Raises anyio's BrokenResourceError once the stream has ended otherwise.
+        Raises anyio's BrokenResourceError once the stream has ended in another way.
         """
         await self._opened.wait()
         while True:
@@ -428,7 +428,7 @@ class WebSocketStream:
     async def _resume(self, socket: _Socket) -> bool:
         """Resume the connection. Returns False if that failed.
 
-        The stream has ended then, or the client begins a new connection, because no message can be lost.
+        Then the stream has ended, or the client begins a new connection, because no message can be lost.
         """
         await socket.send(resume(self._connection, self._cursor).decode())
         answer = read_answer((await socket.receive()).encode())
