@@ -1,8 +1,8 @@
 """Checks every message of a subject against the JSON-RPC envelope and the published schema of the protocol.
 
 `Checker.check` gets each line in order and returns its faults, each a `Violation` of one `Rule`; the cases of the whole
-run turn them into verdicts. It keeps the part of the past that the envelope needs: open requests, and answered ones. It
-does not decide the consequence of a broken rule.
+run turn them into verdicts. It remembers the open and the answered requests, because the check of the envelope needs
+them. It does not decide the consequence of a broken rule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CAPABILITIES = {1: "agentCapabilities", 2: "capabilities"}
 """The member of the result of `initialize` with the agent's capabilities, by version."""
 
 _UPDATES = 500
-"""Updates of one conversation that are checked against the schema; more of a flood prove nothing new."""
+"""The most updates of one conversation that are checked against the schema. More updates would prove nothing new."""
 
 
 class Checker:
@@ -238,7 +238,7 @@ class Checker:
             yield from self._meaning.result(asked[1], result, line)
 
     def _is_echo(self, id: object) -> bool:
-        """Whether it was sent without a request, or none can have it: a separate case."""
+        """Whether a response may have this id although no well-formed request had it. A separate case judges that."""
         return any(same_id(each, id) for each in self._expected)
 
     def _has(self, capability: str) -> bool:

@@ -101,7 +101,7 @@ def command_of(run: Run) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with escapes for characters that steer a terminal, end a document or reverse lines.
+    """Return `text` on one line, with escapes for characters that control a terminal, end a document or reverse text.
 
     These are control and format characters, line separators, half characters (surrogates) and noncharacters.
     """
@@ -109,7 +109,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Like `printable`, but line feeds and tabs stay: for text of several lines."""
+    """Return the text like `printable`, but keep line feeds and tabs, for text of several lines."""
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.replace("\r\n", "\n").split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Malformed input: it is answered as JSON-RPC requires, or not at all, and the agent goes on."""
+"""Malformed input: the agent answers it as JSON-RPC requires, or not at all."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ async def stray_error(agent: Agent) -> None:
 
 @case("bad-input/bad-response", level=MUST, source=RPC, section="5 Response object")
 async def bad_response(agent: Agent) -> None:
-    """A malformed response is not answered: two peers could go on like that for ever."""
+    """A malformed response is not answered, because two peers could answer each other for ever."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":1,"error":"boom"}\n')
 
 

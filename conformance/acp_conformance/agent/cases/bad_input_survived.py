@@ -1,4 +1,4 @@
-"""Malformed input: whatever its response, the agent goes on."""
+"""Malformed input: whatever the response, the agent serves the next request."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def duplicate_names_survive(agent: Agent) -> None:
     shared=True,
 )
 async def lone_surrogate_survives(agent: Agent) -> None:
-    """After a request whose id is half a character, the next request is served."""
+    """After a request whose id is half a character (a lone surrogate), the next request is served."""
     await agent.initialize()
     agent.expect("\ud800", UNKNOWN)
     await agent.raw(b'{"jsonrpc":"2.0","id":"\\ud800","method":"_conformance/unknown","params":{}}\n')

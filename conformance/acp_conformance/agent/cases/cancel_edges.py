@@ -17,7 +17,7 @@ CANCELLATION = "Prompt Turn, Cancellation"
 
 @case("session-cancel/bad-params-during-turn", level=MUST, source=RPC, section="4.1 Notification", needs="hang")
 async def bad_params(agent: Agent) -> None:
-    """A session/cancel that names no session ends no turn, and the next with a session still does."""
+    """A session/cancel that names no session ends no turn, and the next session/cancel with a session still does."""
     session = await agent.session()
     prompt = await running(agent, session)
     for params in (
@@ -48,7 +48,7 @@ async def cancel_with_meta(agent: Agent) -> None:
 
 @case("session-cancel/queued-prompt", level=MUST, source=RPC, section="5 Response object", needs=["hang", "quick"])
 async def queued_prompt(agent: Agent) -> None:
-    """A prompt that waits for the turn of its session is answered when that one is cancelled."""
+    """A prompt that waits for the turn of its session is answered when that turn is cancelled."""
     session = await agent.session()
     first = await running(agent, session)
     second = await agent.prompt(session, "quick")

@@ -91,7 +91,7 @@ async def how_a_prompt_ends(agent: Agent) -> None:
 
 @case("cancel-request/other-requests", level=MUST, source=SOURCE, section="Shiny future", needs="hang")
 async def leaves_other_requests(agent: Agent) -> None:
-    """Other requests go on."""
+    """A cancel of one request does not affect the others."""
     session, other = await agent.session(), await agent.session()
     beside = await running(agent, other)
     await cancelled_by_id(agent, session, await running(agent, session))

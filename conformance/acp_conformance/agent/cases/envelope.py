@@ -225,7 +225,7 @@ async def escapes(agent: Agent) -> None:
 
 @case("envelope/pieces", level=MUST, source=ACP, section=STDIO, shared=True)
 async def pieces(agent: Agent) -> None:
-    """A message that arrives in pieces, cut inside a character, is read as one."""
+    """A message that arrives in several writes, cut inside a character, is read as one message."""
     await agent.initialize()
     id = "grüße 🦊"
     pending = agent.expect(id, UNKNOWN)
@@ -240,7 +240,7 @@ async def pieces(agent: Agent) -> None:
 
 @case("envelope/several-at-once", level=MUST, source=ACP, section=STDIO, shared=True)
 async def several_at_once(agent: Agent) -> None:
-    """Messages that arrive in one piece are all read."""
+    """Messages that arrive in one write are all read."""
     await agent.initialize()
     pending = [agent.expect(agent.new_id(), UNKNOWN) for _ in range(5)]
     lines = [f'{{"jsonrpc":"2.0","id":{each.id},"method":"{UNKNOWN}","params":{{}}}}\n' for each in pending]

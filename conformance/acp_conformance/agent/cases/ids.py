@@ -141,7 +141,7 @@ async def types_apart(agent: Agent) -> None:
 
 @case("ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, needs="hang", shared=True)
 async def types_apart_in_flight(agent: Agent) -> None:
-    """While the prompt 7007 runs, the request "7007" is another one: it is served, and the prompt goes on."""
+    """While the prompt 7007 runs, the request "7007" is another request: it is served, and the prompt still runs."""
     session = await agent.session()
     prompt = await agent.request("session/prompt", prompt_params(session, agent.text_of("hang")), id=7007)
     await agent.wait_for(lambda: agent.spoken(session) or None, "the first update of the turn")

@@ -47,7 +47,7 @@ async def newer_version(agent: Agent) -> None:
 
 @case("initialize/newer-version-then-works", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def newer_version_then_works(agent: Agent) -> None:
-    """After a response with another version, a client that speaks that one goes on as usual."""
+    """After a response with another version, a client that supports that version continues as usual."""
     version = await _version(await agent.ask_initialize(version=65535))
     if version != VERSION:
         choice(f"it speaks version {version}")

@@ -54,7 +54,7 @@ async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     shared=True,
 )
 async def answer_arrives(agent: Agent) -> None:
-    """The client's response is accepted while the turn waits for it, and the turn goes on."""
+    """The client's response is accepted while the turn waits for it, and the turn continues."""
     prompt, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
     await prompt.result()
@@ -150,7 +150,7 @@ async def folder_of_a_loaded_session(agent: Agent) -> None:
 
 @case("nested/null-result", level=MUST, source=ACP, section="File System, Writing Files", needs="write", shared=True)
 async def takes_null_for_an_answer(agent: Agent) -> None:
-    """The result null of a written file lets the turn go on."""
+    """After the result null for a written file, the turn continues."""
     agent.hold("fs/write_text_file")
     prompt = await agent.prompt(await agent.session(), "write")
     await (await agent.next_request("fs/write_text_file")).answer(None)
@@ -166,7 +166,7 @@ async def takes_null_for_an_answer(agent: Agent) -> None:
     shared=True,
 )
 async def survives_an_error(agent: Agent) -> None:
-    """A turn whose request the client answers with an error is answered all the same."""
+    """A prompt is answered even if the client answers a request of its turn with an error."""
     prompt, request = await reading(agent, await agent.session())
     await request.refuse(-32603, "The file cannot be read")
     await prompt.answer()

@@ -111,7 +111,7 @@ async def serves_during_turn(agent: Agent) -> None:
     shared=True,
 )
 async def sessions_side_by_side(agent: Agent) -> None:
-    """While the turn of one session runs, that of another one runs to its end."""
+    """While the turn of one session runs, the turn of another session runs to its end."""
     first, second = await agent.session(), await agent.session()
     hanging = await agent.prompt(first, "hang")
     await agent.said_something(hanging)

@@ -152,7 +152,7 @@ async def is_not_answered(agent: Agent) -> None:
     needs="hang",
 )
 async def leaves_other_sessions(agent: Agent) -> None:
-    """The turns of other sessions go on."""
+    """The turns of other sessions continue."""
     session, other = await agent.session(), await agent.session()
     prompt, beside = await running(agent, session), await running(agent, other)
     await agent.cancel(session)

@@ -17,7 +17,7 @@ BUSY = 0.1
 
 
 async def _set_while_it_runs(agent: Agent, method: str, **params: object) -> None:
-    """Send a request of a session whose turn runs: it is answered, and the turn goes on until it is cancelled."""
+    """Send a request of a session whose turn runs: it is answered, and the turn continues until it is cancelled."""
     session = str(agent.new_session["sessionId"])
     prompt = await running(agent, session)
     await (await agent.request(method, {"sessionId": session, **params})).result()
@@ -29,7 +29,7 @@ async def _set_while_it_runs(agent: Agent, method: str, **params: object) -> Non
 
 @case("sessions/set-mode-in-turn", level=MUST, source=ACP, section=f"{MODES}, Setting the current mode", needs="hang")
 async def set_mode_in_turn(agent: Agent) -> None:
-    """The mode can be set while a turn runs, and the turn goes on."""
+    """The mode can be set while a turn runs, and the turn continues."""
     await agent.session()
     current, modes = modes_of(agent.new_session)
     other = next((each for each in modes if each != current), current)
@@ -38,7 +38,7 @@ async def set_mode_in_turn(agent: Agent) -> None:
 
 @case("sessions/set-option-in-turn", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", needs="hang")
 async def set_option_in_turn(agent: Agent) -> None:
-    """An option can be set while a turn runs, and the turn goes on."""
+    """An option can be set while a turn runs, and the turn continues."""
     await agent.session()
     selects = [each for each in options_of(agent.new_session) if each.get("type") == "select" and values_of(each)]
     if not selects:
@@ -83,7 +83,7 @@ def _agree(state: object) -> None:
     needs="hang",
 )
 async def idle_behind_the_answer(agent: Agent) -> None:
-    """A second after the response to a cancelled turn no work goes on: the process takes only the time of waiting."""
+    """A second after the response to a cancelled turn, the agent does no more work: its process only waits."""
     _, prompt = await cancelled(agent)
     await ends_cancelled(prompt)
     if processor_time(agent.process.pid) is None:

@@ -122,7 +122,7 @@ async def starts_each_mcp_server(agent: Agent) -> None:
 
 @case("sessions/close-ends-mcp-server", level=SHOULD, source=ACP, section=CLOSING, after="sessions/starts-mcp-server")
 async def close_ends_mcp_server(agent: Agent) -> None:
-    """Closing a session frees its resources: its MCP server ends, while the agent goes on."""
+    """Closing a session frees its resources: its MCP server ends, and the agent still runs."""
     await capable(agent, "sessionCapabilities.close")
     note = agent.cwd / "started.json"
     session = await _use(agent, _server(note))

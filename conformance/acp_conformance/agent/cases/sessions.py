@@ -146,7 +146,7 @@ async def close_leaves_others(agent: Agent) -> None:
 
 @case("sessions/close-leaves-other-turns", level=MUST, source=ACP, section=CLOSING, needs="hang")
 async def close_leaves_other_turns(agent: Agent) -> None:
-    """Closing a session cancels only its own work: the turns of others go on."""
+    """Closing a session cancels only its own work: the turns of other sessions continue."""
     await _capable(agent, "sessionCapabilities.close")
     session, other = await agent.session(), await agent.session()
     prompt = await agent.prompt(other, "hang")

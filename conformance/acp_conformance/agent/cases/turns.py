@@ -132,7 +132,7 @@ async def session_survives_a_failure(agent: Agent) -> None:
     shared=True,
 )
 async def failure_tells_no_trace(agent: Agent) -> None:
-    """Whether the error of a failed turn discloses its place in the agent's code is left open."""
+    """Whether the error of a failed turn discloses where in the agent's code it happened is left open."""
     prompt = await agent.prompt(await agent.session(), "fails")
     answer = await prompt.answer()
     text = json.dumps(answer.get("error"))

@@ -20,19 +20,19 @@ async def _alive_or_ended(client: Client, *lines: bytes) -> None:
 
 @case("bad-input/not-json", level=SHOULD, source=_JSON_RPC, section="Error object, -32700")
 async def not_json(client: Client) -> None:
-    """After a line that is not JSON a client goes on or ends; it does not hang."""
+    """After a line that is not JSON a client continues or ends; it does not hang."""
     await _alive_or_ended(client, b"Loading the model...", b'{"jsonrpc": "2.0", "method"')
 
 
 @case("bad-input/no-message", level=SHOULD, source=_JSON_RPC, section="Error object, -32600")
 async def no_message(client: Client) -> None:
-    """After JSON that is not a message a client goes on or ends; it does not hang."""
+    """After JSON that is not a message a client continues or ends; it does not hang."""
     await _alive_or_ended(client, b"42", b'"text"', b"null", b"{}", b'{"jsonrpc":"2.0","method":7}')
 
 
 @case("bad-input/not-utf8", level=SHOULD, source="ACP v1", section="Transports")
 async def not_utf8(client: Client) -> None:
-    """After a line that is not UTF-8 a client goes on or ends; it does not hang."""
+    """After a line that is not UTF-8 a client continues or ends; it does not hang."""
     await _alive_or_ended(client, b'{"jsonrpc":"2.0","method":"_conformance/hello","params":{"a":"\xff\xfe"}}')
 
 

@@ -36,7 +36,7 @@ async def accepts_updates(client: Client) -> None:
 
 @case("cancel/confirmed", level=SHOULD, source=_ACP, section=_CANCELLATION, needs="cancel")
 async def confirmed(client: Client) -> None:
-    """After the agent has confirmed a cancel the client goes on or ends; it does not hang."""
+    """After the agent has confirmed a cancel the client continues or ends; it does not hang."""
     await client.prompt()
     await client.alive()
     await client.cancelled()

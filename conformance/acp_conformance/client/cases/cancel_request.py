@@ -115,7 +115,7 @@ async def malformed(client: Client) -> None:
 
 @case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId")
 async def same_type(client: Client) -> None:
-    """The withdrawal of "70007" does not affect request 70007, nor that of 70008 request "70008"."""
+    """The withdrawal of "70007" does not affect request 70007, and the withdrawal of 70008 not request "70008"."""
     first, terminal = await _pending_wait(client, id=70_007)
     second = await client.ask("terminal/wait_for_exit", {"terminalId": terminal}, id="70008")
     for ask, other in ((first, "70007"), (second, 70_008)):

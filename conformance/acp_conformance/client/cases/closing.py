@@ -79,7 +79,7 @@ async def lets_the_agent_go(client: Client) -> None:
 
 @case("closing/ends-an-agent-that-stays", level=SHOULD, source=_ACP, section=_STDIO)
 async def ends_an_agent_that_stays(client: Client) -> None:
-    """A client leaves no agent behind that goes on although its input was closed."""
+    """A client leaves no agent behind that still runs although its input was closed."""
     await client.prompt()
     conversation = client.conversation
     await client.end_turn()

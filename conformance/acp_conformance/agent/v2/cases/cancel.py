@@ -101,7 +101,7 @@ async def idle_session(agent: Agent) -> None:
 
 @case("v2-cancel/other-session", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
 async def other_session(agent: Agent) -> None:
-    """The work of other sessions goes on."""
+    """The work of other sessions continues."""
     session, other = await working(agent), await working(agent)
     await _cancel(agent, session)
     await reached(agent, session, "idle")

@@ -78,7 +78,7 @@ async def close(agent: Agent) -> None:
 
 @case("v2-held/withdrawn", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def withdrawn(agent: Agent) -> None:
-    """$/cancel_request withdraws a held prompt (-32800), and the work before it goes on."""
+    """$/cancel_request withdraws a held prompt (-32800), and the work before it continues."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)

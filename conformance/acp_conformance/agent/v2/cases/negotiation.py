@@ -153,7 +153,7 @@ async def text_id(agent: Agent) -> None:
 
 @case("v2-negotiation/not-json", level=MUST, source=SOURCE, section=MESSAGES)
 async def not_json(agent: Agent) -> None:
-    """A line that is not JSON is answered with -32700 and the id null, and the connection goes on."""
+    """A line that is not JSON is answered with -32700 and the id null, and the connection stays open."""
     await begin(agent)
     since = len(agent.received)
     await agent.raw(b'{"jsonrpc": "2.0", "id": 1, "method"\n')

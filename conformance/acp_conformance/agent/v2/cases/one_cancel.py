@@ -1,4 +1,4 @@
-"""tool_call/cancel and terminal/cancel: one tool call, or one terminal of the agent, while its session goes on."""
+"""tool_call/cancel and terminal/cancel: one tool call, or one terminal of the agent, while its session continues."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _stop_shell(agent: Agent, session: str, terminal: str) -> Mapping[str,
 
 
 async def _not_cancelled(agent: Agent, session: str) -> None:
-    """The work does not end as cancelled: it goes on, or ends with another reason."""
+    """The work does not end as cancelled: it continues, or ends with another reason."""
     await agent.fence()
     await agent.pause()
     for idle in states(agent, session, "idle"):

@@ -38,7 +38,7 @@ async def title(agent: Agent) -> None:
 
 @case("v2-permission/subject", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def subject(agent: Agent) -> None:
-    """The subject of a permission request is its member subject, not a toolCall next to it."""
+    """A permission request names its subject in the member `subject`, and not in a `toolCall` beside it."""
     _, asked = await _question(agent)
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     if isinstance(asked.params, dict) and "toolCall" in asked.params:

@@ -75,7 +75,7 @@ async def echo(agent: Agent) -> None:
 
 @case("v2-prompts/answered-at-insertion", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def answered_at_insertion(agent: Agent) -> None:
-    """A prompt is answered when it is inserted, while its work goes on."""
+    """A prompt is answered when its message is inserted, while its work still runs."""
     session = await session_of(agent)
     await (await prompt(agent, session, "hang")).result()
     await reached(agent, session, "running")
@@ -136,7 +136,7 @@ async def silent_when_idle(agent: Agent) -> None:
 
 @case("v2-prompts/failure", level=MUST, source=SOURCE, section=SECTION, needs="fails", after=LIFE)
 async def failure(agent: Agent) -> None:
-    """Work that fails after the insertion ends as idle with the reason error; the response stays a success."""
+    """Work that fails after its message was inserted ends as idle with the reason error; the response is a success."""
     session = await session_of(agent)
     asked = await prompt(agent, session, "fails")
     await asked.result()

@@ -114,7 +114,7 @@ async def replay_order(agent: Agent) -> None:
 
 @case("v2-sessions/list-by-cwd", level=MUST, source=SOURCE, section="Session list")
 async def list_by_cwd(agent: Agent) -> None:
-    """session/list with a cwd lists the sessions of that directory alone."""
+    """session/list with a cwd lists only the sessions of that directory."""
     session = await session_of(agent)
     result = await (await agent.request("session/list", {"cwd": f"{agent.cwd}/no-such-folder"})).result()
     sessions = result.get("sessions") if isinstance(result, dict) else None
