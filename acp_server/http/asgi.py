@@ -16,8 +16,8 @@ Headers: TypeAlias = "list[tuple[bytes, bytes]]"
 ABORT: Final = "abort"
 """The key in `scope["state"]` of a function that closes the connection at once."""
 MORE: Final = "acp_server.more"
-"""In a `websocket.send` message: whether another one follows at once. This server then writes both together; any other
-server ignores it."""
+"""The key in a `websocket.send` message that says whether another message follows at once. This server then writes both
+together. Any other server ignores the key."""
 CALLER: Final = "caller"
 """The key in `scope["state"]` under which the application stores the authenticated sender of a request."""
 

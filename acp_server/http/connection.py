@@ -1,4 +1,4 @@
-"""One connection to a client: its requests, one after the other, each answered by the application.
+"""One connection to a client. Its requests come one after the other, and the application answers each.
 
 A request whose head does not arrive in time, or that is not HTTP, never reaches the application. A partial head is not
 a request.
@@ -34,7 +34,8 @@ logger: logging.Logger = logging.getLogger("acp_server.http")
 _LAST_SECONDS: Final = 1.0
 """Seconds that a client may take to read the last response before the connection is closed."""
 _READ_AHEAD: Final = 16 * 1024
-"""Bytes of further requests that are read during a request, in order to notice that the client has disconnected."""
+"""The most bytes of further requests that are read during a request. They are read in order to notice that the client
+has disconnected."""
 _REST: Final = 64 * 1024
 """The most bytes of an unread body that are discarded, so that the connection can be reused."""
 _PLAIN: Final[Headers] = [(b"content-type", b"text/plain; charset=utf-8")]
@@ -45,14 +46,14 @@ class HttpLimits:
     """How long a client may be silent, in seconds."""
 
     idle_seconds: float = 75.0
-    """Until the head of the next request has arrived. Longer than clients keep idle connections, so that no connection
-    is closed at the moment of its reuse."""
+    """Seconds until the head of the next request has arrived. Clients keep idle connections for a shorter time, so no
+    connection is closed at the moment of its reuse."""
     send_seconds: float = 60.0
-    """While it reads nothing of a response."""
+    """Seconds for which a client may read nothing of a response."""
 
 
 def not_http() -> tuple[Headers, bytes]:
-    """Headers and body of the response, with status 400, to a request that is not HTTP."""
+    """Return headers and body of the response, with status 400, to a request that is not HTTP."""
     return _PLAIN, b"The request is not valid HTTP.\n"
 
 
@@ -115,7 +116,7 @@ class HttpConnection:
         return self._exchange is None
 
     def abort(self) -> None:
-        """Close the connection at once; to the application, the client has disconnected."""
+        """Close the connection at once. The application sees that the client has disconnected."""
         self._stream.abort()
 
     def end(self) -> None:
@@ -127,7 +128,7 @@ class HttpConnection:
             self._exchange.end()
 
     async def _serve_one(self) -> bool:
-        """Serve one request. Returns whether another one may follow."""
+        """Serve one request. Returns whether another request may follow."""
         request: h11.Request | None = None
         try:
             with anyio.move_on_after(self._limits.idle_seconds):
@@ -232,17 +233,17 @@ class _Exchange:
         self.has_begun = False
         """Whether the response has begun."""
         self._head = b""
-        """The head of the response, held until the first piece of the body, so that both are one write."""
+        """The head of the response. It is held until the first part of the body, so that both are one write."""
         self._has_ended = False
         self._has_left = False
         self._is_refused = False
-        """Whether its body is not HTTP, and the request was refused."""
+        """Whether the body of the request is not HTTP, and the request was refused."""
         self._taken = 0
         """Bytes of the body that the application has read."""
         self._reading: anyio.CancelScope | None = None
 
     def end(self) -> None:
-        """Make it the last request of its connection."""
+        """Make this request the last one of its connection."""
         self.is_last = True
 
     async def run(self, app: Application, scope: dict[str, Any]) -> None:
@@ -283,7 +284,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def _next(self) -> Message:
-        """The next piece of the body."""
+        """Return the next part of the body."""
         while (event := self._parser.next_event()) is h11.NEED_DATA:
             if self._parser.they_are_waiting_for_100_continue:
                 going_on = h11.InformationalResponse(status_code=100, headers=[])
@@ -295,7 +296,7 @@ class _Exchange:
         return {"type": "http.request", "body": bytes(event.data), "more_body": True}
 
     async def _watch(self) -> None:
-        """Return when the client has disconnected. Bytes that arrive meanwhile belong to its next request."""
+        """Return when the client has disconnected. Bytes that arrive meanwhile belong to the client's next request."""
         while len(self._parser.trailing_data[0]) < _READ_AHEAD:
             data = await self._stream.receive()
             if not data:
@@ -382,7 +383,7 @@ def _subprotocols(request: h11.Request) -> list[str]:
 
 
 def _is_disconnected(error: Exception) -> bool:
-    """Whether it is Disconnected, perhaps in the groups of an application's task groups."""
+    """Whether the error is Disconnected. It may be in the groups of an application's task groups."""
     if isinstance(error, ExceptionGroup):
         return all(map(_is_disconnected, cast("ExceptionGroup[Exception]", error).exceptions))
     return isinstance(error, Disconnected)
@@ -394,7 +395,7 @@ def _date(second: int) -> bytes:
 
 
 def _address(of: Callable[[], Any]) -> tuple[str, int] | None:
-    """The host and port of one end; None where there is none."""
+    """Return the host and port of one end; None if it has none."""
     try:
         host, port, *_ = of()
         return str(host), int(port)

@@ -1,4 +1,4 @@
-"""Server-sent events: the queue of one reader, and the response that writes its frames."""
+"""Server-sent events, with the queue of one reader and the response that writes its frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADERS: Final[Headers] = [
 
 
 class EventQueue:
-    """The frames that one client has not read yet. Closed at the end, or when the client is too slow.
+    """The frames that one client has not read yet. The queue is closed at the end, or when the client is too slow.
 
     It never holds more than `backlog` bytes and one frame.
     """
@@ -49,12 +49,12 @@ class EventQueue:
         self._changed.set()
 
     def close(self) -> None:
-        """No more frames will come."""
+        """Close the queue, because no more frames will come."""
         self.closed = True
         self._changed.set()
 
     async def next(self) -> bytes | None:
-        """The next frame, when there is one; None at the end."""
+        """Return the next frame, when there is one; None at the end."""
         while not self._frames:
             if self.closed:
                 return None

@@ -1,7 +1,7 @@
-"""Accepts connections: at most as many as there are places, and also when descriptors run out.
+"""Accepts connections, up to a limit, and also when file descriptors run out.
 
-An idle client never keeps another one out. When all places are taken, the oldest connection without an authenticated
-request is closed, else the oldest idle one.
+An idle client never keeps another client out. When the limit is reached, the oldest connection without an authenticated
+request is closed. If there is none, the oldest idle connection is closed.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 _PAUSE: Final = 1.0
 """Seconds until the next attempt when the process or the system has no free descriptor."""
 _AT_ONCE: Final = 64
-"""Connections that are accepted before other tasks run."""
+"""The most connections that are accepted before other tasks run."""
 _QUIET: Final = 60.0
 """Seconds between two log entries about the same event."""
 
 
 class Closable(Protocol):
-    """A connection, as `Places` sees it."""
+    """A connection in the form that `Places` needs."""
 
     @property
     def is_known(self) -> bool:
-        """Whether the sender of a request on it is authenticated."""
+        """Whether the sender of a request on the connection is authenticated."""
         ...
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request."""
+        """Whether the connection waits for a request."""
         ...
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         ...
 
 
@@ -60,23 +60,23 @@ class Places:
         return len(self._unknown) + len(self._known)
 
     def add(self, connection: Closable) -> None:
-        """A connection was opened."""
+        """Record that a connection was opened."""
         self._unknown[connection] = None
 
     def remove(self, connection: Closable) -> None:
-        """The connection is closed."""
+        """Record that the connection is closed."""
         self._unknown.pop(connection, None)
         self._known.pop(connection, None)
         self._changed.set()
         self._changed = anyio.Event()
 
     async def wait_for_room(self) -> None:
-        """Wait for a free place. A connection is closed for it if possible."""
+        """Wait until another connection may be opened. A connection is closed for it if possible."""
         while len(self) >= self.most and not self.close_one():
             await self._changed.wait()
 
     def close_one(self) -> bool:
-        """Close the least valuable connection. False if none can be closed now."""
+        """Close the connection that matters least. Returns False if none can be closed now."""
         while self._unknown:
             connection = next(iter(self._unknown))
             del self._unknown[connection]
@@ -94,7 +94,7 @@ class Places:
 
 
 class Listener:
-    """Accepts connections from a listening socket. `enter` gets each of them; it takes a place at once and never
+    """Accepts connections from a listening socket. `enter` gets each of them, adds it to `places` at once and never
     waits."""
 
     def __init__(self, listening: socket.socket, places: Places, enter: Callable[[socket.socket], None]) -> None:
@@ -149,7 +149,8 @@ class Listener:
 
 
 def raise_descriptors(wanted: int) -> int | None:
-    """Raise the limit of descriptors to `wanted` if possible. Returns the resulting limit; None if there is none."""
+    """Raise the limit of descriptors to `wanted` if possible. Returns the resulting limit; None if there is no
+    limit."""
     try:
         import resource
     except ModuleNotFoundError:

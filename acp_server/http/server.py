@@ -27,7 +27,7 @@ _LAST_ANSWERS: Final = 5.0
 
 
 class Server:
-    """Serves `app`. `places`: bounds the connections. `refusal`: see `HttpConnection`. `websocket`: also serve
+    """Serves `app`. `places`: limits the connections. `refusal`: see `HttpConnection`. `websocket`: also serve
     WebSockets, within these limits. `tls`: encrypt the connections.
 
     `end` and `hurry` may be called from any task of the event loop, but not from other threads or signal handlers.
@@ -70,12 +70,12 @@ class Server:
                 lifespan.end()
 
     def end(self) -> None:
-        """Stop accepting, give responses that have begun some time, and shut the application down."""
+        """Stop accepting connections, wait a moment for responses that have begun, and shut the application down."""
         logger.info("shutting down")
         self._ending.set()
 
     def hurry(self) -> None:
-        """Like `end`, but without waiting for clients. The application is still shut down."""
+        """Do the same as `end`, but without waiting for clients. The application is still shut down."""
         self.end()
         self._is_hurried = True
         self._changed.set()

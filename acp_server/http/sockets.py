@@ -45,7 +45,7 @@ class Duplex(Protocol):
 class SocketStream:
     """A connected socket, which one task at a time reads, and one writes.
 
-    `send_seconds`: how long the peer may read nothing before `send` fails. All methods raise Disconnected.
+    `send_seconds`: seconds for which the peer may read nothing before `send` fails. All methods raise Disconnected.
     """
 
     def __init__(self, connected: socket.socket, send_seconds: float) -> None:
@@ -75,8 +75,8 @@ class SocketStream:
                 raise Disconnected(error.errno, error.strerror) from error
 
     async def send(self, data: bytes) -> None:
-        """Write all of it. There is no deadline as long as the peer reads some of it. A cancel may leave a part
-        written; nothing else may be sent then."""
+        """Write all of `data`. There is no deadline as long as the peer reads some of it. A cancel may leave a part
+        written; then nothing else may be sent."""
         # So that an application that only writes does not block other tasks.
         self._writes = (self._writes + 1) % _WRITES
         if self._writes:
@@ -97,8 +97,8 @@ class SocketStream:
                 raise Disconnected(error.errno, error.strerror) from error
 
     async def finish(self, seconds: float) -> None:
-        """End the connection so that the peer gets all sent bytes (RFC 9112, section 9.6): send the end, and discard
-        input for up to `seconds`. Closing at once would reset the connection if input arrived."""
+        """End the connection so that the peer gets all sent bytes (RFC 9112, section 9.6). The end is sent, and input
+        is discarded for up to `seconds`, because closing at once would reset the connection if input arrived."""
         with anyio.move_on_after(seconds):
             try:
                 self._socket.shutdown(socket.SHUT_WR)
@@ -109,7 +109,7 @@ class SocketStream:
                 discarded += len(data)
 
     def abort(self) -> None:
-        """Close at once, also while tasks read and write. Idempotent."""
+        """Close the socket at once, even while tasks read and write. Idempotent."""
         if self._socket.fileno() != -1:
             anyio.notify_closing(self._socket)
             self._socket.close()

@@ -1,4 +1,4 @@
-"""h11's parser, made to refuse requests that a proxy may parse in another way (request smuggling)."""
+"""h11's parser, changed to refuse requests that a proxy may parse in another way (request smuggling)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StrictParser(h11.Connection):
 
 
 def _check(data: bytes) -> None:
-    """Raise h11.RemoteProtocolError for a head, perhaps partial, that can be parsed in two ways."""
+    """Raise h11.RemoteProtocolError for a head that can be parsed in two ways. The head may be partial."""
     end = data.find(b"\r\n\r\n")
     head = data if end < 0 else data[: end + 2]
     if _BARE_LINE_FEED.search(head):

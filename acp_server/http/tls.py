@@ -16,8 +16,9 @@ _AT_ONCE: Final = 16 * 1024
 
 
 def server_context(certificate: Path, key: Path | None, clients: Path | None = None) -> ssl.SSLContext:
-    """The TLS settings of a server with a certificate, its chain and its key. `clients`: certificates that must have
-    signed the clients' certificates; a client without one is refused. Raises UsageError."""
+    """Return the TLS settings of a server with a certificate, its chain and its key. `clients`: the certificate
+    authorities that must have signed the clients' certificates. A client without such a certificate is refused. Raises
+    UsageError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -43,7 +44,7 @@ class TlsStream:
         self._lock = anyio.Lock()
 
     async def handshake(self) -> None:
-        """Raises Disconnected, also if the two sides do not agree."""
+        """Perform the TLS handshake. Raises Disconnected, also if the two sides do not agree."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -58,7 +59,7 @@ class TlsStream:
 
     @property
     def peer(self) -> str | None:
-        """The subject of the client certificate (RFC 4514); None without one."""
+        """Return the subject of the client certificate (RFC 4514); None without a certificate."""
         found: Any = self._tls.getpeercert()
         if not found:
             return None

@@ -1,6 +1,6 @@
-"""One WebSocket (RFC 6455) for ASGI. Messages are bounded, and pings detect a client that is gone.
+"""One WebSocket (RFC 6455) for ASGI. Messages have a limited size, and pings detect a client that is gone.
 
-Compression is not supported: no extension is offered, so a compressed frame ends the connection.
+Compression is not supported. No extension is offered, so a compressed frame ends the connection.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _TEXT: Final = 0x81
 _BYTES: Final = 0x82
 _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _CORK: Final = 65_536
-"""Bytes of frames that are written together at most, besides the last frame."""
+"""The most bytes of frames that are written together, besides the last frame."""
 _LAST_SECONDS: Final = 1.0
 """Seconds that a client may take to confirm a close."""
 
 
 class Unfinished:
-    """Bounds the incomplete messages of several WebSockets: at most `most` bytes in total. Above it, the WebSocket with
-    the largest message of the caller with the most bytes is closed, and may reconnect."""
+    """Limits the incomplete messages of several WebSockets to `most` bytes in total. Above that, the caller with the
+    most bytes loses the WebSocket with its largest message. The client may reconnect."""
 
     def __init__(self, most: int = 256 * 1024 * 1024) -> None:
         self._most = most
@@ -78,9 +78,9 @@ class WebSocketLimits:
     message_bytes: int = 32 * 1024 * 1024
     """The most bytes of one message, in any number of frames."""
     unfinished: Unfinished = field(default_factory=Unfinished)
-    """The bound that all WebSockets with these limits share."""
+    """The limit that all WebSockets with these limits share."""
     ping_seconds: float = 20.0
-    """Seconds between two pings. A client that sends nothing for this time after a ping is considered gone."""
+    """Seconds between two pings. A client that sends nothing for this time after a ping counts as gone."""
 
 
 class WebSocketExchange:
@@ -100,14 +100,14 @@ class WebSocketExchange:
         """The beginning of an incomplete message."""
         self._lock = anyio.Lock(fast_acquire=True)
         self._corked = bytearray()
-        """Frames that are written together with the next one."""
+        """Frames that are written together with the next frame."""
         self._is_told = False
         """Whether the application has got `websocket.connect`."""
         self._accepted = anyio.Event()
         self._has_answer = False
         self._is_over = False
         self._code = _ABNORMAL
-        """The code with which it ended."""
+        """The code with which the WebSocket ended."""
         self._pong: Event | None = None
         """The response to the last ping."""
         self._due = anyio.Event()
@@ -190,7 +190,7 @@ class WebSocketExchange:
         return left if self._code == _ABNORMAL else {**left, "reason": ""}
 
     async def _message(self) -> Message | None:
-        """The next message; None if the input was not a complete message."""
+        """Return the next message; None if the input was not a complete message."""
         for event in self._wire.events():
             if isinstance(event, (TextMessage, BytesMessage)):
                 if (message := await self._piece(event)) is not None or self._is_over:
@@ -229,7 +229,7 @@ class WebSocketExchange:
         return {"type": "websocket.receive", **kind}
 
     async def _fail(self, code: int) -> None:
-        """End it because the client violates the protocol."""
+        """End the WebSocket because the client violates the protocol."""
         logger.info("a WebSocket is closed: code %d", code)
         self._over(code)
         try:
@@ -306,7 +306,7 @@ class WebSocketExchange:
             await self._stream.send(frames)
 
     async def _keep_alive(self) -> None:
-        """Send pings and pongs in a task that does not block reading, since the client may not read for a while."""
+        """Send pings and pongs in a task that does not block reading, because the client may not read for a while."""
         await self._accepted.wait()
         try:
             while not self._is_over:
