@@ -10,10 +10,10 @@ import anyio
 import anyio.lowlevel
 
 _AT_ONCE: Final = 16 * 1024
-"""Bytes of one read before other tasks run. If they arrive as chunks of one byte, they block the loop for some 40
-ms."""
+"""The most bytes of one read before other tasks run. If these bytes arrive as chunks of one byte, they block the loop
+for some 40 ms."""
 _WRITES: Final = 16
-"""Writes in a row before other tasks run."""
+"""The most writes in a row before other tasks run."""
 _DISCARDED: Final = 1024 * 1024
 """The most bytes of a request that are discarded, so that its client reads the response."""
 
@@ -55,10 +55,10 @@ class SocketStream:
         self._has_waited = False
         """Whether other tasks could run during the last read."""
         self._writes = 0
-        """Writes since other tasks could run."""
+        """The number of writes since other tasks could run."""
 
     async def receive(self) -> bytes:
-        """The bytes that have arrived, up to 16 KiB; empty at the end of input."""
+        """Return the bytes that have arrived, up to 16 KiB; empty at the end of input."""
         # Before the read, so that a cancel loses no bytes. A round of the loop costs as much as a short message.
         if self._has_waited:
             await anyio.lowlevel.checkpoint_if_cancelled()

@@ -78,7 +78,7 @@ class Kept:
         self._stirred.set()
 
     def _heard(self) -> None:
-        """Note that the client has done something. That wakes no task, since it happens with each message."""
+        """Record that the client has done something. That wakes no task, because it happens with each message."""
         self.since = anyio.current_time()
 
 
@@ -104,7 +104,7 @@ class Arrival:
 
 
 class Keepable(ClientStream, Protocol):
-    """The view that `Connections` has of both kinds: a `Kept` that is the stream of its agent."""
+    """The interface that `Connections` uses of both kinds of connection: a `Kept` that is the stream of its agent."""
 
     id: str
     principal: str | None

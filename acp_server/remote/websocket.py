@@ -198,7 +198,7 @@ class Socket:
         return text.encode(errors="replace").replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
 
     async def tell(self, lines: list[bytes]) -> None:
-        """Send a frame for each line, in as few writes as the server can. Raises anyio's BrokenResourceError if the
+        """Send a frame for each line, in as few writes as the server allows. Raises anyio's BrokenResourceError if the
         client has left, or the write stalls."""
         texts = [line.decode(errors="replace") for line in lines]
         last = len(texts) - 1

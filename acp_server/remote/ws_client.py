@@ -48,8 +48,8 @@ _BROKEN: Final = 1006
 
 
 class SocketBroken(Exception):
-    """The WebSocket has ended. `is_end`: the server closed it with code 1000. `is_final`: the client must not
-    reconnect."""
+    """Raised if the WebSocket has ended. `is_end`: whether the server closed it with code 1000. `is_final`: whether the
+    client must not reconnect."""
 
     def __init__(self, why: str, *, is_end: bool = False, is_final: bool = False) -> None:
         self.is_end = is_end
@@ -79,7 +79,7 @@ class _Socket:
         self._is_signing = False
 
     async def receive(self) -> str:
-        """The next message. Raises SocketBroken."""
+        """Return the next message. Raises SocketBroken."""
         try:
             while True:
                 while not self._events:
@@ -92,7 +92,7 @@ class _Socket:
             raise SocketBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
 
     async def next(self) -> list[str]:
-        """Wait for the next message; also returns the messages that arrived with it. Raises SocketBroken."""
+        """Wait for the next message. Return it with the messages that arrived at the same time. Raises SocketBroken."""
         if (error := self._error) is not None:
             self._error = None
             raise error
@@ -266,7 +266,7 @@ class WebSocketStream:
         self._limits = limits
         self._backoff = backoff
         self._socket: _Socket | None = None
-        """The present WebSocket, or None before the first and after one has broken."""
+        """The present WebSocket. It is None before the first one was opened and after one has broken."""
         self._opened = anyio.Event()
         self._connecting = anyio.Lock()
         self._scope = anyio.CancelScope()
@@ -350,7 +350,7 @@ class WebSocketStream:
     # -- its WebSockets
 
     async def _current(self) -> _Socket:
-        """The present WebSocket, opened if needed, after all earlier messages were sent on it.
+        """Return the present WebSocket. If needed, open one and first send all earlier messages on it.
 
         Raises anyio's BrokenResourceError if the stream has ended.
         """
@@ -364,7 +364,7 @@ class WebSocketStream:
         return self._socket
 
     def _broken(self, socket: _Socket, error: SocketBroken) -> None:
-        """Note that a WebSocket broke. End the stream if the client must not reconnect."""
+        """Record that a WebSocket broke. End the stream if the client must not reconnect."""
         if self._socket is not socket or self._is_over:
             return  # Noted before.
         if error.is_final or not self._is_repeatable:
@@ -447,9 +447,10 @@ class WebSocketStream:
             number += 1
 
     async def _open(self, stack: AsyncExitStack) -> tuple[_Socket, httpx.Headers] | None:
-        """A WebSocket and the headers of its response; None if it was refused, which ends the stream.
+        """Open a WebSocket, and return it with the headers of its response. Return None if it was refused, which ends
+        the stream.
 
-        Raises SocketBroken if the server may accept it later.
+        Raises SocketBroken if the server may accept the WebSocket later.
         """
         key = base64.b64encode(secrets.token_bytes(16))
         headers = {
