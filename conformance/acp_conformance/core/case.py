@@ -62,14 +62,14 @@ class Outcome(Exception):
         self.verdict = verdict
         self.reason = reason
         self.root = root
-        """The id of the case about the actual fault, if that is another one than this."""
+        """The id of the case about the actual fault, if that is a case other than this."""
         self.at = at
         """The line of the subject that breaks the rule, as an index into all its output; None if it is not one line."""
 
 
 @contextmanager
 def belongs_to(root: str) -> Iterator[None]:
-    """A fault in the block belongs to the case `root`: a step that many cases need."""
+    """Enter a block whose faults belong to the case `root`, because many cases need its step."""
     try:
         yield
     except Outcome as outcome:
@@ -78,27 +78,27 @@ def belongs_to(root: str) -> Iterator[None]:
 
 
 def fail(reason: str, *, at: int | None = None) -> NoReturn:
-    """End the case: the rule is broken.
+    """End the case because the rule is broken.
 
     Args:
-        reason: One line with the actual and the expected behaviour.
-        at: The line of the subject that breaks it, as an index into all its output, if it is one line.
+     reason: One line with the actual and the expected behaviour.
+     at: The line of the subject that breaks the rule, as an index into all its output, if it is one line.
     """
     raise Outcome(Verdict.FAIL, reason, at=at)
 
 
 def skip(reason: str) -> NoReturn:
-    """End the case: it cannot be tried here. `reason` names the missing part."""
+    """End the case because it cannot be tried here. `reason` names the missing part."""
     raise Outcome(Verdict.SKIP, reason)
 
 
 def not_applicable(reason: str) -> NoReturn:
-    """End the case: the rule is about a capability that the subject does not announce."""
+    """End the case because the rule is about a capability that the subject does not announce."""
     raise Outcome(Verdict.NOT_APPLICABLE, reason)
 
 
 def choice(what: str) -> NoReturn:
-    """End the case: the specification leaves it open, and `reason` describes the subject's choice."""
+    """End the case because the specification leaves the behaviour open. `what` describes the subject's choice."""
     raise Outcome(Verdict.CHOICE, what)
 
 
@@ -114,39 +114,43 @@ class Case:
     needs: tuple[str, ...]
     """Situations of the profile without which the case is skipped."""
     after: str
-    """The case without which this one proves nothing: if that one fails, a failure of this one says nothing new."""
+    """The id of the case without which this case proves nothing. If that case fails, a failure of this case says
+    nothing new."""
     shared: bool
-    """Whether it may share a process of the subject with earlier cases, because a fresh one proves nothing more."""
+    """Whether the case may share a process of the subject with earlier cases, because a new process proves nothing
+    more."""
     strict: Level
     """The level under `--strict`."""
     whole_run: bool
-    """Judged once, at the end, over all conversations with the subject: it has no separate conversation."""
+    """Whether the case is judged once, at the end, over all conversations with the subject. It has no separate
+    conversation."""
     function: Callable[[Any], Awaitable[None]]
     protocol: int = 1
-    """The version of the protocol that it judges."""
+    """The version of the protocol that the case judges."""
 
     @property
     def group(self) -> str:
-        """The part of the id before the slash."""
+        """Return the part of the id before the slash."""
         return self.id.partition("/")[0]
 
     @property
     def quick(self) -> bool:
-        """Whether it needs no separate process."""
+        """Whether the case needs no separate process."""
         return self.shared or (self.whole_run and self.group not in _TRYING)
 
     def broken(self) -> Verdict:
-        """The verdict when the rule is broken, by its level. A choice can fail, too: no response, or the end."""
+        """Return the verdict when the rule is broken, by its level. A case of the level CHOICE can fail, too, if a
+        response is missing, or the subject ends."""
         return Verdict.WARN if self.level is Level.SHOULD else Verdict.FAIL
 
     def judged(self, outcome: Outcome) -> Verdict:
-        """The verdict of an outcome."""
+        """Return the verdict of an outcome."""
         return self.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
 
     def result(
         self, verdict: Verdict, reason: str = "", seconds: float = 0.0, lines: Sequence[Line] = (), **more: Any
     ) -> CaseResult:
-        """Its result in a run; `more` are further fields of `CaseResult`."""
+        """Return the result of the case in a run; `more` are further fields of `CaseResult`."""
         return CaseResult(
             id=self.id,
             group=self.group,
@@ -163,7 +167,7 @@ class Case:
         )
 
     def stricter(self) -> Case:
-        """The case as `--strict` judges it."""
+        """Return the case as `--strict` judges it."""
         return replace(self, level=self.strict)
 
 
@@ -247,7 +251,8 @@ class Registry:
         return register
 
     def matching(self, patterns: Iterable[str]) -> list[Case]:
-        """The cases whose id or group fits one of the shell-style patterns; all of them if there is none."""
+        """Return the cases whose id or group fits one of the shell-style patterns. Without a pattern, return all
+        cases."""
         wanted = tuple(patterns)
         return [
             case

@@ -1,8 +1,8 @@
-"""Which problems of a run have one cause: one fault may break many rules, and a reader needs it once.
+"""Finds the problems of a run that have one cause. One fault may break many rules, and a reader needs to see it once.
 
 Cases have a common cause if the same member is missing, the same method was refused with the same code, or the messages
-differ in the same way; so their reasons differ in values alone. Output that is not JSON at all is the cause of all
-failures in the same conversation. Each case keeps its verdict: only the report follows from this.
+differ in the same way. Then their reasons differ only in values. Output that is not JSON at all is the cause of all
+failures in the same conversation. Each case keeps its verdict; only the report uses the causes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _REFUSED = re.compile(r"([a-z_$]+/[a-z_]+|authenticate|initialize|logout) (?:is|
 _WHERE = re.compile(r",? in [a-z0-9-]+/[a-z0-9-]+: .*|,? in the (?:first|tour|end) .*", re.DOTALL)
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\b(?:None|True|False|null|true|false)\b|-?\d[\d.,]*""")
 _FAMILIES = ("the replay has",)
-"""Words of reasons that name one thing, however different the rest of them is."""
+"""Words of reasons that name one thing, however different the other words are."""
 
 _TELLING = 4
 """The least words of a phrase that can represent a cause in another group."""
 
 
 def with_causes(results: Iterable[CaseResult], broken_in: Mapping[str, str] | None = None) -> list[CaseResult]:
-    """The results with `cause` set if a case has its cause in common with others: the id of the first of them.
+    """Return the results. If a case has its cause in common with others, its `cause` is the id of the first of them.
 
     Args:
-        results: In the order of the report.
-        broken_in: By the id of a case, the id of the case about the wire that its conversation has broken.
+     results: In the order of the report.
+     broken_in: By the id of a case, the id of the case about the wire that its conversation has broken.
     """
     told = list(results)
     about = broken_in or {}
@@ -48,7 +48,7 @@ def _leader(key: str, ids: Sequence[str]) -> str:
 
 
 def phrase(case: CaseResult) -> str:
-    """The common part of two reasons that differ only in values."""
+    """Return the common part of two reasons that differ only in values."""
     reason = case.reason
     if refused := _REFUSED.search(reason):
         return f"{refused[1]} refused with {refused[2]}"
@@ -59,7 +59,7 @@ def phrase(case: CaseResult) -> str:
 
 
 def folded(cases: Sequence[CaseResult]) -> list[tuple[CaseResult, Sequence[CaseResult]]]:
-    """Each cause once, followed by the other cases that it broke; in the order of the causes."""
+    """Return each cause once, followed by the other cases that it broke, in the order of the causes."""
     there = {case.id: case for case in cases}
     found: dict[str, list[CaseResult]] = {}
     for case in cases:

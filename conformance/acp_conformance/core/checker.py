@@ -33,7 +33,8 @@ _UPDATES = 500
 
 
 class Checker:
-    """Checks one conversation. `subject` is the checked side, `version` the version that the suite speaks in it."""
+    """Checks one conversation. `subject` is the checked side, `version` the version of the protocol that the suite
+    uses."""
 
     def __init__(self, subject: Literal["agent", "client"], version: int = 1) -> None:
         self.subject = subject
@@ -42,9 +43,10 @@ class Checker:
         """The capabilities of the client of this conversation; set it before the first message is checked."""
         self.agent_capabilities: Mapping[str, Any] = {}
         self.adverse = False
-        """Something was sent that is not a message: after that, errors without an id answer it."""
+        """Whether the suite has sent something that is not a message. After that, errors without an id are its
+        answers."""
         self.spoken = 0
-        """The version that both sides agreed on. The shapes of messages of another one are not judged."""
+        """The version that both sides agreed on. The shapes of messages of another version are not judged."""
         self._updates = 0
         self._asked: list[tuple[JsonId, str]] = []
         self._answered: list[JsonId] = []
@@ -54,7 +56,7 @@ class Checker:
         self._meaning = Meaning()
 
     def sent(self, message: object) -> None:
-        """Note a message that goes to the subject."""
+        """Record a message that is sent to the subject."""
         entries: list[Any] = message if isinstance(message, list) else [message]
         self._batched |= isinstance(message, list)
         self.adverse |= isinstance(message, list)  # it may be refused as a whole
@@ -78,23 +80,23 @@ class Checker:
 
     @property
     def awaited(self) -> list[str]:
-        """The methods of the requests to the subject that have no answer yet."""
+        """Return the methods of the requests to the subject that have no answer yet."""
         return [method for _, method in self._asked]
 
     def leftovers(self) -> list[Violation]:
-        """Faults that show only at the end of the conversation."""
+        """Return the faults that show only at the end of the conversation."""
         return self._meaning.strangers(self.awaited.count("session/new")) if self.subject == "agent" else []
 
     def agreed(self, version: Any) -> None:
-        """Note the version in a result of `initialize`."""
+        """Record the version in a result of `initialize`."""
         self.spoken = version if _integer(version) else 0
 
     def expect(self, id: JsonId) -> None:
-        """Note an id that a response may have although no well-formed request had it."""
+        """Record an id that a response may have although no well-formed request had it."""
         self._expected.append(id)
 
     def check(self, line: bytes) -> tuple[Any, list[Violation]]:
-        """The message of a line, or None, and its faults."""
+        """Return the message of a line, or None, and its faults."""
         shown = line[:500].decode("utf-8", "backslashreplace")
         try:
             message = parse(line)

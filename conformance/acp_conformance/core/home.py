@@ -1,4 +1,5 @@
-"""An empty home for the subject, so that a run does not fill the sessions, the settings and the caches of its user."""
+"""Gives the subject an empty home, so that a run does not fill the sessions, the settings and the caches of its
+user."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _FOLDERS = {
 
 @contextmanager
 def home(*, own: bool) -> Iterator[Mapping[str, str]]:
-    """The variables for an empty home, which is removed at the end; nothing if none is requested."""
+    """Yield the variables for an empty home, which is removed at the end. If no home is requested, yield no
+    variables."""
     if not own:
         yield {}
         return

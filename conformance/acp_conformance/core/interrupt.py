@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the run ends with its reports and without processes of its subjects."""
+"""Handles Ctrl-C and SIGTERM, so that the run ends with its reports and leaves no process of a subject behind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def interruptible(run: Callable[[], Awaitable[T]], stop: Callable[[], None]) -> T:
-    """Run it. The first signal calls `stop`, after which `run` should end soon; a second one ends the program at once.
+    """Run `run`. The first signal calls `stop`, after which `run` should end soon. A second signal ends the program at
+    once.
 
-    An ignored signal, as SIGINT is in the background of a script, stays ignored.
+    A signal that is ignored stays ignored, such as SIGINT in the background of a script.
     """
     heard = [number for number in _NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
 

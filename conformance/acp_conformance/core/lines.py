@@ -1,4 +1,5 @@
-"""Newline-delimited framing and the transcript of a conversation. Pure: bytes in, lines out; parses no JSON."""
+"""Cuts a byte stream into lines, and keeps the transcript of a conversation. This module has no I/O and parses no
+JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from typing import Literal
 from .result import Line, shorten
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one line beyond which the output of the subject does not count as lines at all."""
+"""The length of a line, in bytes, beyond which the output of the subject does not count as lines at all."""
 
 MAX_TRANSCRIPT = 400
-"""Lines kept in a transcript: this number from its beginning, and the same number from its end."""
+"""The number of lines that a transcript keeps from its beginning, and from its end."""
 
 
 class TooLong(Exception):
-    """A line of more than `MAX_LINE` bytes."""
+    """Raised for a line of more than `MAX_LINE` bytes."""
 
 
 class Framer:
@@ -27,10 +28,10 @@ class Framer:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that `data` completes.
+        """Yield the lines that `data` completes.
 
         Raises:
-            TooLong: The line that is being read does not end.
+         TooLong: The line that is being read does not end.
         """
         *lines, rest = data.split(b"\n")
         for line in lines:
@@ -44,12 +45,12 @@ class Framer:
                 raise TooLong(f"a line of more than {MAX_LINE:,} bytes")
 
     def rest(self) -> bytes:
-        """The bytes after the last newline: at the end of the stream, an incomplete line."""
+        """Return the bytes after the last newline. At the end of the stream they are an incomplete line."""
         return b"".join(self._parts)
 
 
 class Transcript:
-    """Both directions of a conversation, as a report shows them. Bounded: the middle of a long one is omitted."""
+    """Both directions of a conversation, in the form of a report. If it is long, its middle is omitted."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -58,7 +59,7 @@ class Transcript:
         self._left_out = 0
 
     def add(self, writer: Literal["suite", "subject"], line: bytes) -> None:
-        """Note a line that `writer` wrote; bytes that are not UTF-8 are shown as escapes."""
+        """Record a line that `writer` wrote. Bytes that are not UTF-8 are shown as escapes."""
         text = shorten(line.decode("utf-8", "backslashreplace"))
         entry: Line = {"at": round(time.monotonic() - self.began, 4), "from": writer, "text": text}
         if len(self._head) < MAX_TRANSCRIPT:
@@ -70,7 +71,7 @@ class Transcript:
             del self._tail[:MAX_TRANSCRIPT]
 
     def lines(self) -> tuple[Line, ...]:
-        """The transcript as it goes into a result."""
+        """Return the transcript in the form of a result."""
         left_out = self._left_out + max(0, len(self._tail) - MAX_TRANSCRIPT)
         tail = self._tail[-MAX_TRANSCRIPT:]
         if left_out:
@@ -80,6 +81,6 @@ class Transcript:
 
 
 def place_of(beginning: str, transcript: Sequence[Line]) -> int | None:
-    """The index of the subject's last line that begins so; None if there is none."""
+    """Return the index of the subject's last line that begins with `beginning`; None if there is none."""
     found = [n for n, line in enumerate(transcript) if line["from"] == "subject" and line["text"].startswith(beginning)]
     return found[-1] if found else None

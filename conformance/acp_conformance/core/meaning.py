@@ -1,4 +1,5 @@
-"""Faults of an agent's messages that the schema cannot express: paths, lines, names of sessions and tool calls.
+"""Finds faults of an agent's messages that the schema cannot express, in paths, lines, and names of sessions and tool
+calls.
 
 It gets only messages with the shape of their method.
 """
@@ -15,7 +16,7 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 
 
 class Meaning:
-    """The meaning of one conversation with an agent."""
+    """Checks the meaning of one conversation with an agent."""
 
     def __init__(self) -> None:
         self._sessions: set[str] = set()
@@ -23,7 +24,8 @@ class Meaning:
         self._tools: set[tuple[str, str]] = set()
 
     def asked(self, method: str, params: Any) -> None:
-        """Note a request to the agent: its session may be earlier, or a session that the agent need not refuse."""
+        """Record a request to the agent. Its session may be an earlier session, or one which the agent need not
+        refuse."""
         if method in ("session/load", "session/resume", "session/prompt") and isinstance(params, dict):
             self._sessions.add(str(params.get("sessionId")))
 
@@ -54,7 +56,7 @@ class Meaning:
                 yield from self._tool(str(session), update, line, known=kind == "tool_call")
 
     def strangers(self, unanswered: int) -> list[Violation]:
-        """The messages that named sessions which were not created before the conversation was over.
+        """Return the messages that named sessions which were not created before the end of the conversation.
 
         `unanswered` is the number of `session/new` without a response. Each may have created a session whose id the
         suite does not know, so that many sessions are exempt.

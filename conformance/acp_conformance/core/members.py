@@ -1,6 +1,6 @@
-"""The members of a value that no published schema has: custom members of an agent or a client.
+"""Finds the members of a value that no published schema has. These are custom members of an agent or a client.
 
-The schema here is the stable one. `published/`, which `make schema` writes, has later ones and drafts.
+The schema here is the stable one. `published/`, which `make schema` writes, has later schemas and drafts.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Published(NamedTuple):
 
 @cache
 def published(version: int = 1) -> Published:
-    """The newest schema of a version of the protocol that was known when the suite was built."""
+    """Return the newest schema of a version of the protocol that was known when the suite was built."""
     return Published(**json.loads((PUBLISHED / f"v{version}.json").read_text("utf-8")))
 
 
 def unknown_members(name: str, value: Mapping[str, Any]) -> list[str]:
-    """The members of `value`, at any depth, that the type `name` of version 1 does not have: their paths."""
+    """Return the paths of the members of `value`, at any depth, that the type `name` of version 1 does not have."""
     text = text_of(value)
     return _unknown_of(name, value) if text is None else _unknown_of_text(name, text)
 

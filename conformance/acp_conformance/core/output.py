@@ -1,4 +1,5 @@
-"""A closed or full standard output: a run goes on without it, to its verdicts and the reports in files.
+"""Keeps a run from ending when standard output is closed or full. The run continues to its verdicts and the reports in
+files.
 
 A reader may close its pipe early, as `head` does, and a disk may be full. Files that a command opens itself are not
 handled here.
@@ -25,7 +26,7 @@ class Output:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write it, if the stream accepts it."""
+        """Write the text, if the stream accepts it."""
         if self.failure is None:
             try:
                 return self._stream.write(text)
@@ -34,7 +35,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the written data, if the stream accepts it."""
+        """Flush the written text, if the stream accepts it."""
         if self.failure is None:
             try:
                 self._stream.flush()
@@ -57,10 +58,10 @@ class Output:
 
 @contextmanager
 def outlived() -> Generator[None]:
-    """A block that goes on if standard output can no longer be written.
+    """Enter a block that continues if standard output can no longer be written.
 
-    After it the program ends with 2 if there was no room, and prints that. A reader that has gone is not reported, and
-    changes no exit code.
+    If there was no room, the program ends with 2 after the block, and prints that. A reader that has left is not
+    reported, and does not change the exit code.
     """
     before = sys.stdout
     # There is no object if the descriptor was closed when Python started.

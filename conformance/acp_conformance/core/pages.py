@@ -1,4 +1,4 @@
-"""Messages that the pages of version 1 show in another form than its schema. Both are right."""
+"""Converts messages that the pages of version 1 show in another form than its schema. Both forms are right."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _NULL = frozenset({"session/load", "fs/write_text_file"})
 
 
 def result_of_schema(method: str, result: Any) -> Any:
-    """The result of a method as the schema would have it."""
+    """Return the result of a method in the form of the schema."""
     return {} if result is None and method in _NULL else result
 
 
 def params_of_schema(method: str, params: Any) -> Any:
-    """The params of a method as the schema would have them."""
+    """Return the params of a method in the form of the schema."""
     if not isinstance(params, Mapping):
         return params
     if method == "session/update":

@@ -1,7 +1,8 @@
-"""The subject as a process: its three pipes, its group, and an end that is bounded and leaves no process behind.
+"""The subject as a process, with its three pipes and its group. Its end takes limited time and leaves no process
+behind.
 
 The pipes are read and written with readiness waits on separate descriptors. So the subject and its children cannot
-block the suite by keeping them open, not reading or not ending. Knows no lines and no JSON.
+block the suite by keeping them open, not reading or not ending. This module knows no lines and no JSON.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from anyio import to_thread
 from .result import TEXT_LIMIT
 
 MARK = "ACP_CONFORMANCE_RUN"
-"""Environment variable that every process of a run inherits: it finds processes that left their group."""
+"""The environment variable that every process of a run inherits. By it, processes that left their group are found."""
 
 _CHUNK = 65_536
 _POLL = 0.005
 
 
 class CannotStart(Exception):
-    """The command does not exist, or cannot be executed."""
+    """Raised if the command does not exist, or cannot be executed."""
 
 
 class Process:
-    """A running subject. Made by `spawn`."""
+    """A running subject. `spawn` makes it."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         assert popen.stdin is not None
@@ -44,29 +45,30 @@ class Process:
             os.set_blocking(pipe.fileno(), False)
         self._errors = b""
         self.signalled = False
-        """Whether the suite has sent it a signal while it ran, which may cut the line that it writes."""
+        """Whether the suite has sent the process a signal while it ran. The signal may have cut the line that the
+        process was writing."""
 
     @property
     def pid(self) -> int:
-        """Process id, which is also the id of its group."""
+        """Return the process id, which is also the id of the group."""
         return self._popen.pid
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the process runs."""
         return self._popen.poll()
 
     @property
     def stderr(self) -> str:
-        """The end of its standard error, at most `TEXT_LIMIT` characters."""
+        """Return the end of the standard error, at most `TEXT_LIMIT` characters."""
         return self._errors.decode("utf-8", "replace")[-TEXT_LIMIT:]
 
     async def send(self, data: bytes) -> None:
-        """Write all of `data` to its standard input.
+        """Write all of `data` to the standard input of the process.
 
         Raises:
-            BrokenPipeError: It no longer reads.
-            anyio.ClosedResourceError: `end_input` was called.
+         BrokenPipeError: The process no longer reads.
+         anyio.ClosedResourceError: `end_input` was called.
         """
         rest = memoryview(data)
         while rest:
@@ -80,30 +82,30 @@ class Process:
                 raise BrokenPipeError from error
 
     async def receive(self) -> bytes:
-        """The next bytes of its standard output; empty at EOF."""
+        """Return the next bytes of the standard output; empty at EOF."""
         await anyio.lowlevel.checkpoint()
         return b"" if self._stdout.closed else await _read(self._stdout.fileno())
 
     async def drain_stderr(self) -> None:
-        """Read its standard error to the end, keeping only the tail."""
+        """Read the standard error to the end, keeping only the last part."""
         while data := await _read(self._stderr.fileno()):
             self._errors = (self._errors + data)[-4 * TEXT_LIMIT :]
             await anyio.lowlevel.checkpoint()
 
     def end_input(self) -> None:
-        """Close its standard input: it reads EOF."""
+        """Close the standard input of the process, which then reads EOF."""
         if not self._stdin.closed:
             anyio.notify_closing(self._stdin.fileno())
             self._stdin.close()
 
     def close_output(self) -> None:
-        """Close our end of its standard output: its next write meets a broken pipe."""
+        """Close our end of the standard output. The next write of the process meets a broken pipe."""
         if not self._stdout.closed:
             anyio.notify_closing(self._stdout.fileno())
             self._stdout.close()
 
     async def wait(self) -> int:
-        """Wait for its end: the exit status, negative for a signal."""
+        """Wait for the end of the process, and return the exit status, negative for a signal."""
         try:
             pidfd = os.pidfd_open(self.pid)
         except (AttributeError, OSError):  # not Linux, or it has ended
@@ -118,7 +120,7 @@ class Process:
         return self._popen.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group; nothing happens if it is gone."""
+        """Send a signal to the whole group. Nothing happens if the group is gone."""
         self.signalled = self.signalled or self._popen.poll() is None
         try:
             os.killpg(self.pid, number)
@@ -126,7 +128,7 @@ class Process:
             pass
 
     def company(self) -> list[int]:
-        """The other living processes of its group. Only Linux lists them; elsewhere the result is empty."""
+        """Return the other living processes of the group. Only Linux lists them; elsewhere the result is empty."""
         found: list[int] = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -138,11 +140,11 @@ class Process:
         return found
 
     def kill(self) -> None:
-        """SIGKILL to the whole group."""
+        """Send SIGKILL to the whole group."""
         self.signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
-        """End it and everything in its group: EOF and SIGTERM, after `grace` seconds SIGKILL."""
+        """End the process and everything in its group by EOF and SIGTERM, and after `grace` seconds by SIGKILL."""
         self.end_input()
         if self._popen.poll() is None:
             self.signal(signal.SIGTERM)
@@ -164,15 +166,15 @@ class Process:
 async def spawn(
     command: Sequence[str], *, env: Mapping[str, str], grace: float = 1.0, cwd: str | None = None
 ) -> AsyncIterator[Process]:
-    """Start `command` in its own process group; at the end of the block the group is ended.
+    """Start `command` in its own process group. At the end of the block the group is ended.
 
     Args:
-        env: Added to the environment of the suite.
-        grace: Seconds between SIGTERM and SIGKILL.
-        cwd: The folder to start it in; default is that of the suite.
+     env: Added to the environment of the suite.
+     grace: Seconds between SIGTERM and SIGKILL.
+     cwd: The folder in which the command starts; by default the folder of the suite.
 
     Raises:
-        CannotStart: The command cannot be executed.
+     CannotStart: The command cannot be executed.
     """
     try:
         popen = subprocess.Popen(  # noqa: ASYNC220 - returns once it runs; the pipes must be ours
@@ -214,7 +216,7 @@ class Start(Protocol):
 
 
 def processor_time(pid: int) -> float | None:
-    """Seconds of processor time that a process has taken, without its children. Linux only."""
+    """Return the seconds of processor time that a process has taken, without its children. Linux only."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -223,7 +225,8 @@ def processor_time(pid: int) -> float | None:
 
 
 async def end_strays(token: str) -> int:
-    """Kill the processes whose `MARK` begins with `token` although their group was ended; returns their number.
+    """Kill the processes whose `MARK` begins with `token` and that are still alive although their group was ended.
+    Returns their number.
 
     Only Linux shows the environment of a process; elsewhere nothing is found.
     """
@@ -241,7 +244,7 @@ def _end_strays(token: str) -> int:
 
 
 def strays(token: str) -> list[int]:
-    """The living processes whose `MARK` begins with `token`, in any group. Linux only."""
+    """Return the living processes whose `MARK` begins with `token`, in any group. Linux only."""
     marked = f"{MARK}={token}".encode()
     found: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):

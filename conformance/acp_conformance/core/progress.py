@@ -1,4 +1,4 @@
-"""The observers of a run while it goes on."""
+"""The interface by which a run reports its progress."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class Progress(Protocol):
     """Gets the events of a run as they happen."""
 
     def begin(self, total: int) -> None:
-        """The run begins."""
+        """Report that the run begins. `total`: the number of its cases."""
 
     def expect(self, seconds: float) -> None:
-        """The estimated seconds of the cases, from the start of the subject."""
+        """Report the estimated seconds of the cases, from the start of the subject."""
 
     def started(self, id: str) -> None:
-        """A case begins."""
+        """Report that a case begins."""
 
     def finished(self, result: CaseResult) -> None:
-        """A case has ended."""
+        """Report that a case has ended."""
 
     def end(self, run: Run) -> None:
-        """The run has ended."""
+        """Report that the run has ended."""

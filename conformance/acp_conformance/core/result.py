@@ -1,4 +1,4 @@
-"""The data of a run, which every report reads. Knows nothing of how cases run or how reports look."""
+"""The data of a run, which every report reads. This module does not know how cases run or how reports look."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal, TypedDict
 from .members import published
 
 SUITE = "6"
-"""The version of the rules: it grows when a case is added, removed or judged differently."""
+"""The version of the rules. It increases when a case is added, removed or judged differently."""
 
 TEXT_LIMIT = 4_000
-"""Characters kept of one transcript line, and of the end of the subject's standard error."""
+"""The most characters that are kept of a line of the transcript, and of the end of the subject's standard error."""
 
 
 class Level(StrEnum):
@@ -33,17 +33,17 @@ class Verdict(StrEnum):
     WARN = "warn"
     """A SHOULD is broken."""
     SKIP = "skip"
-    """It could not be tried; the reason names the missing part, such as a situation of the profile."""
+    """The case could not be tried. The reason names the missing part, such as a situation of the profile."""
     NOT_APPLICABLE = "n/a"
-    """The rule is about a capability that is not announced."""
+    """The rule is about a capability that the subject does not announce."""
     CHOICE = "choice"
-    """The rule leaves it open; the reason describes the subject's choice."""
+    """The specification leaves the behaviour open. The reason describes the subject's choice."""
     SLOW = "slow"
-    """It came, but only after the time-out of the suite: that breaks no rule, and proves none."""
+    """The expected message came, but only after the time-out of the suite. That breaks no rule, and proves none."""
     UNREACHED = "not-reached"
-    """A fault of another case came before the rule could be tried: see `CaseResult.root`."""
+    """A fault of another case came before the rule could be tried (see `CaseResult.root`)."""
     ERROR = "error"
-    """The suite could not run the case: the command does not start."""
+    """The suite could not run the case, because the command does not start."""
     SUITE_ERROR = "suite-error"
     """The suite itself is at fault, which proves nothing about the subject."""
 
@@ -76,11 +76,12 @@ class CaseResult:
     """Short name of the document: "ACP v1", "JSON-RPC 2.0", "RFD request-cancellation"."""
     verdict: Verdict
     reason: str = ""
-    """One line: why it failed or was skipped, or the choice; empty on a pass."""
+    """One line that says why the case failed or was skipped, or which choice the subject made; empty on a pass."""
     root: str = ""
-    """The case that represents this one: its fault kept this rule from being tried."""
+    """The id of the case about the fault that kept this rule from being tried."""
     cause: str = ""
-    """The first case with the same cause, which may be this one; empty if no other has it. See `core.causes`."""
+    """The id of the first case with the same cause, which may be this case; empty if no other case has the cause. See
+    `core.causes`."""
     seconds: float = 0.0
     transcript: Sequence[Line] = field(default_factory=tuple)
     guilty: int | None = None
@@ -103,11 +104,11 @@ class Run:
     seconds: float
     cases: Sequence[CaseResult]
     interrupted: bool = False
-    """It was interrupted before it had tried every case; the others are skipped."""
+    """Whether the run was interrupted before it had tried every case. The other cases are skipped."""
     suite: str = SUITE
 
     def counts(self) -> dict[Verdict, int]:
-        """How many cases ended in each verdict; every verdict is a key, in the order of `Verdict`."""
+        """Return the number of cases that ended in each verdict. Every verdict is a key, in the order of `Verdict`."""
         counts = dict.fromkeys(Verdict, 0)
         for case in self.cases:
             counts[case.verdict] += 1
@@ -115,24 +116,25 @@ class Run:
 
     @property
     def protocols(self) -> Sequence[int]:
-        """The versions of the protocol that were judged. The subject may have answered another one: see `subject`."""
+        """Return the versions of the protocol that were judged. The subject may have answered another version (see
+        `subject`)."""
         return sorted({case.protocol for case in self.cases})
 
     @property
     def tried(self) -> int:
-        """How many cases have shown whether their rule is kept, or which choice the subject makes."""
+        """Return the number of cases that have shown whether their rule is kept, or which choice the subject makes."""
         counts = self.counts()
         return sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
 
     @property
     def applicable(self) -> int:
-        """How many cases are about features that the subject announces."""
+        """Return the number of cases that are about features that the subject announces."""
         return len(self.cases) - self.counts()[Verdict.NOT_APPLICABLE]
 
     def broken(
         self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()
     ) -> Sequence[str]:
-        """The ids of the cases that count as failed; for the arguments see `exit_code`."""
+        """Return the ids of the cases that count as failed; for the arguments see `exit_code`."""
         broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
         failed = [case.id for case in self.cases if case.verdict in broken and case.id not in known]
         return failed + [case.id for case in self.cases if case.verdict is Verdict.SKIP and case.id in passed]
@@ -140,8 +142,8 @@ class Run:
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()) -> int:
         """The exit code of the process that made the run.
 
-        130 if it was interrupted; else 1 if a required rule is broken; else 3 if the suite itself was at fault. Else it
-        is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
+        It is 130 if the run was interrupted; else 1 if a required rule is broken; else 3 if the suite itself was at
+        fault. Else it is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
 
         Args:
             require: MUST, or SHOULD: then a warning counts as a failure.
@@ -158,7 +160,7 @@ class Run:
         return 2 if counts[Verdict.ERROR] or not self.tried else 0
 
     def to_json(self) -> dict[str, Any]:
-        """The run as JSON values, with the names of the fields as keys."""
+        """Return the run as JSON values, with the names of the fields as keys."""
         data = asdict(self)
         data["command"] = list(self.command)
         data["cases"] = [
@@ -200,12 +202,12 @@ class Run:
 
 
 def clean(text: str) -> str:
-    """`text` with escapes for half characters (surrogates), which no file can hold."""
+    """Return `text` with escapes for half characters (surrogates), which no file can hold."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shorten(text: str) -> str:
-    """`text`, cut beyond `TEXT_LIMIT` characters, with a note of the omitted part."""
+    """Return `text`, cut beyond `TEXT_LIMIT` characters, with a note of the omitted part."""
     if len(text) <= TEXT_LIMIT:
         return text
     return f"{text[:TEXT_LIMIT]}... ({len(text) - TEXT_LIMIT:,} more characters)"

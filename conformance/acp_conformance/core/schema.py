@@ -1,8 +1,8 @@
 """The published schemas of the protocol, and JSON: values, ids, methods, capabilities.
 
-Each function takes the version of the protocol: judging another one only needs its files.
+Each function takes the version of the protocol, so judging another version only needs its files.
 
-It knows no conversation: the meaning of one message after others is in `checker` and `meaning`.
+This module knows no conversation. `checker` and `meaning` check what a message means after others.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ FOLDERS = Path(__file__).with_name("schemas")
 JsonId = int | str | None
 
 KEPT = 1_000
-"""Values whose validity is already known."""
+"""The most values whose validity is remembered."""
 
 _LONGEST_KEPT = 10_000
-"""Characters of such a value."""
+"""The most characters of such a value."""
 
 
 class NotJson(ValueError):
-    """Text that is not JSON; `NaN` and `Infinity`, which Python would accept, are not."""
+    """Raised for text that is not JSON. `NaN` and `Infinity`, which Python would accept, are not JSON."""
 
 
 def parse(line: bytes | str) -> Any:
-    """The JSON value of a line.
+    """Return the JSON value of a line.
 
     Raises:
-        UnicodeDecodeError: It is not UTF-8.
-        NotJson: It is not JSON.
+     UnicodeDecodeError: The line is not UTF-8.
+     NotJson: The line is not JSON.
     """
     text = line.decode("utf-8") if isinstance(line, bytes) else line
     try:
@@ -50,7 +50,7 @@ def parse(line: bytes | str) -> Any:
 
 
 def encoded(message: object) -> bytes:
-    """A JSON value as bytes. Half characters, which UTF-8 cannot hold, are escapes, as when they arrived."""
+    """Return a JSON value as bytes. Half characters, which UTF-8 cannot hold, are written as escapes."""
     try:
         return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -64,13 +64,13 @@ def same_id(left: object, right: object) -> bool:
 
 @cache
 def methods(version: int = 1) -> Mapping[str, Mapping[str, Any]]:
-    """The methods of a version of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
+    """Return the methods of a version of the protocol by name: `kind`, `receiver`, `params`, `result`, `capability`."""
     return json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["methods"]
 
 
 @cache
 def member_capabilities(version: int = 1) -> Mapping[str, Mapping[str, str]]:
-    """The capabilities that members of a union need, by the name of the union and the tag of the member."""
+    """Return the capabilities that members of a union need, by the name of the union and the tag of the member."""
     return json.loads((FOLDERS / f"v{version}" / "methods.json").read_text("utf-8"))["memberCapabilities"]
 
 
@@ -80,13 +80,14 @@ def _definitions(version: int) -> Mapping[str, Any]:
 
 
 def resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-    """A schema, or the target of its reference."""
+    """Return a schema, or the target of its reference."""
     ref = schema.get("$ref")
     return schema if ref is None else _definitions(version)[ref.removeprefix("#/$defs/")]
 
 
 def tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
-    """Of several types, those whose constant members, such as `type`, are all there and have these values."""
+    """Return the types among `choices` whose constant members, such as `type`, are all in the instance with these
+    values."""
     if not isinstance(instance, dict):
         return []
     found: list[Mapping[str, Any]] = []
@@ -103,7 +104,7 @@ _Errors = Iterator[jsonschema.ValidationError]
 
 @cache
 def _validators(version: int) -> Any:
-    """The class of the validators for a version of the protocol."""
+    """Return the class of the validators for a version of the protocol."""
 
     def ref(validator: Any, ref: str, instance: object, schema: object) -> _Errors:
         yield from validator.descend(instance, resolved({"$ref": ref}, version))
@@ -141,13 +142,13 @@ def fits(schema: Mapping[str, Any], value: Any, version: int) -> bool:
 
 
 def errors_of(name: str, value: Any, version: int = 1) -> str:
-    """The fault of `value` as the type `name` of the schema: the most informative error, or nothing."""
+    """Return the most informative fault of `value` as the type `name` of the schema; empty if there is no fault."""
     text = text_of(value)
     return _errors(name, value, version) if text is None else _errors_of_text(name, text, version)
 
 
 def text_of(value: Any) -> str | None:
-    """`value` as a key to known results; None if it is too long to be kept.
+    """Return `value` as a key to known results; None if it is too long to be kept.
 
     Conversations begin alike, so most values of a run were checked before.
     """

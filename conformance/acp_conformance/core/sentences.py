@@ -1,4 +1,5 @@
-"""The sentences from which cases come, and the sides that they bind: one side's sentence fails only that side."""
+"""The sentences from which cases come, and the sides that they bind. A sentence for one side can fail only that
+side."""
 
 from __future__ import annotations
 
@@ -16,29 +17,31 @@ class Sentence(NamedTuple):
 
     source: str
     section: str
-    """With the source, its stable anchor: see `report.links`."""
+    """The section of the sentence. Together with the source it is a stable anchor (see `report.links`)."""
     binds: str
     """`agent`, `client` or `both`."""
     text: str
     agent: Sequence[str] = ()
-    """The cases for agents that come from it; those of its section if neither side has any here."""
+    """The cases for agents that come from the sentence. If neither side has a case here, the cases of its section
+    count."""
     client: Sequence[str] = ()
     unseen: str = ""
-    """Why it cannot be seen from outside, for each side that it binds and that has no case."""
+    """The reason why the sentence cannot be seen from outside, for each side that it binds and that has no case."""
 
     def names(self, kind: str, id: str) -> bool:
-        """Whether a case for agents, or for clients, comes from it, if one of its section does."""
+        """Whether a case for agents, or for clients, comes from this sentence, given that it comes from the section."""
         return not (self.agent or self.client) or id in (self.agent if kind == "agent" else self.client)
 
 
 @cache
 def sentences() -> Sequence[Sentence]:
-    """All of them, in the order of the texts."""
+    """Return all sentences, in the order of the texts."""
     return [Sentence(**each) for file in _FILES for each in tomllib.loads(file.read_text("utf-8"))["sentence"]]
 
 
 def cited(source: str, section: str, kind: str, id: str = "") -> Sequence[Sentence]:
-    """The sentences of a section that bind agents, or clients, and have cases; of one case if its id is given."""
+    """Return the sentences of a section that bind agents, or clients, and have cases. If an id is given, return those
+    of that case."""
     return [
         each
         for each in sentences()

@@ -1,4 +1,4 @@
-"""Profiles as files: a TOML document of a folder or a path, and its tables read with a place in every error."""
+"""Reads profiles from TOML files. Every error names the place in the file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Reader = Callable[[Any, str], Any]
 
 
 class ProfileError(Exception):
-    """A profile that does not exist, or has an invalid entry."""
+    """Raised for a profile that does not exist, or has an invalid entry."""
 
 
 def names(folder: Path) -> list[str]:
-    """The names of the profiles in a folder."""
+    """Return the names of the profiles in a folder."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
 def document(name: str, folder: Path) -> tuple[dict[str, Any], str]:
-    """The document in the file `name`, or in that of this name in `folder`; and the path of the file.
+    """Return the document in the file `name`, or in the file of this name in `folder`, and the path of the file.
 
     Raises:
-        ProfileError: There is none, or it is not TOML.
+     ProfileError: There is no such file, or it is not TOML.
     """
     path = Path(name)
     if not path.is_file():
@@ -40,10 +40,10 @@ def document(name: str, folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def read(data: Mapping[str, Any], keys: Mapping[str, Reader], where: str) -> dict[str, Any]:
-    """The values of a table, each read by the reader of its key.
+    """Return the values of a table, each read by the reader of its key.
 
     Raises:
-        ProfileError: A key that does not exist, or a value of another type.
+     ProfileError: A key does not exist, or a value has another type.
     """
     for key in data:
         if key not in keys:
@@ -52,33 +52,33 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Reader], where: str) -> dic
 
 
 def text(value: Any, where: str) -> str:
-    """A string."""
+    """Return a string. Raises ProfileError for another type."""
     if not isinstance(value, str):
         raise ProfileError(f"{where} must be a string")
     return value
 
 
 def flag(value: Any, where: str) -> bool:
-    """A boolean."""
+    """Return a boolean. Raises ProfileError for another type."""
     if not isinstance(value, bool):
         raise ProfileError(f"{where} must be true or false")
     return value
 
 
 def texts(value: Any, where: str) -> tuple[str, ...]:
-    """A list of strings."""
+    """Return a list of strings. Raises ProfileError for another type."""
     if not isinstance(value, list):
         raise ProfileError(f"{where} must be a list of strings")
     return tuple(text(each, f"{where}[{n}]") for n, each in enumerate(value))
 
 
 def table(value: Any, where: str) -> Mapping[str, Any]:
-    """A table of anything."""
+    """Return a table with any values. Raises ProfileError for another type."""
     if not isinstance(value, dict):
         raise ProfileError(f"{where} must be a table")
     return value
 
 
 def strings(value: Any, where: str) -> Mapping[str, str]:
-    """A table of strings."""
+    """Return a table of strings. Raises ProfileError for another type."""
     return {key: text(each, f"{where}: {key}") for key, each in table(value, where).items()}

@@ -40,11 +40,11 @@ class Baseline:
 
 
 def read(path: Path) -> Baseline:
-    """The baseline of a file: an accepted list, or the JSON of a run.
+    """Return the baseline of a file, which is an accepted list or the JSON of a run.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is neither.
+     OSError: The file cannot be read.
+     ValueError: The file is neither of them.
     """
     text = path.read_text("utf-8")
     if text.lstrip().startswith("{"):
@@ -63,7 +63,7 @@ def read(path: Path) -> Baseline:
 
 
 class _AllBut(frozenset[str]):
-    """The cases that are not in it."""
+    """A set that contains all cases except the listed ones."""
 
     def __contains__(self, id: object) -> bool:
         return not super().__contains__(id)
@@ -106,7 +106,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """The list, with the finding as the reason: a text to replace by why that is accepted."""
+    """Return the list, with each finding as the reason. Replace that text by the reason why the failure is accepted."""
     skipped = [case.id for case in run.cases if case.verdict is Verdict.SKIP]
     lines = [
         "# Cases that may fail. Replace each reason by why it is accepted. Only the cases in `skipped` may be skipped."
@@ -120,6 +120,6 @@ def render(run: Run) -> str:
 
 
 def _string(text: str) -> str:
-    """A basic string of TOML, with the escapes of JSON except for DEL."""
+    """Return a basic string of TOML, with the escapes of JSON except for DEL."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
-"""The changes between two runs, for a build that must not get worse.
+"""Finds the changes between two runs, for a build that must not get worse.
 
-`pass`, `choice` and `n/a` are equally good, because a rule that does not apply is kept; then come `skip` (it is not
-known any more), `warn`, `fail` and `error`.
+`pass`, `choice` and `n/a` are equally good, because a rule that does not apply is kept. Worse are, in this order,
+`skip` (the result is no longer known), `warn`, `fail` and `error`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Comparison:
     worse: Sequence[Change]
     better: Sequence[Change]
     otherwise: Sequence[Change]
-    """Neither: a rule that now applies, or another choice."""
+    """Cases that are neither worse nor better, because a rule now applies, or the subject makes another choice."""
     new: Sequence[CaseResult]
     """Cases that only the later run has."""
     gone: Sequence[CaseResult]
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if something got worse, else 0."""
+        """Return 1 if something got worse, else 0."""
         return 1 if self.worse else 0
 
 
@@ -72,7 +72,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
 
 def show(comparison: Comparison, stream: TextIO) -> None:
-    """Write the comparison for people: only the differences."""
+    """Write only the differences, for people."""
     paper = Paper(stream)
     paper.text(f"before: {_name(comparison.before)}")
     paper.text(f"after: {_name(comparison.after)}")

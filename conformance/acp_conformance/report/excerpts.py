@@ -1,6 +1,6 @@
-"""The conversations on the page, cut to the room there is, so that a page opens on any phone.
+"""Cuts the conversations on the page to a limited size, so that the page opens on any phone.
 
-The line that breaks a rule is shown with the lines around it; omitted lines are in the JSON report.
+The line that breaks a rule is shown with the lines around it. Omitted lines are in the JSON report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHOWN = {*PROBLEMS, Verdict.CHOICE} - {Verdict.UNREACHED}
 
 
 class _Detail(NamedTuple):
-    """The room for one conversation; a text is measured in bytes of the page."""
+    """The size of one conversation. Texts are measured in bytes of the page."""
 
     lines: int
     around: int
@@ -46,9 +46,9 @@ _CHOICE = (_Detail(4, 0, 250, 250, 0),)
 
 
 def excerpts(run: Run, room: int) -> Mapping[str, str]:
-    """The conversation of each case that has one to show, by its id; together they have at most `room` bytes.
+    """Return the conversation of each case that has one to show, by its id. Together they have at most `room` bytes.
 
-    All have the same share. Short ones leave their rest to longer ones.
+    All have the same share. Short conversations leave the rest of their share to longer ones.
     """
     cases = sorted((case for case in run.cases if case.verdict in _SHOWN), key=_length)
     found: dict[str, str] = {}
@@ -61,7 +61,7 @@ def excerpts(run: Run, room: int) -> Mapping[str, str]:
 
 
 def text(said: str, room: int | None = None, *, lines: bool = False) -> str:
-    """Foreign text as text of a page, outside of attributes: safe, and cut to `room` bytes."""
+    """Return foreign text as text of a page, outside of attributes. It is made safe, and cut to `room` bytes."""
     harmless = printable_lines if lines else printable
     whole = said if room is None else said[:room]
     shown = escape(harmless(whole), quote=False)
@@ -102,7 +102,7 @@ def _transcript(case: CaseResult, detail: _Detail) -> Iterator[str]:
 
 
 def _parts(case: CaseResult, detail: _Detail) -> Sequence[range]:
-    """The lines that are shown: the guilty one and the lines before it are always among them."""
+    """Return the lines that are shown. The guilty line and the lines before it are always among them."""
     parts = shown_lines(len(case.transcript), detail.lines)
     if case.guilty is None or any(case.guilty in part for part in parts):
         return parts

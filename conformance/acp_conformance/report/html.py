@@ -1,7 +1,7 @@
-"""One page: a matrix of all cases by group, and each case with its conversation folded below it.
+"""One page with a matrix of all cases by group, and with each case above its folded conversation.
 
 The page runs no script and loads nothing, and its policy forbids both, so a subject's text cannot do anything. Its
-filters are radio buttons to which the style sheet reacts.
+filters are radio buttons, and the style sheet hides cases by them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .words import (
 )
 
 _LIMIT = 300_000
-"""Bytes of a page, whatever the subject has sent."""
+"""The most bytes of a page, whatever the subject has sent."""
 
 _REASONS = (2_000, 500, 100, 50)
-"""Bytes of a reason: fewer if there are very many."""
+"""The most bytes of a reason. There are fewer if there are very many reasons."""
 
 _ROOMY = 500
 """Bytes of a reason that leaves room for its sentence as well."""
 
 _NAME = 500
-"""Bytes of the subject's name, and of its command."""
+"""The most bytes of the subject's name, and of its command."""
 
 _CLASSES = {verdict: "na" if verdict is Verdict.NOT_APPLICABLE else str(verdict) for verdict in Verdict}
 _SIGNS = {
@@ -67,7 +67,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """The page."""
+    """Return the page."""
     reason = next((each for each in _REASONS if len(_page(run, each, {}).encode()) < _LIMIT), _REASONS[-1])
     room = _LIMIT - len(_page(run, reason, {}).encode())
     return _page(run, reason, excerpts(run, room))
@@ -106,7 +106,7 @@ def _page(run: Run, reason: int, conversations: Mapping[str, str]) -> str:
 
 
 def _filters(run: Run) -> Iterator[str]:
-    """They come before everything that they filter: a style sheet can only look forward."""
+    """Yield the filters. They come before everything that they filter, because a style sheet can only look forward."""
     counts = run.counts()
     problems = sum(counts[verdict] for verdict in PROBLEMS)
     choices = [("all", "all", len(run.cases)), ("problems", "problems", problems)]
@@ -122,7 +122,7 @@ def _filters(run: Run) -> Iterator[str]:
 
 
 def _filter_rules() -> Iterator[str]:
-    """The style of the buttons, and what each of them hides."""
+    """Yield the style of the buttons, and the rules for what each of them hides."""
     classes = [_CLASSES[verdict] for verdict in WORST_FIRST]
     shown = {"all": classes, "problems": [_CLASSES[each] for each in PROBLEMS], **{each: [each] for each in classes}}
     for name, kept in shown.items():
@@ -169,7 +169,7 @@ def _group(
 
 
 def _verdicts(cases: Sequence[CaseResult]) -> str:
-    """For the filters, which omit empty groups."""
+    """Return the classes by which the filters hide empty groups."""
     return " ".join(dict.fromkeys(f"has-{_CLASSES[case.verdict]}" for case in cases))
 
 
@@ -193,7 +193,7 @@ def _case(run: Run, case: CaseResult, reason: int, conversation: str) -> Iterato
 
 
 def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
-    """The broken sentence, the remedy, and the other cases with the same cause."""
+    """Yield the broken sentence, the remedy, and the other cases with the same cause."""
     others = [each.id for each in run.cases if case.id == each.cause != each.id]
     same = f"{len(others)} more: {', '.join(others)}" if others else case.cause if case.cause != case.id else ""
     told = {"Sentence": sentence_of(case, run.kind), "Change": change_of(case, run.kind)}
@@ -203,7 +203,7 @@ def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
 
 
 def _moment(started: str) -> str:
-    """To the second, which is enough for a reader."""
+    """Return the time to the second, which is enough for a reader."""
     return f"{started[:10]} {started[11:19]} UTC"
 
 

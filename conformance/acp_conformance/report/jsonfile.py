@@ -15,11 +15,11 @@ def write(run: Run, path: Path) -> None:
 
 
 def read(path: Path) -> Run:
-    """The run that `write` wrote.
+    """Return the run that `write` wrote.
 
     Raises:
-        OSError: there is no such file, or it cannot be read.
-        ValueError: it is not such a file; the text names it.
+     OSError: there is no such file, or it cannot be read.
+     ValueError: the file is not such a file; the text names it.
     """
     try:
         return Run.from_json(json.loads(path.read_text("utf-8")))

@@ -1,7 +1,7 @@
 """JUnit XML, as continuous integration reads it: a suite for each group, a test case for each case.
 
-A broken MUST is a failure. A broken SHOULD and a choice are passed cases that say so in their output, because the
-format has no word for them; the property `verdict` keeps the difference.
+A broken MUST is a failure. A broken SHOULD and a choice are passed cases whose output says so, because the format has
+no such verdicts. The property `verdict` has the exact verdict.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> bytes:
-    """The report as UTF-8, with the XML declaration."""
+    """Return the report as UTF-8, with the XML declaration."""
     root = _element(
         None, "testsuites", {"name": f"conformance {run.kind}", **_counts(run.cases), "time": _time(run.seconds)}
     )
@@ -137,5 +137,5 @@ def _time(seconds: float) -> str:
 
 
 def _timestamp(started: str) -> str:
-    """The format's own: a date and a time without a zone."""
+    """Return the time in the format of JUnit: a date and a time without a zone."""
     return started[:19]

@@ -1,7 +1,7 @@
-"""The place of the sentence from which a rule comes: the address of its section, with the anchor.
+"""Finds the address of the section, with its anchor, that has the sentence from which a rule comes.
 
 The headings of the pages of ACP v1 are in `headings.json`; their anchors are made as the site makes them. A heading
-that is missing there has no link, which is better than a dead one.
+that is missing there gets no link, which is better than a dead link.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _RFD_HEADINGS = (
 
 
 def link_to(source: str, section: str) -> str:
-    """The address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty if it is not known."""
+    """Return the address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty if it is not known."""
     match source:
         case "acp-conformance":
             return f"{_SUITE}#{_slug(section)}"
@@ -120,7 +120,7 @@ def _rfd(section: str) -> str:
 
 
 def _heading(headings: Sequence[str], wanted: str) -> str:
-    """The heading of this name; its number and its mark-up are optional."""
+    """Return the heading of this name. The number and the mark-up of the heading are optional."""
     for heading in headings:
         if wanted in (heading, plain := heading.replace("`", ""), re.sub(r"^\d+\. ", "", plain)):
             return heading
@@ -128,7 +128,8 @@ def _heading(headings: Sequence[str], wanted: str) -> str:
 
 
 def _slug(heading: str) -> str:
-    """As the site makes it: `The _meta Field` is `the-_meta-field`, `fs/read_text_file` is `fs%2Fread_text_file`."""
+    """Return the anchor of a heading as the site makes it: `The _meta Field` is `the-_meta-field`, `fs/read_text_file`
+    is `fs%2Fread_text_file`."""
     words = re.sub(r"[`.,:?!()*]", "", heading.lower()).strip("_ ").split()
     return "-".join(quote(word, safe="_-") for word in words)
 

@@ -23,7 +23,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """The summary. The subject's text has no mark-up, names no person and links nowhere."""
+    """Return the summary. The subject's text in it has no mark-up, no names of persons and no links."""
     return "\n".join(_lines(run)) + "\n"
 
 
@@ -64,5 +64,5 @@ def _row(run: Run, case: CaseResult, others: Sequence[CaseResult]) -> str:
 
 
 def harmless(text: str) -> str:
-    """`text` on one line and without mark-up, names of persons and addresses."""
+    """Return `text` on one line and without mark-up, names of persons and addresses."""
     return printable(text).translate(_SPECIAL).replace("://", ":\\//")

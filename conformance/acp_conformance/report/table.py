@@ -1,6 +1,6 @@
 """Several runs in one table: a row for each rule that one of them breaks, a column for each subject.
 
-As text, as Markdown and as a page that runs nothing. Rules that all keep are only counted.
+The table is made as text, as Markdown, or as a page without a script. Rules that all subjects keep are only counted.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Row:
     case: CaseResult
     """The case of one of the runs, for its title and level."""
     verdicts: Sequence[Verdict | None]
-    """In the order of the runs; None if a run does not have the case."""
+    """The verdicts in the order of the runs; None if a run does not have the case."""
 
     def cell(self, column: int) -> str:
-        """The facts about one run."""
+        """Return the facts about one run."""
         verdict = self.verdicts[column]
         return _UNKNOWN if verdict is None else NAMES[verdict]
 
@@ -46,7 +46,7 @@ class Table:
 
 
 def table(runs: Sequence[Run]) -> Table:
-    """Combine runs by the ids of their cases. Raises ValueError if some judge agents, others clients."""
+    """Combine runs by the ids of their cases. Raises ValueError if some runs judge agents, others clients."""
     if len({run.kind for run in runs}) > 1:
         raise ValueError("some of the runs judge agents, and others clients")
     cases = {case.id: case for run in reversed(runs) for case in run.cases}
@@ -67,7 +67,7 @@ def _ids(run: Run) -> Iterator[str]:
 
 
 def as_text(shown: Table) -> str:
-    """Columns of text; numbers represent the subjects, which are named above."""
+    """Return the table as columns of text. The subjects are named above it, and have numbers in it."""
     lines = [f"[{number}] {name}: {count}" for number, (name, count) in enumerate(_subjects(shown), 1)]
     width = max([columns(printable(row.case.id)) for row in shown.rows] or [0])
     heads = [f"[{number}]".ljust(_widest(shown, number - 1)) for number in range(1, len(shown.names) + 1)]
@@ -79,7 +79,7 @@ def as_text(shown: Table) -> str:
 
 
 def as_markdown(shown: Table) -> str:
-    """A table for a page of documentation."""
+    """Return the table for a page of documentation."""
     lines = [f"- {harmless(name)}: {count}" for name, count in _subjects(shown)]
     if shown.rows:
         lines += ["", "| Rule | " + " | ".join(map(harmless, shown.names)) + " |"]
@@ -92,7 +92,7 @@ def as_markdown(shown: Table) -> str:
 
 
 def as_html(shown: Table) -> str:
-    """A page without script and without anything from elsewhere."""
+    """Return a page without a script that loads nothing."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     style = (resources.files("acp_conformance.report") / "table.css").read_text("utf-8")
     lines = [
