@@ -1,7 +1,6 @@
 """Creates, loads, resumes, forks, closes and deletes sessions (ACP, Session Setup and the sections after it).
 
-A session exists for the client once the response says so. A request that is cancelled before that leaves nothing
-behind.
+A session exists for the client once the response says so. A request that is cancelled earlier leaves nothing.
 """
 
 from __future__ import annotations
@@ -328,8 +327,7 @@ class Lifecycle:
         return kept
 
     async def replay(self, session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:
-        """Replay a session, by the author's replay handler if there is one, and otherwise from the stored turns.
-        `as_terminals`: see `TurnRecord.replay`."""
+        """Replay a session by the author's handler or from stored turns. `as_terminals`: see `TurnRecord.replay`."""
         if self._definition.replay is None:
             await replay(session, way, as_terminals=as_terminals)
             return
