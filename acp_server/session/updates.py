@@ -80,8 +80,7 @@ class Updates:
         self._connection = connection
         self._profile = profile
         self.writer: Final = connection.writer.lane(session_id)
-        """The writer of the connection, which buffers the bytes of all its messages, or the session's lane of that
-        writer."""
+        """The writer of the connection, which buffers the bytes of all its messages, or the session's lane."""
         self._session_id = session_id
         self._opening: Final = (
             b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":'
@@ -115,8 +114,7 @@ class Updates:
         return child
 
     def replay(self) -> Updates:
-        """Return an `Updates` that does not hold updates, because a replay reaches the client before the response to
-        `session/load`."""
+        """Return an `Updates` that holds nothing, because a replay comes before the response to `session/load`."""
         return self.child(self._session_id)
 
     def of(self, turn: TurnRecord) -> Speech:
@@ -397,8 +395,7 @@ class LiveTurn:
             self.span = observers.begin(span)
 
     def move(self, state: TurnState) -> bool:
-        """Change the state. Only this method changes it. Returns False if the table has no such move from the present
-        state."""
+        """Change the state. Only this method changes it. False if the table has no such move from the present one."""
         if state not in self.state.successors:
             return False
         self.state = state
@@ -467,8 +464,7 @@ class LiveTurn:
                 self.speech.text("agent_message_chunk", "\n")
 
     def insert(self, content: list[dict[str, Any]], id: str) -> bool:
-        """Add a message of the user to the running turn (steering). Returns False if the turn has ended or is being
-        cancelled."""
+        """Add a message of the user to the running turn (steering). False if that has ended or is being cancelled."""
         if self.record.ended_at is not None or self.node.cause is not None:
             return False
         for block in content:
