@@ -308,8 +308,8 @@ class _Run:
         return [import_module("langchain_core.messages").SystemMessage(told, id=_INSTRUCTIONS)] if told else []
 
     def _changed(self, known: list[Any]) -> list[Any]:
-        """Return the messages that make the thread begin with the client's current instructions; none if it already
-        does."""
+        """Return the messages to add so that the client's current instructions are the first message of the thread. The
+        list is empty if they are already."""
         before = [message for message in known if message.id == _INSTRUCTIONS]
         now = self._instructions()
         if [message.content for message in before] == [message.content for message in now]:

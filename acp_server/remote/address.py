@@ -105,7 +105,7 @@ def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Ad
 
 
 def is_header_id(value: str) -> bool:
-    """Whether an id of the peer can be the value of a header, unescaped."""
+    """Whether an id that the peer has sent can be used as the value of a header without escaping."""
     return len(value) <= LONGEST_ID and _ID.fullmatch(value) is not None
 
 

@@ -1,5 +1,5 @@
-"""Cursors over WebSocket (`_meta["acp/cursor"]` of the draft of durable transports), and the messages that resume a
-stream.
+"""Cursors over WebSocket (`_meta["acp/cursor"]`, as the draft of durable transports defines it), and the messages that
+resume a stream.
 
 The draft leaves open the form of these messages, and how a client learns which of its messages have arrived.
 `docs/remote.md` describes the choice made here. This module has no streams and no event loop.

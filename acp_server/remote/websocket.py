@@ -288,7 +288,7 @@ class WebSocketConnection(Kept):
         self._stir()
 
     def _stir(self) -> None:
-        """Cancel the wait in `receive`, which then looks for its input anew."""
+        """Cancel the wait in `receive`, so that `receive` checks again for something to return."""
         if self._reading is not None:
             self._reading.cancel()
 

@@ -304,7 +304,7 @@ class Record(BaseModel, **SHOWN):
 
 
 def build_all(value: Any) -> bool:
-    """Build the types of a record and of all records in it. Returns whether any of them was not built yet."""
+    """Build the types of a record and of all records in it. Returns whether this call built any of them."""
     if isinstance(value, Record):
         return any([type(value).model_rebuild() is True, *map(build_all, value.__dict__.values())])
     return isinstance(value, list) and any([*map(build_all, cast("list[Any]", value))])

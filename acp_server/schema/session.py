@@ -161,7 +161,7 @@ class _TakenUp(Sparse, Model):
 
 
 class LoadSessionRequest(_TakenUp):
-    """Parameters of `session/load`: open a stored session with a replay. Only for agents with `loadSession`."""
+    """Parameters of `session/load`: open a session and replay its history. Only for agents with `loadSession`."""
 
     mcp_servers: Sent[NullIsDefault[Items[McpServer]]] = no_items()
     """The MCP servers to connect to."""
@@ -242,7 +242,7 @@ class ListSessionsResponse(Model):
 
 
 class SessionOptionsRequest(Sparse, Model):
-    """Parameters of `session/options`, which opens nothing. Only for agents with `options`."""
+    """Parameters of `session/options`, which opens no session. Only for agents with `options`."""
 
     cwd: FilePath
     """The working directory of the session to come, an absolute path."""

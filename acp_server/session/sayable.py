@@ -55,7 +55,8 @@ def is_command(name: Any) -> bool:
 
 
 def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
-    """Return the values as a list. Raises UsageError unless each is of this kind, or a dict with its fields."""
+    """Return the values as a list. Raises UsageError unless every value is of `kind`, or a dict with
+    the fields of `kind`."""
     given: Any = values
     # A model is iterable too, and yields its fields.
     one = isinstance(given, (kind, str, Mapping)) or not isinstance(given, Iterable)

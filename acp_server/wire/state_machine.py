@@ -409,7 +409,7 @@ def may_cancel(block: Block) -> TypeGuard[bytes | bytearray]:
 
 
 def only_cancels(block: Block) -> bool:
-    """Whether each line looks like a cancel, so that none of them overtakes another message."""
+    """Whether every line looks like a cancel. Then a cancel that is applied early overtakes no other message."""
     return may_cancel(block) and block.count(b"cancel") >= block.count(b"\n")
 
 

@@ -169,8 +169,8 @@ class Invocation:
     """One execution, from the call of the function to its return. Code that the function has left running may still
     refer to it.
 
-    As a context manager it is in `running` while the function itself runs. In a thread that may be longer than the
-    execution.
+    As a context manager, it adds itself to `running` while the function itself runs. A function in a thread may run
+    longer than the execution.
     """
 
     def __init__(self, context: ToolContext | Trial, running: set[Invocation]) -> None:

@@ -218,12 +218,12 @@ async def write(path: str, content: str, call: ToolContext) -> str:
 
 
 async def edit_and_say(path: str, old: str, new: str, call: ToolContext) -> Any:
-    """Make the edit like `edit`. The message to the user has the result, so the call does not repeat it."""
+    """Make the edit like `edit`. The message to the user contains the result, so the tool call does not repeat it."""
     return _said(await edit(path, old, new, call))
 
 
 async def write_and_say(path: str, content: str, call: ToolContext) -> Any:
-    """Write the file like `write`. The message to the user has the result, so the call does not repeat it."""
+    """Write the file like `write`. The message to the user contains the result, so the tool call does not repeat it."""
     return _said(await write(path, content, call))
 
 

@@ -243,8 +243,8 @@ def read_title(path: str, first_line: int | None = None, last_line: int | None =
 
 
 async def read(path: str, call: ToolContext, first_line: int | None = None, last_line: int | None = None) -> str:
-    """Read a text file, or its lines from `first_line` to `last_line`, counted from 1. Of a long file the first part is
-    shown, with the number of the next line to read."""
+    """Read a text file, or its lines from `first_line` to `last_line`, counted from 1. If the file is
+    long, only the first part is shown, with the number of the next line to read."""
     call.verbatim()
     reading = Reading(call.session.data, _target(path, first_line, last_line))
     found = await to_thread.run_sync(reading.find)

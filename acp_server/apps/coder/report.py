@@ -41,8 +41,8 @@ _FENCE = "~~~~"
 
 
 async def at_last(saying: Coroutine[Any, Any, None]) -> None:
-    """Say something even if the turn is cancelled, without waiting for a slow client, because the text is buffered.
-    Nothing is said if the turn was answered already, since its cancel took too long."""
+    """Send a last text even if the turn is cancelled. The text is buffered, so this does not wait for a slow client.
+    Nothing is sent if the turn was answered already because its cleanup took too long."""
     with grace(0):
         try:
             await saying

@@ -26,11 +26,11 @@ except ModuleNotFoundError:  # Windows
 
 
 class Bots:
-    """All bots, by the id that clients use, and removed bots that still have chats."""
+    """The current bots, by the id that clients use, and removed bots that still have chats."""
 
     def __init__(self, make: Callable[[str, Sequence[str], str | None], Pool], *, isolated: bool = False) -> None:
-        """`make` makes a pool. It gets the name of a bot, the command of its agent, and the token name that the pool
-        serves, or None if the pool serves all."""
+        """`make` makes a pool. It is called with the name of a bot, the command of its agent, and the name of the token
+        that the pool serves; None if the pool serves all tokens."""
         self._make = make
         self._isolated = isolated
         self._commands: dict[str, Sequence[str]] = {}

@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The program of each process of a bot's agent."""
+    """The program that every process of a bot's agent runs."""
 
     bot: str
     command: Sequence[str]
@@ -104,7 +104,8 @@ class Distrust(Protocol):
     """Called with a process that must not be trusted."""
 
     def __call__(self, process: Process, why: str, *, at_once: bool = False) -> None:
-        """Give the process no more chats. End it when its chats have ended, or after a time, or `at_once`."""
+        """Give the process no more chats. End the process when its chats have ended or a time limit has passed; with
+        `at_once`, end it immediately."""
         ...
 
 

@@ -331,7 +331,7 @@ class _Ready(Sparse, Model):
 
 
 class SessionOptionsRequest(Sparse, Model):
-    """Parameters of `session/options`, which opens nothing. Only for agents with `session.options`."""
+    """Parameters of `session/options`, which opens no session. Only for agents with `session.options`."""
 
     cwd: AbsolutePath
     """The working directory of the session to come."""

@@ -1,4 +1,4 @@
-"""The evidence for cases of the whole run: all findings of the background check of every message."""
+"""The evidence for cases that judge the run as a whole: all that the background check of the messages has found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conduct:
 
 @dataclass
 class Observed:
-    """The evidence for cases of the whole run."""
+    """The evidence for cases that judge the run as a whole."""
 
     conversations: list[Conduct] = field(default_factory=list)
     exhibit: Sequence[Line] = ()

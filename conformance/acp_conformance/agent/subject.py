@@ -133,7 +133,8 @@ class Agent(Conversation):
         return code == AUTH_REQUIRED and method.startswith("session/") and not self._has_session
 
     async def initialize(self, **capabilities: object) -> Mapping[str, Any]:
-        """Initialize with the default capabilities, changed by name; the result. Once is enough if nothing is changed.
+        """Initialize with the default capabilities, overridden by keyword arguments, and return the result. Without
+        arguments, later calls return the first result.
 
         `initialize(terminal=False)`, `initialize(fs={})`, `initialize(elicitation={"form": {}})`.
         """

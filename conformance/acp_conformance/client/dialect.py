@@ -128,7 +128,7 @@ class Version2:
             not_applicable(CASE_OF_ONE)
 
     async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
-        """Echo the message, answer the prompt, and be running."""
+        """Echo the message, answer the prompt, and report the state `running`."""
         id = self.message_of(prompt)
         content = prompt.param("prompt")
         await self._tell(conversation, prompt, {"sessionUpdate": "user_message", "messageId": id, "content": content})

@@ -63,7 +63,7 @@ class Link:
             raise Gone from error
 
     async def aclose(self) -> None:
-        """Release it, which ends the process."""
+        """Close the stream, which ends the process."""
         await anyio.aclose_forcefully(self._stream)
 
 

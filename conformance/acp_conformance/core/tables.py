@@ -21,7 +21,7 @@ def names(folder: Path) -> list[str]:
 
 
 def document(name: str, folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the document in the file `name`, or in the file of this name in `folder`, and the path of the file.
+    """Return a document and the path of its file: the file `name`, or else `name`.toml in `folder`.
 
     Raises:
      ProfileError: There is no such file, or it is not TOML.

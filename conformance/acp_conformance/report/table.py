@@ -1,6 +1,7 @@
 """Several runs in one table: a row for each rule that one of them breaks, a column for each subject.
 
-The table is made as text, as Markdown, or as a page without a script. Rules that all subjects keep are only counted.
+The table is made as text, as Markdown, or as a page without a script. Rules that no subject breaks are counted, and not
+listed.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class LiveScreen(Screen):
         self._changed()
 
     def update(self, update: SessionUpdate | ToolCallUpdate) -> None:
-        """See `Screen`. A plan stays below until the turn is over."""
+        """See `Screen`. A plan stays below the other output until the turn is over."""
         if isinstance(update, Plan):
             self._plan = list(update.entries)
             self._changed()
@@ -166,7 +166,7 @@ class LiveScreen(Screen):
 
     @property
     def moves(self) -> bool:
-        """Whether a time is shown that advances."""
+        """Whether the screen shows a running time."""
         return self._status is not None or bool(self._running)
 
     def live(self) -> str:

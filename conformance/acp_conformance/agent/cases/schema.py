@@ -23,7 +23,7 @@ async def requests(observed: Observed) -> None:
 
 @case("schema/updates", level=MUST, source=ACP, section="Schema, SessionUpdate", whole_run=True)
 async def updates(observed: Observed) -> None:
-    """Every session/update has an existing kind, and its shape."""
+    """Every session/update is of a kind that the schema defines, and has the shape of that kind."""
     observed.forbid("update")
 
 
