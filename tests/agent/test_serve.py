@@ -209,6 +209,14 @@ def test_a_pipe_gets_its_blocking_mode_back(backend: str) -> None:
     os.close(sink)
 
 
+def read_line(terminal: int) -> bytes:
+    """Read to the end of a line, which a terminal may pass on in pieces."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(terminal, 1000)
+    return line
+
+
 @BACKENDS
 def test_a_terminal_that_others_share_stays_blocking(backend: str) -> None:
     ours, theirs = pty.openpty()
@@ -216,9 +224,9 @@ def test_a_terminal_that_others_share_stays_blocking(backend: str) -> None:
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, mode)
     with plain(backend, stdin=theirs, stdout=theirs) as agent:
-        assert os.read(ours, 1000) == b"printed before it began\r\n"  # at a terminal, at once
+        assert read_line(ours) == b"printed before it began\r\n"  # at a terminal, at once
         os.write(ours, b'{"jsonrpc":"2.0","id":1,"method":"echo"}\n')
-        assert os.read(ours, 1000) == b'{"jsonrpc":"2.0","id":1,"result":{}}\r\n'
+        assert read_line(ours) == b'{"jsonrpc":"2.0","id":1,"result":{}}\r\n'
         assert os.get_blocking(theirs)
         os.write(ours, b"\x04")  # end of input, as typed
         assert agent.exit_code() == 0

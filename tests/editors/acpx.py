@@ -19,7 +19,7 @@ class Acpx(Editor):
         "stream": "as it comes",
         "thought": "under [thinking]",
         "edit, accept": "the title; then all that will be written",
-        "edit, reject": "as failed; the turn goes on",
+        "edit, reject": "as failed; the turn continues",
         "Stop while it streams, then a prompt": "stopped; answered",
         "Stop in a tool, then a prompt": "stopped; answered",
         "modes and options": "what was set",

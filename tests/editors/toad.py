@@ -19,7 +19,7 @@ class Toad(Editor):
         "stream": "as it comes",
         "thought": "above the answer",
         "edit, accept": "both texts side by side, and keys",
-        "edit, reject": "as failed; the turn goes on",
+        "edit, reject": "as failed; the turn continues",
         "edit, always": "not asked again",
         "Stop while it streams, then a prompt": "stopped; answered",
         "Stop in a tool, then a prompt": "stopped; answered",

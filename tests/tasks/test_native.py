@@ -201,5 +201,5 @@ async def test_a_turn_that_holds_one_which_refuses_is_answered_in_time(caplog: p
 async def test_on_trio_it_says_what_to_do() -> None:
     async def work() -> None: ...
 
-    with pytest.raises(UsageError, match="serve it on asyncio"):
+    with pytest.raises(UsageError, match="serve the agent on asyncio"):
         await run_native(work())
