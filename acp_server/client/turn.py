@@ -103,7 +103,7 @@ class RemoteTurn:
     def cancel(self) -> None:
         """Cancel the turn (ACP, Prompt Turn, Cancellation). Never waits. Updates still arrive until the response does.
 
-        The session's permission requests are answered `cancelled`: those that are open, and later ones until the
+        The session's permission requests are answered `cancelled`: the open requests, and later ones until the
         response. Has no effect on a turn that has ended or was not entered.
         """
         if self._asked.is_set() and not self.cancelled and not self.over.is_set():
@@ -299,7 +299,7 @@ class Backlog:
 
 
 def read_update(params: Any) -> SessionUpdate | None:
-    """Return the update in the parameters of a `session/update`. If there is none, log that and return None."""
+    """Return the update in the parameters of a `session/update`. If they hold no update, log that and return None."""
     try:
         return SessionNotification.from_wire(params).update
     except ValidationError:

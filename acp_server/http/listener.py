@@ -1,7 +1,7 @@
 """Accepts connections, up to a limit, and also when file descriptors run out.
 
 An idle client never keeps another client out. When the limit is reached, the oldest connection without an authenticated
-request is closed. If there is none, the oldest idle connection is closed.
+request is closed. Without such a connection, the oldest idle one is closed.
 """
 
 from __future__ import annotations

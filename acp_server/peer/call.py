@@ -55,7 +55,7 @@ class Call(ABC):
     connection: Peer
     """The connection of the request."""
     params: dict[str, Any]
-    """The named parameters, `_meta` included; empty if there are none or if they are positional."""
+    """The named parameters, `_meta` included; empty without parameters, and for positional ones."""
     data: Any
     """A value that one function of the author passes to another within the request. None at first."""
     request: Request

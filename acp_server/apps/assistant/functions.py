@@ -1,5 +1,5 @@
-"""What an `AssistantTool` does with its functions. `Registered` calls a function with its arguments, `Invocation` is
-one execution, and `ApprovalRequest` is the result of an approval request function."""
+"""Calls the functions of an `AssistantTool`. `Registered` calls a function with its arguments, `Invocation` is one
+execution, and `ApprovalRequest` is the result of an approval request function."""
 
 from __future__ import annotations
 

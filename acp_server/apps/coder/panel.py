@@ -1,4 +1,4 @@
-"""What the built-in agent with a model shows in an editor's panel: modes, options, commands and the plan.
+"""The editor's panel of the built-in agent with a model: modes, options, commands and the plan.
 
 The agent enforces a mode itself, and does not rely on instructions to the model. In the mode `plan`, no tool runs that
 would need approval. In `accept_edits`, changes of files need no approval if the user could have allowed them for all
