@@ -135,15 +135,23 @@ class Shared:
         if self._user is None:
             with self._start() as user:
                 user.shows("\n>")
-                user.clear()
-                yield user
+                _clear(user)
+                try:
+                    yield user
+                finally:
+                    # Nothing else ends it: the test leaves a shared chat running.
+                    user.program.process.kill()
             return
         user, self._user = self._user, None
-        user.clear()
+        _clear(user)
         yield user
-        for file in user.folder.iterdir():
-            file.unlink()
         self._user = user
+
+
+def _clear(user: Drawn) -> None:
+    user.clear()
+    for file in user.folder.iterdir():
+        file.unlink()
 
 
 @contextmanager

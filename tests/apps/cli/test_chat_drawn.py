@@ -133,12 +133,14 @@ def test_what_was_pasted_before_a_question_does_not_answer_it(talking: Talking, 
     with talking() as user:
         user.type("later" + ENTER)
         user.shows("waiting")
-        go(user.folder)
         text = "1\n1\nand more"
         if marked:
             user.paste(text)
+            user.shows("\n> 1\n  1\n  and more")
         else:
             user.type(text.replace("\n", "\r"))
+            user.shows("then: 1", "then: 1", "\n> and more")
+        go(user.folder)
         user.shows("path: /", "force: true", "? Delete everything", ASKED)
         user.type(ENTER)  # a draft is there
         user.shows("That is not an answer", ASKED)
