@@ -1,4 +1,4 @@
-"""The command line: `acp-conformance agent|client|init|compare`. Decides nothing; the exit code is the run's."""
+"""The command line: `acp-conformance agent|client|init|compare`. The exit code is that of the run."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ def agent(**arguments: Any) -> None:
 def client(**arguments: Any) -> None:
     """Judge the client that COMMAND starts. Put `--` before it.
 
-    `{agent}` in it is the command of the client's agent: alone it becomes several words, in a longer word one string,
-    quoted for a shell. `{cwd}` is the empty folder in which the client is started.
+    In COMMAND, `{agent}` is replaced by the command of the client's agent. A word `{agent}` becomes several words.
+    Within a longer word the command is one string, quoted for a shell. `{cwd}` is the empty folder in which the client
+    is started.
     """
     from .client.command import main
 
@@ -110,7 +111,8 @@ def client(**arguments: Any) -> None:
 def init(**arguments: Any) -> None:
     """Write a profile for the agent that COMMAND starts, by one conversation with it. Put `--` before it.
 
-    A greeting, the agent's commands and each --prompt are tried; the agent's reactions show the situations.
+    The conversation tries a greeting, the agent's commands and each --prompt. The agent's reactions show the
+    situations.
     """
     from .agent.command import init
 
@@ -126,7 +128,8 @@ def init(**arguments: Any) -> None:
     help="All runs beside each other instead: a row for each rule that one breaks. As text with three files or more.",
 )
 def compare(files: tuple[Path, ...], form: str | None) -> None:
-    """The changes from one run to a later one, or several runs in a table. `--json` of a run writes its file.
+    """Show the changes from one run to a later run, or several runs in a table. The option `--json` of a run writes its
+    file.
 
     Exit code 1 if something became worse from the first of two runs to the second.
     """

@@ -1,5 +1,4 @@
-"""The shared part of the commands `agent` and `client`: their options, the choice of cases, and the end with its
-reports."""
+"""Code that the commands `agent` and `client` share: their options, the choice of cases, and the reports at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ TIMEOUT = 10.0
 
 
 class ReportPath(click.Path):
-    """A file that is written at the end, which is refused at once if there is no folder for it."""
+    """The path of a report. It is refused before the run if its folder does not exist."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, writable=True, path_type=Path)
@@ -38,7 +37,7 @@ class ReportPath(click.Path):
 
 
 def options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that `agent` and `client` share: the cases, the time-outs, and the places of the reports."""
+    """Add the options that `agent` and `client` share: the cases, the time-outs, and the paths of the reports."""
     path = ReportPath()
     for option in (
         click.option(
@@ -93,7 +92,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def choose(registries: Sequence[Registry], patterns: tuple[str, ...], *, strict: bool = False) -> list[Case]:
-    """The cases that fit, with their levels under `--strict` or without it.
+    """Return the cases that fit the patterns, with the levels of `--strict` if it is set.
 
     Raises:
         click.UsageError: A pattern that fits no case.
@@ -125,7 +124,7 @@ def finish(
     accepted_file: Path | None,
     **_: Any,
 ) -> None:
-    """Write the requested reports, and exit with the run's code."""
+    """Write the requested reports, and exit with the exit code of the run."""
     before = accepted.Baseline()
     if baseline is not None:
         try:

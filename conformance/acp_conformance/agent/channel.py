@@ -1,8 +1,9 @@
-"""The lines between a case and its subject: everything is read at once, kept and checked; every wait has a time-out.
+"""Carries the lines between a case and its subject. Every line is read at once, kept and checked, and every wait has a
+time-out.
 
-A separate task reads everything that the subject writes, keeps it in `received` in order of arrival, and has it checked
-against the schema. Each wait ends after `patience` seconds, or at once when the subject's output ends, with a reason
-that names the expected message. The meaning of messages is up to `conversation`.
+A separate task reads all lines of the subject, keeps them in `received` in the order of arrival, and has them checked
+against the schema. A wait fails after `patience` seconds, or as soon as the subject's output ends. The reason of the
+failure names the expected message. `conversation` interprets the messages.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MAX_RECEIVED = 20_000
 
 
 class Channel:
-    """The lines of one fresh process. `read` and `write` must be running in a task group while it is used."""
+    """The lines of one new process. `read` and `write` must be running in a task group while the channel is used."""
 
     def __init__(self, process: Process, checker: Checker, *, patience: float, start_patience: float) -> None:
         self.process = process
@@ -56,8 +57,8 @@ class Channel:
         self._changed = anyio.Event()
 
     def begin_case(self) -> int:
-        """Begin another case in the same process: the messages of earlier cases do not count; the position in
-        `received`."""
+        """Begin another case in the same process, and return the position in `received`. The messages of earlier cases
+        no longer count."""
         self.transcript = Transcript()
         self.violations = []
         return len(self.received)
@@ -70,7 +71,7 @@ class Channel:
         await self.flush()
 
     async def raw(self, data: bytes) -> None:
-        """Send exactly these bytes, in one write if the pipe takes them; the caller adds the newline."""
+        """Send exactly these bytes, in one write if the pipe has room. The caller adds the newline."""
         self._post_bytes(data)
         await self.flush()
 
@@ -79,7 +80,7 @@ class Channel:
         self._post_bytes(encoded(message) + b"\n")
 
     async def flush(self) -> None:
-        """Wait until everything that was sent is in the pipe, or the subject stopped reading.
+        """Wait until everything that was sent is in the pipe, or the subject has stopped reading.
 
         Raises:
             NoAnswer: The subject does not read its input.
@@ -89,12 +90,12 @@ class Channel:
         )
 
     async def stop_reading(self) -> None:
-        """Close our end of the subject's output: its next write meets a broken pipe."""
+        """Close the suite's end of the subject's output. The subject's next write then fails with a broken pipe."""
         self.process.close_output()
         await self.eof()
 
     async def end_input(self) -> None:
-        """Close the subject's standard input, after everything that was sent is written."""
+        """Close the subject's standard input, after all queued lines are written."""
         await self.flush()
         self.checker.adverse |= bool(self._outgoing.rest())  # input that ends inside a line may be answered
         self.process.end_input()
@@ -104,17 +105,17 @@ class Channel:
     async def wait_for(
         self, find: Callable[[], T | None], what: str, *, within: float | None = None, live: bool = True
     ) -> T:
-        """Wait until `find` finds something: it is called again at each event, until its result is not None.
+        """Wait until `find` returns something else than None, and return that. `find` is called again at each event.
 
         Args:
-            what: A noun phrase for the reason, should it not come.
-            within: Seconds; default is `patience`, or `start_patience` until the subject has written something.
+            what: A noun phrase that names the expected message in the reason of a failure.
+            within: Seconds; by default `patience`, or `start_patience` until the subject has written something.
             live: Stop waiting as soon as the subject's output has ended.
 
         Raises:
-            NoAnswer: It did not come in time.
+            NoAnswer: `find` found nothing in time.
             Ended: The subject's output ended first.
-            Flooded: The suite stopped reading it.
+            Flooded: The subject wrote too much, so the suite stopped reading.
         """
         seconds = (self.patience if self.received else self.start_patience) if within is None else within
         outer, self.waiting = self.waiting, what
@@ -129,8 +130,7 @@ class Channel:
         raise NoAnswer(what, seconds, find)
 
     async def pause(self, seconds: float = 0.3) -> None:
-        """Wait until the subject has been silent for this time, at most five times as long, because it may be about to
-        write."""
+        """Wait until the subject has been silent for this time, but at most five times as long."""
         with anyio.move_on_after(5 * seconds):
             seen = -1
             while seen != len(self.received) and not self.ended:
@@ -142,7 +142,8 @@ class Channel:
         await self.wait_for(lambda: self.ended or None, "the end of its output", within=within, live=False)
 
     async def exit(self, *, within: float | None = None) -> int:
-        """Wait for the end of the subject's process and of all its output: the status, negative for a signal."""
+        """Wait for the end of the subject's process and of all its output. Return the exit status, negative for a
+        signal."""
         status = None
         # A subject that has written nothing may still be starting.
         seconds = (self.patience if self.received else self.start_patience) if within is None else within
@@ -157,9 +158,9 @@ class Channel:
         return status
 
     async def settle(self, *, grace: float = 2.0) -> None:
-        """End the input and read the output to its end: afterwards nothing more can come.
+        """End the input and read the output to its end. After that no more messages can arrive.
 
-        Unlike `exit` this judges nothing: a subject that lives on is killed after `grace` seconds.
+        Unlike `exit`, this never fails a case. A subject that continues to run is killed after `grace` seconds.
         """
         await self.end_input()
         with anyio.move_on_after(grace):
@@ -227,7 +228,7 @@ class Channel:
         self.take(message, position)
 
     def take(self, message: Any, position: int) -> None:
-        """React to a message, at once. A channel does nothing."""
+        """React to a message when it arrives. A channel does nothing; subclasses do."""
 
     def _post_bytes(self, data: bytes) -> None:
         for line in self._outgoing.feed(data):

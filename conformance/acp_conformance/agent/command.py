@@ -39,7 +39,7 @@ def main(
     quick: bool = False,
     **rest: Any,
 ) -> None:
-    """Run the chosen cases, write the requested reports, and exit with the run's code.
+    """Run the chosen cases, write the requested reports, and exit with the exit code of the run.
 
     Raises:
         click.UsageError: A pattern that fits no case, no command, or a file that is not a profile.
@@ -74,7 +74,7 @@ def init(
     timeout: float,
     keep_home: bool = False,
 ) -> None:
-    """Write a profile, and report on standard error what it still misses.
+    """Write a profile, and report the missing situations on standard error.
 
     Raises:
         click.UsageError: No command, or an agent that does not respond.

@@ -1,9 +1,9 @@
-"""A case's conversation with its subject: requests and notifications either way, over a channel of lines.
+"""The conversation of a case with its subject: requests and notifications in both directions, over a channel of lines.
 
-A well-behaved editor (`agent.editor`) answers the subject's requests unless the case has taken that method over with
-`on` or `hold`. So a case waits only for the messages that its rule is about.
+A well-behaved editor (`agent.editor`) answers the subject's requests, except methods that the case takes over by `on`
+or `hold`. So a case handles only the messages that its rule is about.
 
-The features of agents alone (sessions, prompts) are in `subject`.
+Sessions and prompts, which only agents have, are in `subject`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .exchange import Incoming, Pending, Received
 
 
 class Conversation(Channel):
-    """One conversation with one fresh process."""
+    """One conversation with one new process."""
 
     def __init__(
         self, process: Process, checker: Checker, editor: Editor, *, patience: float, start_patience: float
@@ -40,7 +40,7 @@ class Conversation(Channel):
         self._next_id = 1
 
     def begin_case(self) -> int:
-        """See `Channel.begin_case`: held methods and earlier requests no longer count."""
+        """See `Channel.begin_case`. Held methods and earlier requests no longer count."""
         self.let_go()
         self.yields_to_cancel = True
         self.editor.commands_end = True
@@ -51,7 +51,8 @@ class Conversation(Channel):
     # Sending.
 
     async def request(self, method: str, params: object = None, *, id: JsonId | None = None) -> Pending:
-        """Send a request; its handle, at once. `params` None sends none; without `id` a new integer is used."""
+        """Send a request, and return its handle without waiting. If `params` is None, the request has no params.
+        Without `id` the request gets a new integer."""
         if id is None:
             id, self._next_id = self._next_id, self._next_id + 1
         pending = self._pending(id, method)
@@ -60,30 +61,32 @@ class Conversation(Channel):
         return pending
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Send a notification. `params` None sends none."""
+        """Send a notification. If `params` is None, the notification has no params."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         await self.send(message if params is None else {**message, "params": params})
 
     def expect(self, id: JsonId, method: str = "a message") -> Pending:
-        """A handle for the responses that come from now on to the request `id`, however that is sent."""
+        """Return a handle for the later responses to the request `id`, which the caller sends in any way."""
         self.checker.expect(id)
         return self._pending(id, method)
 
     def new_id(self) -> int:
-        """An id that no request had, for messages that are put together by hand."""
+        """Return an id that no request had, for messages that a case builds itself."""
         id, self._next_id = self._next_id, self._next_id + 1
         return id
 
     def wants_login(self, method: str, error: object) -> bool:
-        """Whether an error only says that the user has to authenticate first; an agent's conversation knows."""
+        """Whether an error only says that the user must authenticate first. Only a conversation with an agent can
+        tell."""
         return False
 
     # Waiting.
 
     async def next_request(self, method: str | None = None, *, within: float | None = None) -> Incoming:
-        """The next request of the subject, of this method if one is given, that was not returned before.
+        """Return the next request of the subject, of this method if a method is given. Each request is returned once.
 
-        The editor or a handler may have answered it already; to answer it yourself, `hold` its method first.
+        The editor or a handler may already have answered the request. A case that answers the request itself must first
+        `hold` the method.
         """
 
         def find() -> Incoming | None:
@@ -97,17 +100,19 @@ class Conversation(Channel):
         return found
 
     async def next_null_answer(self, *, within: float | None = None, since: int = 0) -> dict[str, Any]:
-        """The first response with the id null, as to unreadable input, at or after position `since`."""
+        """Return the first response with the id null at or after position `since`. Unreadable input has such a
+        response."""
         return await self.wait_for(
             lambda: next(iter(self.null_answers(since)), None), "an error with the id null", within=within
         )
 
     def null_answers(self, since: int = 0) -> list[dict[str, Any]]:
-        """The responses with the id null at or after position `since`."""
+        """Return the responses with the id null at or after position `since`."""
         return Pending(self, None, "", since).answers
 
     def unasked(self, since: int = 0) -> list[Received]:
-        """The lines at or after position `since` that are neither calls nor the response to a request of the suite."""
+        """Return the lines at or after position `since` that are neither calls nor responses to requests of the
+        suite."""
         owed = {pending.position for pending in self._asked}
         return [
             entry
@@ -116,7 +121,7 @@ class Conversation(Channel):
         ]
 
     async def next_array(self, *, within: float | None = None, since: int = 0) -> list[Any]:
-        """The first line at or after position `since` that is an array: the response to a batch."""
+        """Return the first array at or after position `since`, which is the response to a batch."""
         return await self.wait_for(
             lambda: next((entry.message for entry in self.received[since:] if isinstance(entry.message, list)), None),
             "an array of answers",
@@ -126,24 +131,25 @@ class Conversation(Channel):
     # Answering.
 
     def on(self, method: str, handler: Callable[[Incoming], object]) -> None:
-        """Answer this method by `handler(request)`: it returns the result, or `HOLD`, or raises `Refuse`."""
+        """Answer this method by `handler(request)`, which returns the result or `HOLD`, or raises `Refuse`."""
         self._handlers[method] = handler
 
     def hold(self, *methods: str) -> None:
-        """Leave requests of these methods unanswered: get them with `next_request` and answer them at any time."""
+        """Leave requests of these methods unanswered. The case gets them by `next_request`, and may answer them at any
+        time."""
         for method in methods:
             self._handlers[method] = lambda _request: HOLD
 
     def let_go(self) -> None:
-        """Let the editor answer all methods again. Held requests stay held."""
+        """Let the editor answer all methods again. Requests that are already held stay held."""
         self._handlers.clear()
 
     def held(self, method: str | None = None) -> Sequence[Incoming]:
-        """The requests, of this method if one is given, that have no response yet."""
+        """Return the requests without a response, of this method if a method is given."""
         return [each for each in self.requests[self._before :] if not each.answered and method in (None, each.method)]
 
     def take(self, message: Any, position: int) -> None:
-        """See `Channel.take`: serve requests, and note which are withdrawn."""
+        """See `Channel.take`. Serve requests, and note the withdrawn ones."""
         for each in message if isinstance(message, list) else [message]:
             match each:
                 case {"method": str(method), "id": int() | str() | None as id}:

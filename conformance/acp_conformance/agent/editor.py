@@ -1,7 +1,7 @@
-"""A well-behaved client: the suite's responses to the subject's requests, unless a case takes them over.
+"""A well-behaved client, which answers the subject's requests unless a case takes over their method.
 
-Files and terminals live in memory (missing files are looked up below the working directory); no command is ever run. It
-has no part in judging.
+Files and terminals are in memory. A file that is not there is read from the working directory. The editor runs no
+command, and judges nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .exchange import Incoming
 
 
 class Refuse(Exception):
-    """Raised by a handler: the request is answered with this error."""
+    """Raised by a handler to answer the request with this error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class Refuse(Exception):
 
 
 class Hold:
-    """Returned by a handler: no response now; the case answers later, or not at all."""
+    """Returned by a handler that sends no response now. The case answers the request later, or never."""
 
 
 HOLD = Hold()
@@ -47,7 +47,7 @@ class Terminal:
     waiting: list[Incoming] = field(default_factory=list)
 
     def end(self, status: Mapping[str, Any]) -> None:
-        """Let its command end, and answer the requests that wait for that."""
+        """End the command of the terminal, and answer the requests that wait for the end."""
         if self.status is None:
             self.status = status
             for request in self.waiting:
@@ -55,7 +55,7 @@ class Terminal:
 
 
 class Editor:
-    """The client side's files, terminals and permissions."""
+    """The files, terminals and permissions of the client."""
 
     def __init__(self, cwd: Path, answers: Mapping[str, Any] | None = None) -> None:
         self.cwd = cwd
@@ -81,15 +81,15 @@ class Editor:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The `clientCapabilities` that it announces."""
+        """The announced `clientCapabilities`."""
         announced: dict[str, Any] = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
         return announced if self.answers is None else {**announced, "elicitation": {"form": {}}}
 
     def handle(self, request: Incoming) -> object:
-        """The result of a request, or `HOLD`. Its params are checked against the schema before anything is done.
+        """Return the result of a request, or `HOLD`. The params are first checked against the schema.
 
         Raises:
-            Refuse: It is answered with an error.
+            Refuse: The response is an error.
         """
         handler = self._handlers.get(request.method)
         if handler is None:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class NoAnswer(Outcome):
-    """An expected message did not come in time. `find` finds it, should it come later."""
+    """An expected message did not arrive in time. `find` returns the message if it arrives later."""
 
     def __init__(self, what: str, seconds: float, find: Callable[[], object] = lambda: None) -> None:
         super().__init__(Verdict.FAIL, f"{what} did not come within {seconds:.3g} s")
@@ -31,7 +31,7 @@ class Ended(Outcome):
 
 
 class Flooded(Ended):
-    """The subject wrote more than the suite keeps while a message was expected."""
+    """The subject wrote more than the suite keeps, while the suite waited for a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class Update:
 
     @property
     def text(self) -> str:
-        """The text of a message or thought chunk; empty for everything else."""
+        """The text of a message or thought chunk; empty for other updates."""
         content = self.body.get("content")
         text = content.get("text") if isinstance(content, dict) else None
         return text if isinstance(text, str) else ""
 
 
 class Side(Protocol):
-    """The interface of a conversation for its requests."""
+    """The interface of a conversation that its requests use."""
 
     @property
     def received(self) -> Sequence[Received]:
@@ -84,17 +84,18 @@ class Side(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all queued messages are written."""
         ...
 
     def wants_login(self, method: str, error: object) -> bool:
-        """Whether an error only says that the user has to authenticate first."""
+        """Whether an error only says that the user must authenticate first."""
         ...
 
 
 @dataclass(eq=False)
 class Pending:
-    """A request of the suite. Responses are matched by id and by its JSON type: "1" answers nothing that 1 asked."""
+    """A request of the suite. A response must have the same id in the same JSON type: the id "1" does not answer the
+    request 1."""
 
     peer: Side
     id: JsonId
@@ -104,7 +105,7 @@ class Pending:
 
     @property
     def answered(self) -> list[tuple[int, dict[str, Any]]]:
-        """Position and message of each response so far, also those inside an array."""
+        """Position and message of each response so far, including responses inside an array."""
         return [
             (entry.position, message)
             for entry in self.peer.received[self.since :]
@@ -117,19 +118,19 @@ class Pending:
 
     @property
     def answers(self) -> list[dict[str, Any]]:
-        """The responses so far: one, if all is well."""
+        """The responses so far. A correct subject sends exactly one."""
         return [message for _, message in self.answered]
 
     @property
     def position(self) -> int | None:
-        """Position in `received` of its first response; None before it."""
+        """Position of the first response in `received`; None before that response."""
         return next((position for position, _ in self.answered), None)
 
     async def answer(self, *, within: float | None = None) -> dict[str, Any]:
-        """Wait for the first response: the whole message.
+        """Wait for the first response, and return the whole message.
 
         Raises:
-            NoAnswer: None came within `within` seconds (default: the conversation's patience).
+            NoAnswer: No response arrived within `within` seconds, by default the conversation's patience.
             Ended: The subject's output ended first.
         """
         return await self.peer.wait_for(
@@ -137,14 +138,15 @@ class Pending:
         )
 
     async def result(self, *, within: float | None = None) -> Any:
-        """Wait for the response, which must be a result; an error ends the case as a failure."""
+        """Wait for the response, and return its result. If the response is an error, the case fails."""
         answer = await self._answer_but_login(within)
         if "result" not in answer:
             fail(f"{self.method} was answered with an error: {_short(answer.get('error'))}", at=self.position)
         return answer["result"]
 
     async def error(self, *codes: int, within: float | None = None) -> dict[str, Any]:
-        """Wait for the response, which must be an error, with one of `codes` if any are given; else the case fails."""
+        """Wait for the response, and return its error. The case fails if the response is a result, or if its code is
+        not in `codes` and `codes` is not empty."""
         answer = await self._answer_but_login(within)
         error = answer.get("error")
         if not isinstance(error, dict):
@@ -177,34 +179,34 @@ class Incoming:
     """Positions of the `$/cancel_request` notifications that name it."""
 
     async def answer(self, result: object) -> None:
-        """Answer it with a result."""
+        """Answer the request with a result."""
         self.answer_now(result)
         await self.peer.flush()
 
     async def refuse(self, code: int, message: str = "refused by the case") -> None:
-        """Answer it with an error."""
+        """Answer the request with an error."""
         self.refuse_now(code, message)
         await self.peer.flush()
 
     async def withdrawn(self, *, within: float | None = None) -> None:
-        """Wait for the `$/cancel_request` that names it."""
+        """Wait for the `$/cancel_request` that names this request."""
         await self.peer.wait_for(
             lambda: self.withdrawals or None, f"$/cancel_request for {self.method} (id {self.id!r})", within=within
         )
 
     def answer_now(self, result: object) -> None:
-        """Answer it without waiting until that is written."""
+        """Queue a result as the response, without waiting until it is written."""
         self.answered = True
         self.peer.post({"jsonrpc": "2.0", "id": self.id, "result": result})
 
     def refuse_now(self, code: int, message: str) -> None:
-        """Answer it with an error without waiting until that is written."""
+        """Queue an error as the response, without waiting until it is written."""
         self.answered = True
         self.peer.post({"jsonrpc": "2.0", "id": self.id, "error": {"code": code, "message": message}})
 
 
 def code_of(answer: object) -> object:
-    """The code of an error response; None for any other response."""
+    """Return the code of an error response; None for any other response."""
     error = answer.get("error") if isinstance(answer, dict) else None
     return error.get("code") if isinstance(error, dict) else None
 

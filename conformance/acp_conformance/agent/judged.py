@@ -1,4 +1,4 @@
-"""The outcome of one case, before it is reported: verdict and reason, with the conversation that proves it."""
+"""The outcome of one case before the report: the verdict, the reason, and the conversation as evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .watch import ASKING, Watched
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict of one case, and its evidence."""
+    """The verdict of one case with its evidence."""
 
     verdict: Verdict
     reason: str = ""
@@ -27,17 +27,17 @@ class Judged:
 
     @property
     def stands(self) -> bool:
-        """Whether it holds although the same process served others before."""
+        """Whether the verdict counts although the process served other cases before."""
         return self.verdict in (Verdict.PASS, Verdict.CHOICE, Verdict.SKIP, Verdict.NOT_APPLICABLE)
 
     @property
     def accuses(self) -> bool:
-        """Whether it finds a fault of the subject, or that it is too slow."""
+        """Whether the verdict is a fault of the subject, or too slow."""
         return self.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW)
 
 
 def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
-    """The outcome of a case whose situations have no known prompt. `watched`: a run without a profile."""
+    """Return the outcome of a case whose situations have no known prompt. `watched`: whether the run has no profile."""
     if watched is None:
         return Judged(Verdict.SKIP, f"the profile has no situation {' and no '.join(map(repr, unknown))}")
     if not watched.asks and watched.turns and set(unknown) <= ASKING:
@@ -46,7 +46,7 @@ def untried(unknown: Sequence[str], watched: Watched | None) -> Judged:
 
 
 def because_of(root: CaseResult, judged: Judged) -> Judged:
-    """The outcome of a failed case, if the case that represents it failed as well."""
+    """Return the outcome of a failed case if the case that represents it failed as well."""
     if root.verdict is Verdict.UNREACHED:
         return replace(judged, verdict=Verdict.UNREACHED, root=root.root)
     if root.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.SLOW):
@@ -55,7 +55,7 @@ def because_of(root: CaseResult, judged: Judged) -> Judged:
 
 
 def result_of(case: Case, judged: Judged, seconds: float) -> CaseResult:
-    """The case for the reports, with its duration in seconds."""
+    """Return the result for the reports, with the duration in seconds."""
     return case.result(
         judged.verdict,
         judged.reason,

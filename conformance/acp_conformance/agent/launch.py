@@ -1,4 +1,4 @@
-"""Start one agent in a separate folder, and end it with all its child processes."""
+"""Starts an agent in a separate folder, and ends the agent with all its child processes."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ async def open_agent(
     start: Start = spawn,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Agent]:
-    """Start the agent; at the end of the block its whole process group is ended.
+    """Start the agent. At the end of the block its whole process group is ended.
 
     Args:
-        start: Starts it.
+        start: Starts the process.
         patience: The time-out of a wait, in seconds.
-        start_patience: The same for the first message, which comes when the agent has started.
-        token: Marks the processes of the run, so that strays are found.
-        grace: Seconds that it has to end by itself, after the end of its input.
-        env: Added to the environment of the suite; the variables of the profile come before it.
+        start_patience: The time-out for the first message, which the agent sends after its start.
+        token: Marks the processes of the run, so that left-over processes are found.
+        grace: Seconds that the agent has to end after the end of its input.
+        env: Added to the environment of the suite. The variables of the profile have precedence.
 
     Raises:
         CannotStart: The command cannot be executed.

@@ -1,4 +1,4 @@
-"""The evidence for cases that judge the run as a whole: all that the background check of the messages has found."""
+"""The evidence for the cases of the whole run: all findings of the background check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conduct:
 
 @dataclass
 class Observed:
-    """The evidence for cases that judge the run as a whole."""
+    """The evidence for the cases of the whole run."""
 
     conversations: list[Conduct] = field(default_factory=list)
     exhibit: Sequence[Line] = ()
@@ -45,7 +45,7 @@ class Observed:
     """Tries a situation in a version: why it does not work, or nothing. None without a profile."""
 
     async def situations_come_about(self, protocol: int, needed: Container[str]) -> None:
-        """Fail if a situation that the profile names, and that cases need, does not work."""
+        """Fail if a situation does not work that the profile names and that cases need."""
         if self.missing is None:
             not_applicable("there is no profile")
         self._agreed(protocol)
@@ -62,15 +62,15 @@ class Observed:
             fail("; ".join(reasons))
 
     def _agreed(self, protocol: int) -> None:
-        """End the case if the agent never agreed on a version that is not the first."""
+        """End the case if it judges a later version than 1, and the agent never agreed on that version."""
         if protocol != 1 and not any(each.agreed for each in self.conversations if each.protocol == protocol):
             raise Outcome(Verdict.UNREACHED, f"it did not answer {protocol}", root="v2-negotiation/answers")
 
     def forbid(self, *rules: Rule, protocol: int = 1, told_by: Container[str] = ()) -> None:
         """Fail if any message of any conversation on this version of the protocol broke one of these rules.
 
-        A later version than 1 is not judged if the agent never agreed on it. A fault that a case of `told_by` has found
-        in its own conversation is not reported again.
+        A later version than 1 is not judged if the agent never agreed on that version. A fault is not reported again if
+        a case of `told_by` has found it in its own conversation.
         """
         self._agreed(protocol)
         found = [

@@ -1,6 +1,6 @@
-"""The facts found before the first case: whether the agent starts and answers, its name, and its speed.
+"""Finds facts before the first case: whether the agent starts and answers, its name, and its speed.
 
-Every time-out of the run follows from the times measured here, so that a slow agent does not count as silent.
+Every time-out of the run is derived from the measured times, so that a slow agent does not count as silent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Probe:
 
 
 async def probe(agent: Agent, *, short: float) -> Probe:
-    """Find the facts that every case needs; the time-out for optional responses is `short` seconds."""
+    """Find the facts that every case needs. `short`: the time-out for optional responses, in seconds."""
     began = time.monotonic()
     try:
         pending = await agent.ask_initialize()

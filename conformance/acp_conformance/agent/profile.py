@@ -16,7 +16,7 @@
     hold = ["terminal/wait_for_exit"]     # methods of the client that stay unanswered meanwhile
     says = "hello"                        # the whole text of the turn, if it is constant
 
-Reads files only; the meaning of a situation is up to the case.
+This module only reads files. The cases give situations their meaning.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The facts about one agent. The empty profile has none, and lets the generic cases run."""
+    """The facts about one agent. With an empty profile the cases without situations run."""
 
     name: str = ""
     situations: Mapping[str, Situation] = field(default_factory=dict)
@@ -81,17 +81,17 @@ class Profile:
 
 
 def load(name: str) -> Profile:
-    """The profile of a file, or the included one of that name.
+    """Return the profile of a file, or the included profile of that name.
 
     Raises:
-        ProfileError: There is none, or it is malformed; the text names the place.
+        ProfileError: The profile does not exist or is malformed; the text names the place.
     """
     data, where = tables.document(name, INCLUDED)
     return parse(data, where=where)
 
 
 def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
-    """The profile that a TOML document describes.
+    """Return the profile that a TOML document describes.
 
     Raises:
         ProfileError: A key that does not exist, or a value of another type.

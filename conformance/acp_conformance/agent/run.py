@@ -1,10 +1,10 @@
-"""Runs cases, a few at a time, each bounded; makes the `Run` that reports read.
+"""Runs cases, a few at a time and each with a time-out, and returns the `Run` for the reports.
 
-Before the cases, the *probe* finds out whether the command can be run at all, so that a broken command gives one clear
-reason instead of a hundred time-outs. It also measures the agent's speed, from which every time-out follows. Each case
-has its own process, except for `shared` ones. They follow each other in one process as long as they pass, and a
-case that fails is judged again in a fresh process. Cases of the whole run are judged last, over all conversations and
-the *tour*. It shows nothing itself: see `Progress`.
+Before the cases, the *probe* finds out whether the command can be run, so that a broken command has one clear reason
+instead of a hundred time-outs. The probe also measures the agent's speed, from which every time-out is derived. Each
+case has its own process, except for `shared` cases. These run one after the other in one process as long as they pass.
+A shared case that fails is judged again in a new process. Cases of the whole run are judged last, over all
+conversations and the *tour*. A run reports its progress to a `Progress`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _STEPS = 6
 
 @dataclass
 class AgentRun:
-    """One run of the suite over an agent."""
+    """One run of the suite against an agent."""
 
     command: Sequence[str]
     profile: Profile = field(default_factory=Profile)
@@ -106,7 +106,7 @@ class AgentRun:
     _scope: anyio.CancelScope | None = None
 
     async def run(self, cases: Iterable[Case], progress: Progress | None = None) -> Run:
-        """Run the cases; the results are in their order, whatever ran concurrently."""
+        """Run the cases, and return the results in the order of the cases."""
         chosen = list(cases)
         self._chosen = frozenset(case.id for case in chosen)
         started, began = datetime.now(UTC), time.monotonic()
@@ -135,7 +135,7 @@ class AgentRun:
         return run
 
     def stop(self) -> None:
-        """End the run now: cases without a verdict are skipped."""
+        """End the run now. Cases without a verdict are skipped."""
         self.interrupted = True
         if self._scope is not None:
             self._scope.cancel()
@@ -145,7 +145,7 @@ class AgentRun:
         return not (self._probe.cannot_run or self._probe.deaf)
 
     def _expected(self, chosen: Sequence[Case]) -> float:
-        """Seconds for the cases: each start of the agent, and a few responses of each."""
+        """Return the estimated seconds of the cases: a start of the agent and a few responses for each case."""
         able = [case for case in chosen if self.profile.situations.keys() >= set(case.needs) and not case.whole_run]
         groups = {"" if self.quick else case.group for case in able if case.shared}
         starts = len(groups) + sum(not case.shared for case in able) + 1
@@ -318,21 +318,22 @@ class AgentRun:
         return replace(judged, transcript=agent.transcript.lines(), stderr=agent.process.stderr)
 
     def _doubted(self, cases: Sequence[Case], version: int) -> Sequence[str]:
-        """The situations of the profile that no case needs, or that a case needs which had nothing to judge."""
+        """Return the situations of the profile that no case needs, or that are needed only by a case which had nothing
+        to judge."""
         known = [case for case in cases if case.protocol == version]
         idle = [case for case in known if self._results[case.id].verdict in (Verdict.SKIP, Verdict.NOT_APPLICABLE)]
         needed, unused = ({need for case in some for need in case.needs} for some in (known, idle))
         return [name for name in self.profile.situations if name not in needed or name in unused]
 
     async def _missing_of(self, case: Case, version: int) -> str:
-        """Why a situation that the case needs does not work."""
+        """Return why a situation that the case needs does not work."""
         for name in case.needs:
             if why := await self._find_missing(name, version):
                 return why
         return ""
 
     async def _find_missing(self, name: str, version: int) -> str:
-        """Why a situation does not work; each is tried once, alone."""
+        """Return why a situation does not work. Each situation is tried once, alone."""
         async with self._trying.setdefault((name, version), anyio.Lock()):
             if (name, version) not in self._missing:
                 self._missing[name, version] = await self._try(name, version)
@@ -377,7 +378,8 @@ class AgentRun:
         return Judged(Verdict.PASS)
 
     def _root_of_silence(self, subject: Agent | Observed) -> str:
-        """The case about requests of extensions, if the agent answers none, and has one to answer here."""
+        """Return the case about requests of extensions, if the agent answers no such request, and this case sends
+        one."""
         if self._probe.fence_method == FENCE or EXTENSION not in self._chosen or not isinstance(subject, Agent):
             return ""
         return EXTENSION if any(method.startswith("_") for method in subject.checker.awaited) else ""

@@ -1,7 +1,7 @@
-"""Whether a situation of the profile works, tried alone.
+"""Finds out whether a situation of the profile works when nothing else is done.
 
-A failed case finds a fault of the agent only if its situations work when nothing else is done. If one does not, the
-profile does not describe this agent, and the rule could not be tried.
+A failed case is a fault of the agent only if its situations work alone. If a situation does not, the profile does not
+describe this agent, and the rule could not be tried.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _LASTING = ("hang", "stubborn", "nested", *_OFFERS)
 
 
 async def missing(agent: Agent, situation: str, version: int = VERSION) -> str:
-    """Prompt for a situation in a new session: why it does not work, as a reason; empty if it does.
+    """Prompt for a situation in a new session, and return why the situation does not work; empty if it works.
 
-    It is also empty after another fault on the way, such as an end of the process, which does not concern the profile.
+    The result is also empty after a fault that does not concern the profile, such as an end of the process.
     """
     try:
         first = version == VERSION
@@ -67,7 +67,7 @@ class _Turn:
         self._version = version
 
     async def instead(self) -> str:
-        """What the turn did instead of the situation; empty if it did that."""
+        """Return the turn's actual behaviour, as a reason; empty if the situation came about."""
         signs: Mapping[str, Callable[[], bool]] = {
             **dict.fromkeys(_REQUESTS, self._asks),
             **dict.fromkeys(("hang", "stubborn"), self._works),
@@ -83,7 +83,7 @@ class _Turn:
         return ("" if sign() else self._end()) or (await self._early_end() if self._situation in _LASTING else "")
 
     async def _ends(self) -> str:
-        """The same for a turn that ends by itself. A turn that does not end does not concern the profile."""
+        """Do the same for a turn that ends by itself. The result is empty for a turn that does not end."""
         end = await self._agent.wait_for(lambda: self._end() or None, "the end of the turn")
         if self._situation == "fails":
             return ""
@@ -101,7 +101,7 @@ class _Turn:
             return ""
 
     def _end(self) -> str:
-        """How the turn has ended; empty while it runs."""
+        """Return how the turn has ended; empty while it runs."""
         answer = next(iter(self._prompt.answers), None)
         if answer is not None and "error" in answer:
             return f"ended with an error: {steps.short(answer['error'])}"

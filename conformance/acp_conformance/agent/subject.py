@@ -1,4 +1,4 @@
-"""The suite as the client of an agent: the tools of cases for agents.
+"""The suite as the client of an agent, with the functions that cases for agents use.
 
     session = await agent.session()               # initialize if need be, then session/new: the session id
     prompt = await agent.prompt(session, "hang")  # a situation of the profile, in flight; no entry: the case is skipped
@@ -10,7 +10,7 @@
     if len(prompt.answers) != 1: fail(...)
     agent.updates(session)                        # all session/update of it so far, in order
 
-Judges nothing by itself: a time-out ends the case as a failure with a reason.
+A time-out fails the case, with a reason. Nothing else is judged here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SPEECH = frozenset({"agent_message_chunk", "agent_thought_chunk", "tool_call", "
 
 
 class Agent(Conversation):
-    """A conversation with one fresh agent process, not yet initialized."""
+    """A conversation with one new process of the agent, which is not initialized yet."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class Agent(Conversation):
 
     @property
     def version(self) -> int:
-        """The version that the conversation requests; its messages are checked against the schema of this one."""
+        """The protocol version that the conversation requests. Messages are checked against the schema of this
+        version."""
         return self.checker.version
 
     @version.setter
@@ -99,23 +100,23 @@ class Agent(Conversation):
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """The `agentCapabilities` that it announced; empty before `initialize`."""
+        """The announced `agentCapabilities`; empty before `initialize`."""
         found = (self.initialized or {}).get("agentCapabilities")
         return found if isinstance(found, dict) else {}
 
     def can(self, path: str) -> bool:
-        """Whether it announced a capability, such as `loadSession` or `sessionCapabilities.close`."""
+        """Whether the agent announced a capability, such as `loadSession` or `sessionCapabilities.close`."""
         return announced(self.capabilities, path)
 
     async def ask_initialize(
         self, *, version: object = VERSION, capabilities: Mapping[str, Any] | None = None, **members: object
     ) -> Pending:
-        """Send `initialize` and return its handle.
+        """Send `initialize`, and return the handle of the request.
 
         Args:
             version: The `protocolVersion`.
-            capabilities: The whole `clientCapabilities`; by default the editor's.
-            members: Further members of the parameters; None omits a default one.
+            capabilities: The whole `clientCapabilities`; by default those of the editor.
+            members: Further members of the parameters. None omits a default member.
         """
         announced_here = self.editor.capabilities if capabilities is None else capabilities
         self.checker.client_capabilities = announced_here
@@ -128,7 +129,7 @@ class Agent(Conversation):
         return await self.request("initialize", {name: value for name, value in params.items() if value is not None})
 
     def wants_login(self, method: str, error: object) -> bool:
-        """Whether this is the error of an agent that creates, lists or loads no session before the user logs in."""
+        """Whether the error says that the user must log in before the agent creates, lists or loads sessions."""
         code = error.get("code") if isinstance(error, dict) else None
         return code == AUTH_REQUIRED and method.startswith("session/") and not self._has_session
 
@@ -148,15 +149,16 @@ class Agent(Conversation):
         return self.initialized
 
     async def log_in(self) -> None:
-        """`authenticate`, as in the profile, which must succeed."""
+        """Send `authenticate` as in the profile. The case fails if the agent refuses."""
         if self.profile.authenticate is not None:
             with belongs_to("initialize/authenticates"):
                 await (await self.request("authenticate", {"methodId": self.profile.authenticate})).result()
 
     async def session(self, **params: object) -> str:
-        """A new session, after `initialize` if that was not done: its id. `params` change parameters of `session/new`.
+        """Create a session, and return its id. Sends `initialize` first if necessary. `params` change parameters of
+        `session/new`.
 
-        A case is skipped here if the agent wants the user to authenticate first.
+        Skips the case if the agent requires that the user authenticates first.
         """
         if self.initialized is None:
             await self.initialize()
@@ -176,11 +178,12 @@ class Agent(Conversation):
         return session
 
     async def set_mode(self, session: str, mode: str) -> None:
-        """`session/set_mode`, which must succeed."""
+        """Send `session/set_mode`. The case fails if the agent refuses."""
         await (await self.request("session/set_mode", {"sessionId": session, "modeId": mode})).result()
 
     async def prompt(self, session: str, situation: str) -> Pending:
-        """Send the prompt of a situation of the profile; its handle, at once. No entry: the case is skipped."""
+        """Send the prompt of a situation, and return the handle without waiting. Skips the case if the profile lacks
+        the situation."""
         text = self.text_of(situation)
         mode = self.profile.situations[situation].mode
         if mode is not None:
@@ -188,12 +191,13 @@ class Agent(Conversation):
         return await self.say(session, text)
 
     async def say(self, session: str, text: str | Sequence[Mapping[str, Any]]) -> Pending:
-        """Send a prompt of this text, or of these content blocks; its handle, at once."""
+        """Send a prompt of this text, or of these content blocks, and return the handle without waiting."""
         self._prompts[session] = pending = await self.request("session/prompt", prompt_params(session, text))
         return pending
 
     def text_of(self, situation: str) -> str:
-        """The prompt text of a situation, for messages put together by hand. No entry: the case is skipped."""
+        """Return the prompt text of a situation, for messages that a case builds itself. Skips the case if the profile
+        lacks the situation."""
         found = self.profile.situations.get(situation)
         if found is None:
             skip(f"the profile has no situation {situation!r}")
@@ -201,7 +205,8 @@ class Agent(Conversation):
         return found.prompt.replace("{cwd}", str(self.cwd))
 
     async def cancel(self, session: str, *, answer_permissions: bool = True) -> None:
-        """`session/cancel`, and `cancelled` to each held permission request of the session, as a client must."""
+        """Send `session/cancel`, and answer each held permission request of the session by `cancelled`, as a client
+        must."""
         await self.notify("session/cancel", {"sessionId": session})
         for request in self.held("session/request_permission"):
             params = request.params
@@ -209,11 +214,12 @@ class Agent(Conversation):
                 await request.answer({"outcome": {"outcome": "cancelled"}})
 
     async def cancel_request(self, pending: Pending) -> None:
-        """`$/cancel_request` for a request of the suite."""
+        """Send `$/cancel_request` for a request of the suite."""
         await self.notify("$/cancel_request", {"requestId": pending.id})
 
     def updates(self, session: str | None = None, *, since: int = 0) -> list[Update]:
-        """The updates so far, of one session if it is given, at or after position `since` of `received`."""
+        """Return the updates so far, at or after position `since` of `received`. With a session, only the updates of
+        that session."""
         found: list[Update] = []
         for entry in self.received[since:]:
             match entry.message:
@@ -227,13 +233,13 @@ class Agent(Conversation):
         return found
 
     def spoken(self, session: str, *, since: int = 0) -> list[Update]:
-        """The updates that only a turn sends: message and thought chunks, tool calls, plans."""
+        """Return the updates that only a turn sends: message and thought chunks, tool calls, plans."""
         return [update for update in self.updates(session, since=since) if update.kind in SPEECH]
 
     async def said_something(self, session: str | Pending) -> Update:
-        """Wait for the first such update after the (last) prompt of the session: its turn is running.
+        """Wait for the first update of the turn of the last prompt in the session, so that the turn is running.
 
-        If the prompt is answered first, the case fails: the profile does not describe this agent.
+        The case fails if the prompt is answered first, because then the profile does not describe this agent.
         """
         if isinstance(session, Pending):
             session = next(id for id, pending in self._prompts.items() if pending is session)
@@ -251,9 +257,10 @@ class Agent(Conversation):
         return said
 
     async def fence(self) -> None:
-        """A cheap request and its response, twice: everything sent before has been read and dispatched by the agent.
+        """Send a cheap request and wait for its response, twice. After that the agent has read and dispatched all
+        earlier messages.
 
-        Responses that an agent sends at once are in `received` by then; slower ones may still come: see `settle`.
+        Responses that an agent sends at once are then in `received`. Slower responses may still arrive (see `settle`).
         """
         params: object = {}
         if self._fence_method != FENCE:
@@ -263,7 +270,7 @@ class Agent(Conversation):
             await (await self.request(self._fence_method, params)).answer()
 
     async def comes_late(self, missing: NoAnswer) -> bool:
-        """Whether something comes after the time-out: within as much time again."""
+        """Whether `find` finds something after the time-out, within the same time again."""
         try:
             await self.wait_for(missing.find, missing.what)
         except Outcome:
@@ -271,9 +278,10 @@ class Agent(Conversation):
         return True
 
     async def comes(self, find: Callable[[], T | None]) -> T | None:
-        """The result of `find` once the agent cannot send more: after a fence, or at the end of its output.
+        """Return the result of `find` when the agent cannot send more, which is after a fence or at the end of the
+        output.
 
-        It ends the conversation if nothing is found; so None is proof that nothing comes.
+        If nothing is found, the conversation is ended, so None proves that the message never arrives.
         """
         await self.fence()
         found = find()
@@ -283,11 +291,12 @@ class Agent(Conversation):
         return found
 
     async def null_answer(self, *, since: int = 0) -> Mapping[str, Any] | None:
-        """The response with the id null at or after position `since`, None if there is none; see `comes`."""
+        """Return the response with the id null at or after position `since`; None if there is no such response (see
+        `comes`)."""
         return await self.comes(lambda: next(iter(self.null_answers(since)), None))
 
 
 def prompt_params(session: str, text: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The parameters of `session/prompt`."""
+    """Return the parameters of `session/prompt`."""
     blocks = [{"type": "text", "text": text}] if isinstance(text, str) else list(text)
     return {"sessionId": session, "prompt": blocks}

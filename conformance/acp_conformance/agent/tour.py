@@ -1,4 +1,5 @@
-"""One conversation with all known features of the agent, so that every message is seen once."""
+"""Holds one conversation that uses all known features of the agent, so that the background check sees every kind of
+message."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from .subject import Agent
 
 
 async def tour(agent: Agent) -> None:
-    """Use every known feature of the agent. Nothing is judged here, so a fault only ends a part."""
+    """Use every known feature of the agent. A fault only ends a part of the conversation, because nothing is judged
+    here."""
     for situation in agent.profile.situations or ("",):
         # Requests that one situation leaves unanswered are answered in the next.
         agent.let_go()

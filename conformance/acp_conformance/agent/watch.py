@@ -1,8 +1,8 @@
-"""A profile from one conversation: prompts are tried, and the agent's reactions show their situations.
+"""Makes a profile from one conversation: it tries prompts, and finds their situations by the agent's reactions.
 
-It tries a greeting, the user's prompts, the commands that the agent offers, and prompts for the usual tools. Nothing is
-judged. The client's part is played as in a run: files and terminals are in memory, no command is run, and every
-permission is granted.
+The prompts are a greeting, the user's prompts, the commands that the agent offers, and prompts for the usual tools. The
+suite answers the agent as in a run: files and terminals are in memory, no command is run, and every permission is
+granted. Nothing is judged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _REPORTS = frozenset({"usage_update", "session_info_update", "current_mode_updat
 
 @dataclass(slots=True)
 class Turn:
-    """The effects of one prompt on the agent."""
+    """The agent's reactions to one prompt."""
 
     prompt: str
     updates: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Watched:
-    """The facts about the agent after the conversation."""
+    """The known facts about the agent after the conversation."""
 
     name: str = ""
     turns: list[Turn] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Watched:
 
     @property
     def situations(self) -> Mapping[str, Situation]:
-        """The prompt for each situation: the first that fits, and how."""
+        """Return the first prompt that fits each situation, and how it fits."""
         found: dict[str, Situation] = {}
         for turn in self.turns:
             for name, hold in _of(turn):
@@ -94,13 +94,13 @@ class Watched:
 
     @property
     def slowest(self) -> float:
-        """The seconds of the slowest turn, among useful turns that ended by themselves."""
+        """Return the seconds of the slowest useful turn that ended by itself."""
         used = {entry.prompt for entry in self.situations.values()}
         return max((turn.seconds for turn in self.turns if turn.ended and turn.prompt in used), default=0.0)
 
     @property
     def asks(self) -> bool:
-        """Whether any of the turns sent a request to the client."""
+        """Whether the agent sent a request to the client in any turn."""
         return any(turn.requests for turn in self.turns)
 
 
@@ -116,9 +116,9 @@ async def watch(
 
     Args:
         prompts: Further prompts to try.
-        tools: Whether to try the commands that it offers and prompts for tools; else the greeting alone.
-        within: Seconds that a turn may take until it is cancelled; default is the patience of the conversation.
-        limit: Seconds of the whole conversation; the findings until then count.
+        tools: Whether to try the offered commands and prompts for tools, or only the greeting.
+        within: Seconds after which a turn is cancelled; by default the patience of the conversation.
+        limit: Seconds of the whole conversation. Findings after that time are left out.
     """
     watched = Watched()
     with anyio.move_on_after(limit):
@@ -180,7 +180,7 @@ async def _turn(agent: Agent, text: str, within: float | None) -> Turn:
 
 
 def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The situations that a turn was, each with the methods to leave unanswered in it."""
+    """Return the situations that a turn fits, each with the methods to leave unanswered."""
     if turn.ended == "error":
         yield "fails", ()
         return
@@ -208,7 +208,7 @@ def _of(turn: Turn) -> Iterable[tuple[str, tuple[str, ...]]]:
 
 
 def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
-    """The profile as a file, with the effects of each prompt as a comment."""
+    """Return the profile as the text of a file, with the agent's reactions to each prompt as a comment."""
     lines = [f"name = {_string(watched.name or 'my agent')}"]
     did = {turn.prompt: turn for turn in watched.turns}
     found = watched.situations
@@ -229,6 +229,6 @@ def as_toml(watched: Watched, setup: Mapping[str, str]) -> str:
 
 
 def _string(value: object) -> str:
-    """A basic string of TOML, with the escapes of JSON except for DEL."""
+    """Return a basic string of TOML. Its escapes are those of JSON, and DEL is escaped too."""
     text = str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

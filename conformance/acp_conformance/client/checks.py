@@ -1,7 +1,7 @@
-"""Rules for every message of a client, in any case: checked in the background, judged at the end.
+"""Rules for every message of a client, which are checked in the background of all cases and judged at the end.
 
-Adds to `acp_conformance.core.checker.Checker` the knowledge of the agent: the features that it has announced, and the
-client's open requests.
+In addition to `acp_conformance.core.checker.Checker`, the check knows the features that the agent has announced, and
+the client's open requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Seen:
-    """All observations of a client in a run."""
+    """All messages and findings of a client in a run."""
 
     agents: int = 0
     """How many agent processes it has started."""
@@ -47,7 +47,7 @@ class Seen:
     """By rule."""
 
     def against(self, rules: Collection[str]) -> str:
-        """The findings against any of these rules, in a sentence; empty if there are none."""
+        """Return the findings against these rules as a sentence; empty if there are no findings."""
         found = [finding for rule in rules for finding in self.findings.get(rule, ())]
         if not found:
             return ""
@@ -56,7 +56,7 @@ class Seen:
         return f"{found[0].what} (in {places[0]}{more}; {len(found)} in all): {found[0].line[:200]}"
 
     def wrong_in(self, case: str, rules: Collection[str]) -> tuple[str, Finding] | None:
-        """The first finding of a case against one of these rules, with the rule."""
+        """Return the first finding of a case against one of these rules, with the rule."""
         found = ((rule, each) for rule in rules for each in self.findings.get(rule, ()) if each.case == case)
         return next(found, None)
 
@@ -76,7 +76,7 @@ class Watch:
         seen.agents += 1
 
     def sent(self, message: Any) -> None:
-        """Note a message to the client; None for something else."""
+        """Record what was sent to the client: a message, or None for anything else."""
         self._checker.sent(message)
         if isinstance(message, list):
             # A client that accepts no batches may refuse it as a whole, with an error that has no id.
@@ -94,7 +94,7 @@ class Watch:
                 self._checker.agreed(each["result"].get("protocolVersion"))
 
     def received(self, line: bytes) -> Any:
-        """The message of a line, or None; its faults are noted."""
+        """Return the message of a line, or None, and record its faults."""
         self._seen.messages += 1
         message, violations = self._checker.check(line)
         shown = line[:500].decode("utf-8", "backslashreplace")

@@ -33,7 +33,7 @@ def main(
     here: bool = False,
     **rest: Any,
 ) -> None:
-    """Run the chosen cases, write the requested reports, and exit with the run's code.
+    """Run the chosen cases, write the requested reports, and exit with the exit code of the run.
 
     Raises:
         click.UsageError: A pattern that fits no case, no `{agent}` in the command, or a file that is not a profile.

@@ -1,7 +1,7 @@
-"""The messages between the client and one of its agent processes, which the suite plays.
+"""The messages between the client and one of its agent processes, whose messages the suite writes.
 
-It reads in the background, keeps messages until a case reads them, and matches responses to requests. It answers the
-requests that no case is about, so that every client gets as far as it would with a real agent. It judges nothing.
+A conversation reads in the background, keeps messages until a case reads them, and matches responses to requests. It
+answers requests that the case does not test, so that every client gets as far as with a real agent. It judges nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Silent(Exception):
-    """The client has not sent an expected message in time; `ready` is whether it has come since."""
+    """The client did not send an expected message in time. `ready` tells whether the message has arrived since."""
 
     def __init__(self, what: str, seconds: float, ready: Callable[[], object] = lambda: None) -> None:
         super().__init__(f"{what} did not come within {seconds:.3g} s")
@@ -42,7 +42,7 @@ class Silent(Exception):
 
 
 class Ended(Exception):
-    """The client has closed the connection before it sent an expected message."""
+    """The client closed the connection before it sent an expected message."""
 
 
 class Message:
@@ -57,11 +57,11 @@ class Message:
 
     @property
     def is_request(self) -> bool:
-        """Whether it needs a response."""
+        """Whether the message needs a response."""
         return "id" in self.value
 
     def param(self, name: str) -> Any:
-        """A parameter, or None."""
+        """Return a parameter, or None."""
         return self.params.get(name) if isinstance(self.params, dict) else None
 
 
@@ -77,7 +77,7 @@ class Ask:
 
 
 class Conversation:
-    """One agent process. `run` reads; everything else is for a case."""
+    """The conversation of one agent process. `run` reads the messages; cases call the other methods."""
 
     def __init__(self, link: Link, watch: Watch, transcript: Transcript, pace: Pace, dialect: Dialect) -> None:
         self.pace = pace
@@ -180,7 +180,7 @@ class Conversation:
         """Wait until `ready` returns something, and return it.
 
         Raises:
-            Silent: Not in time; the text names `what`, the expected message.
+            Silent: `ready` returned nothing in time. The text names `what`, the expected message.
             Ended: The connection was closed before.
         """
         patience = self.patience if patience is None else patience
@@ -194,7 +194,7 @@ class Conversation:
         raise Silent(what, patience, ready)
 
     async def comes_late(self, missing: Silent) -> bool:
-        """Whether something comes after the time-out: within as much time again."""
+        """Whether `ready` returns something after the time-out, within the same time again."""
         try:
             await self.until(missing.ready, missing.what)
         except (Silent, Ended):
@@ -202,15 +202,15 @@ class Conversation:
         return True
 
     async def receive(self, method: str, patience: float | None = None) -> Message:
-        """Wait for the next request or notification of the client by this name; raises like `until`."""
+        """Wait for the next request or notification of the client by this name. Raises like `until`."""
         return await self.any_of(method, patience=patience)
 
     async def any_of(self, *names: str, patience: float | None = None) -> Message:
-        """Wait for the next request or notification by one of these names; raises like `until`."""
+        """Wait for the next request or notification by one of these names. Raises like `until`."""
         return await self.until(lambda: next(self._pick(names), None), " or ".join(names), patience)
 
     async def answer(self, ask: Ask, patience: float | None = None) -> dict[str, Any]:
-        """Wait for the first response to `ask`; raises like `until`."""
+        """Wait for the first response to `ask`. Raises like `until`."""
         return await self.until(
             lambda: ask.answers[0] if ask.answers else None, f"an answer to {ask.method} ({ask.id!r})", patience
         )
@@ -225,7 +225,7 @@ class Conversation:
         await self._frame(b"O", line + b"\n")
 
     async def write(self, data: bytes, *messages: Any) -> None:
-        """Write bytes unchanged: `messages` in another form, or bytes that are not a message."""
+        """Write bytes unchanged, such as several `messages` at once, or bytes that are not a message."""
         for message in messages or [None]:
             self._watch.sent(message)
         for line in data.removesuffix(b"\n").split(b"\n"):
@@ -233,7 +233,7 @@ class Conversation:
         await self._frame(b"O", data)
 
     async def ask(self, method: str, params: Any, **id: Any) -> Ask:
-        """Send a request, with a new id or the one given as `id`."""
+        """Send a request with the id `id`, or with a new id."""
         ask = self.expect(method, **id)
         await self.send({"jsonrpc": "2.0", "id": ask.id, "method": method, "params": params})
         return ask
@@ -250,19 +250,20 @@ class Conversation:
         await self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def reply(self, request: Message, result: Any) -> None:
-        """Answer a request; a notification is not answered."""
+        """Answer a request. Has no effect for a notification."""
         if request.is_request:
             await self.send({"jsonrpc": "2.0", "id": request.value["id"], "result": result})
 
     async def refuse(self, request: Message, code: int, message: str) -> None:
-        """Answer a request with an error; a notification is not answered."""
+        """Answer a request with an error. Has no effect for a notification."""
         if request.is_request:
             await self.send({"jsonrpc": "2.0", "id": request.value["id"], "error": {"code": code, "message": message}})
 
     # -- the agent process itself
 
     async def write_stderr(self, data: bytes) -> None:
-        """Make the agent process write to its standard error, and wait until it has; raises like `until`."""
+        """Make the agent process write to its standard error, and wait until the text is written. Raises like
+        `until`."""
         self._note(f"the agent writes {len(data):,} bytes to its standard error")
         for start in range(0, len(data), 65536):
             self._written = written = anyio.Event()
@@ -310,17 +311,17 @@ class Conversation:
                     await self.reply(message, _EMPTY.get(method, {}))
 
     def hold(self, *names: str) -> None:
-        """Leave further requests of these names to the case."""
+        """Leave later requests of these names to the case."""
         self._held.update(names)
 
     async def release(self, *names: str) -> None:
-        """No case is about requests of these names any more: answer them, including the waiting ones."""
+        """Answer requests of these names again, including waiting requests."""
         self._held.difference_update(names)
         for message in list(self._pick(names)):
             await self.answer_by_itself(message)
 
     def new_session_id(self) -> str:
-        """A session id that was not used."""
+        """Return a session id that was not used."""
         return f"sess_Ü/{next(self._sessions)}"
 
     def _announces(self, capability: str | None) -> bool:

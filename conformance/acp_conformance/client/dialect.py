@@ -1,6 +1,6 @@
-"""The differences between the versions of the protocol for the agent that the suite plays: a class for each version.
+"""The differences between the versions of the protocol on the agent's side, with a class for each version.
 
-A case about both versions gets the form of a message here, and so is written once.
+The classes give a message its form, so that a case for both versions is written once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CASE_OF_ONE: Final = "the client does not ask for version 2"
 
 
 class Dialect(Protocol):
-    """One version, as an agent speaks it."""
+    """One version of the protocol on the agent's side."""
 
     version: int
     capabilities: str
@@ -32,11 +32,11 @@ class Dialect(Protocol):
     """The member of the agent's capabilities about sessions."""
 
     def rule(self, name: str) -> str:
-        """The name of a rule about messages: each version has separate rules."""
+        """Return the name of a rule about messages. Each version has separate rules."""
         ...
 
     def hello(self, **fields: Any) -> dict[str, Any]:
-        """The response to `initialize`, with `fields` added; None omits one."""
+        """Return the response to `initialize`, with `fields` added. None omits a field."""
         ...
 
     def asked(self, version: object) -> None:
@@ -48,24 +48,24 @@ class Dialect(Protocol):
         ...
 
     async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
-        """End it."""
+        """End the turn of the prompt."""
         ...
 
     def message(self, text: str) -> dict[str, Any]:
-        """The update with a piece of the agent's message."""
+        """Return the update with a piece of the agent's message."""
         ...
 
     def call(self, call: str, **fields: Any) -> dict[str, Any]:
-        """The update that begins a tool call."""
+        """Return the update that begins a tool call."""
         ...
 
     def question(self, call: str, options: list[dict[str, str]]) -> dict[str, Any]:
-        """The params of a permission request, without its session."""
+        """Return the params of a permission request, without its session."""
         ...
 
 
 class Version1:
-    """A prompt is answered when its turn ends."""
+    """Version 1, in which a prompt is answered when its turn ends."""
 
     version = 1
     capabilities = "clientCapabilities"
@@ -74,7 +74,7 @@ class Version1:
     session_capabilities = "sessionCapabilities"
 
     def rule(self, name: str) -> str:
-        """The rules have plain names."""
+        """Return the name unchanged."""
         return name
 
     def hello(self, **fields: Any) -> dict[str, Any]:
@@ -83,10 +83,10 @@ class Version1:
         return _without_none(result)
 
     def asked(self, version: object) -> None:
-        """A client that requests more is answered 1."""
+        """See `Dialect.asked`. A client that requests a later version is answered version 1."""
 
     async def begin_turn(self, conversation: Conversation, prompt: Message) -> None:
-        """Nothing: the prompt stays open."""
+        """Do nothing, because the prompt stays open."""
 
     async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
         """Answer the prompt."""
@@ -106,7 +106,8 @@ class Version1:
 
 
 class Version2:
-    """A prompt is answered when it is in the conversation; updates report its outcome (a draft)."""
+    """The draft of version 2, in which a prompt is answered when it is in the conversation, and updates report its
+    outcome."""
 
     version = 2
     capabilities = "capabilities"
@@ -115,7 +116,7 @@ class Version2:
     session_capabilities = "session"
 
     def rule(self, name: str) -> str:
-        """The version is part of the name."""
+        """Return the name with the version."""
         return f"v2-{name}"
 
     def hello(self, **fields: Any) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class Version2:
         return _without_none({"protocolVersion": 2, "info": INFO, "capabilities": {"session": {}}, **fields})
 
     def asked(self, version: object) -> None:
-        """A client of version 1 is not judged."""
+        """See `Dialect.asked`. A client of version 1 is not judged."""
         if not isinstance(version, int) or isinstance(version, bool) or version < 2:
             not_applicable(CASE_OF_ONE)
 
@@ -136,7 +137,7 @@ class Version2:
         await self._tell(conversation, prompt, {"sessionUpdate": "state_update", "state": "running"})
 
     async def end_turn(self, conversation: Conversation, prompt: Message, reason: str) -> None:
-        """Be idle."""
+        """Report the state `idle`."""
         idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
         await self._tell(conversation, prompt, idle)
 
@@ -156,7 +157,7 @@ class Version2:
 
     @staticmethod
     def message_of(prompt: Message) -> str:
-        """The id of the message that a prompt becomes."""
+        """Return the id of the message that a prompt becomes."""
         return f"user/{prompt.place}"
 
     async def _tell(self, conversation: Conversation, prompt: Message, update: dict[str, Any]) -> None:
@@ -164,7 +165,7 @@ class Version2:
 
 
 def of(version: int) -> Dialect:
-    """The dialect of a version."""
+    """Return the dialect of a version."""
     return Version2() if version == Version2.version else Version1()
 
 

@@ -1,9 +1,9 @@
-"""The program that a client under test starts as its agent: standard input and output, handed over to the suite.
+"""The program that a client under test starts as its agent. It connects its standard input and output to the suite.
 
-It decides nothing. The client's output goes to the suite over a socket, and the suite's commands come back. It uses
-only the standard library, and runs by its path, so that it starts quickly and in any environment and folder. It ends
-by a command of the suite, when the suite is gone, or by a signal other than SIGINT: Ctrl-C at a terminal reaches the
-agent as well, and is for the client.
+The program sends the client's output to the suite over a socket, and obeys the suite's commands. It uses only the
+standard library and is started by its path, so that it starts quickly in any environment and folder. It ends by a
+command of the suite, when the suite has ended, or by a signal other than SIGINT. It ignores SIGINT, because Ctrl-C in a
+terminal is meant for the client, but also reaches the agent.
 
 A frame in either direction is one byte for its kind, four for its length (big endian), and its content:
 
@@ -26,7 +26,7 @@ PIECE = 65536
 
 
 class Line:
-    """The connection to the suite. Frames are sent whole, from any thread."""
+    """The connection to the suite. A frame can be sent from any thread, and is never mixed with another frame."""
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port))
@@ -34,7 +34,7 @@ class Line:
         self._lock = threading.Lock()
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Send a frame. A suite that is gone ends the process."""
+        """Send a frame. If the suite has ended, end the process."""
         try:
             with self._lock:
                 self._socket.sendall(HEADER.pack(kind, len(content)) + content)
@@ -42,7 +42,7 @@ class Line:
             os._exit(0)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next frame. A suite that is gone ends the process."""
+        """Return the next frame. If the suite has ended, end the process."""
         kind, length = HEADER.unpack(self._exactly(HEADER.size))
         return kind, self._exactly(length)
 
@@ -60,7 +60,7 @@ class Line:
 
 
 def listen(line: Line) -> None:
-    """Forward the client's output, until it closes our input."""
+    """Forward the client's output, until the client closes this program's input."""
     while True:
         try:
             piece = os.read(0, PIECE)
@@ -73,7 +73,7 @@ def listen(line: Line) -> None:
 
 
 def write(fd: int, content: bytes) -> bool:
-    """Write all of it; whether the other end is still open."""
+    """Write all of the data, and return whether the other end is still open."""
     view = memoryview(content)
     while view:
         try:
@@ -84,7 +84,7 @@ def write(fd: int, content: bytes) -> bool:
 
 
 def main() -> None:
-    """Connect, then obey the suite."""
+    """Connect to the suite and obey its commands."""
     host, port, secret = sys.argv[1:4]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = Line(host, int(port))

@@ -1,6 +1,7 @@
-"""The suite's end of the agent processes: a socket on the loopback device, and the frames of `judge`.
+"""The suite's end of the connections to the agent processes: a socket on the loopback device, and the frames of
+`judge`.
 
-Knows which agent processes the client has started, and not the meaning of their messages.
+This module knows the agent processes that the client has started. It does not interpret their messages.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WAITING = 16
 
 
 class Gone(Exception):
-    """The agent process that the client had started has ended, or cannot be written to any more."""
+    """The agent process has ended, or no longer accepts data."""
 
 
 class Link:
@@ -37,7 +38,7 @@ class Link:
         self._sending = anyio.Lock()
 
     async def frame(self) -> tuple[bytes, bytes]:
-        """The next frame: its kind and its content.
+        """Return the kind and the content of the next frame.
 
         Raises:
             Gone: The process has ended.
@@ -51,7 +52,7 @@ class Link:
             raise Gone from error
 
     async def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Let the process write, or end.
+        """Send a frame that makes the process write or end.
 
         Raises:
             Gone: The process has ended.
@@ -68,7 +69,7 @@ class Link:
 
 
 class Links:
-    """The place where the agent processes of one client connect, in order. Made by `listen`."""
+    """The agent processes of one client, in the order of their connections. `listen` creates the object."""
 
     def __init__(self, port: int, secret: str) -> None:
         self.command = [sys.executable, "-I", "-S", str(PROGRAM), "127.0.0.1", str(port), secret]
@@ -77,7 +78,7 @@ class Links:
         self._send, self._receive = anyio.create_memory_object_stream[Link](_WAITING)
 
     async def accepted(self, stream: SocketStream) -> None:
-        """Take a connection, if it knows the secret."""
+        """Accept a connection that sends the secret."""
         link = Link(stream)
         taken = False
         try:
@@ -93,11 +94,11 @@ class Links:
                 await link.aclose()
 
     async def next(self) -> Link:
-        """The next agent process of the client that was not returned before."""
+        """Return the next agent process of the client. Each process is returned once."""
         return await self._receive.receive()
 
     async def aclose(self) -> None:
-        """Release the processes that were not returned."""
+        """Release the processes that `next` has not returned."""
         self._send.close()
         async for link in self._receive:
             await link.aclose()
@@ -106,7 +107,7 @@ class Links:
 
 @asynccontextmanager
 async def listen() -> AsyncIterator[Links]:
-    """Wait for agent processes for as long as the block lasts."""
+    """Accept agent processes until the end of the block."""
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as listener:
         links = Links(listener.extra(SocketAttribute.local_port), secrets.token_hex(16))
         async with anyio.create_task_group() as group:

@@ -1,4 +1,4 @@
-"""The speed of a client, measured until the rule of each case is tried: every time-out follows from it."""
+"""The speed of a client, from which every time-out is derived. It is measured until a case tries its rule."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Pace:
 
     @property
     def starting(self) -> float:
-        """Its time-out for each step until the rule of a case is tried."""
+        """The client's time-out for each step until a case tries its rule."""
         least = max(self.least_start, 2 * self.patience)
         return max(least, 3 * self._start) if self._start else _FIRST * least
 
     def started(self, seconds: float) -> None:
-        """Note the seconds from its start to `initialize`."""
+        """Record the seconds from the client's start to `initialize`."""
         self._start = max(self._start, seconds)
 
     def answered(self, seconds: float) -> None:
-        """Note the seconds of one step of the opening."""
+        """Record the seconds of one step before the rule is tried."""
         self._latency = max(self._latency, seconds)

@@ -1,4 +1,4 @@
-"""How the user of one client is played: what to type, which signal to send, which arguments to add.
+"""Describes the user's input to one client: the lines to type, the signals to send, the arguments to add.
 
     name = "my client"
     arguments = ["--plain"]            # added to the command
@@ -23,12 +23,12 @@
     [situations.leave]                 # without it the client's input is closed
     stdin = ["/exit"]
 
-A situation may have `stdin` (lines, typed when it is time) and `signal` (sent to the client's process group, as a
-terminal does it). Its `arguments` are added to the command of the cases that need it. `automatic = true` says that the
-client does it by itself, and `closes = true` that its input is closed after the lines. In lines for `approve` and
-`reject`, `{number}` is the number of the right option, from 1, `{option}` its id and `{name}` its name.
+A situation may have `stdin` (lines to type) and `signal` (sent to the client's process group, as by a terminal). Its
+`arguments` are added to the command in cases that need the situation. `automatic = true` says that the client does this
+by itself. `closes = true` says that the client's input is closed after the lines. In lines for `approve` and `reject`,
+`{number}` is the number of the right option, from 1, `{option}` its id and `{name}` its name.
 
-Reads files only; the meaning of a situation is up to the case.
+This module only reads files. The cases give situations their meaning.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The facts about one client. The empty profile: it prompts by itself, and leaves when its input is closed."""
+    """The facts about one client. A client with an empty profile prompts by itself, and ends when its input is
+    closed."""
 
     name: str = ""
     arguments: Sequence[str] = ()
@@ -77,22 +78,22 @@ class Profile:
 
     @property
     def types(self) -> bool:
-        """Whether anything is ever typed."""
+        """Whether the profile has lines to type."""
         return bool(self.stdin) or any(action.stdin for action in self.situations.values())
 
 
 def load(name: str) -> Profile:
-    """The profile of a file, or the included one of that name.
+    """Return the profile of a file, or the included profile of that name.
 
     Raises:
-        ProfileError: There is none, or it is malformed; the text names the place.
+        ProfileError: The profile does not exist or is malformed; the text names the place.
     """
     data, where = tables.document(name, INCLUDED)
     return parse(data, where=where)
 
 
 def parse(data: Mapping[str, Any], *, where: str = "profile") -> Profile:
-    """The profile that a TOML document describes.
+    """Return the profile that a TOML document describes.
 
     Raises:
         ProfileError: A key that does not exist, or a value of another type.

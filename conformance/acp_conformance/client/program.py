@@ -1,4 +1,4 @@
-"""The client under test as a process: its command line, its folder, its output, and its end."""
+"""Runs the client under test as a process: its command line, its folder, its output, and its end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GRACE = 0.5
 
 
 def expand(command: Sequence[str], agent: Sequence[str], folder: str) -> list[str]:
-    """The words of `command` with their placeholders replaced.
+    """Return the words of `command` with the placeholders replaced.
 
-    A word that is `{agent}` becomes the words of `agent`; inside a longer word it becomes one string, quoted for a
-    shell. `{cwd}` becomes `folder`. Because the client is started in that folder, words that name a file by a relative
-    path are made absolute.
+    A word `{agent}` becomes the words of `agent`. Inside a longer word, `{agent}` becomes one string, quoted for a
+    shell. `{cwd}` becomes `folder`. Relative paths of existing files are made absolute, because the client is started
+    in `folder`.
     """
     words: list[str] = []
     for word in command:
@@ -40,7 +40,7 @@ def expand(command: Sequence[str], agent: Sequence[str], folder: str) -> list[st
 
 
 class Program:
-    """A running client. Made by `run`."""
+    """A running client. `run` creates the object."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -49,12 +49,12 @@ class Program:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while the client runs."""
         return self._process.returncode
 
     @property
     def printed(self) -> str:
-        """The end of its standard output and standard error, at most `TEXT_LIMIT` characters."""
+        """Return the end of the standard output and standard error, at most `TEXT_LIMIT` characters."""
         output = self._output.decode("utf-8", "replace")[-TEXT_LIMIT // 2 :]
         errors = self._process.stderr
         if not output:
@@ -63,22 +63,22 @@ class Program:
         return f"[standard output]\n{output}{errors}"[-TEXT_LIMIT:]
 
     async def type(self, lines: Sequence[str]) -> None:
-        """Write lines to its input. If the program reads no more, that is not an error."""
+        """Write lines to the client's input. Raises nothing if the client no longer reads."""
         try:
             await self._process.send("".join(f"{line}\n" for line in lines).encode())
         except (BrokenPipeError, anyio.ClosedResourceError):
             pass
 
     def end_input(self) -> None:
-        """Close its input."""
+        """Close the client's input."""
         self._process.end_input()
 
     def signal(self, number: int) -> None:
-        """Send a signal to its group, as a terminal does."""
+        """Send a signal to the client's process group, as a terminal does."""
         self._process.signal(number)
 
     async def watch(self) -> None:
-        """Read its output, and note its end."""
+        """Read the client's output, and record its end."""
 
         async def output() -> None:
             while data := await self._process.receive():
@@ -95,7 +95,7 @@ class Program:
 async def run(
     command: Sequence[str], *, folder: str, env: Mapping[str, str], start: Start = spawn
 ) -> AsyncIterator[Program]:
-    """Start the client in `folder`; at the end of the block, no process of it is left.
+    """Start the client in `folder`. At the end of the block all its processes are ended.
 
     Raises:
         CannotStart: The command cannot be executed.

@@ -1,4 +1,4 @@
-"""Runs cases: the client is started again for each, a few at a time, and every case comes to an end."""
+"""Runs cases, a few at a time. The client is started again for each case, and the time of each case is limited."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _SHAPES = {
 
 
 class Stop:
-    """Ends a run before it has tried every case."""
+    """Ends a run before all cases were tried."""
 
     def __init__(self) -> None:
         self.pulled = False
         self.scope: anyio.CancelScope | None = None
 
     def pull(self) -> None:
-        """End the run now: cases without a verdict are skipped."""
+        """End the run now. Cases without a verdict are skipped."""
         self.pulled = True
         if self.scope is not None:
             self.scope.cancel()
@@ -62,9 +62,9 @@ async def run(
     jobs: int = JOBS,
     stop: Stop | None = None,
 ) -> Run:
-    """Run `cases` against the client of `setting`, `jobs` at a time; the results are in their order.
+    """Run `cases` against the client of `setting`, `jobs` at a time, and return the results in the order of the cases.
 
-    If the first one cannot be run, twice, because the client does not start its agent, neither are the others.
+    If the client twice does not start its agent for the first case, the other cases are not run.
     """
     stop = stop or Stop()
     began, started = time.monotonic(), datetime.now(UTC)
@@ -141,7 +141,7 @@ async def run(
 
 
 async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
-    """Run one case; a fault in it is its verdict."""
+    """Run one case. An exception in the case becomes its verdict."""
     began = time.monotonic()
     stage: Stage | None = None
     verdict, reason, root = Verdict.SUITE_ERROR, "", ""
@@ -163,7 +163,7 @@ async def run_case(setting: Setting, case: Case, seen: Seen) -> CaseResult:
 
 
 async def _play(case: Case, stage: Stage, seen: Seen) -> tuple[Verdict, str, str]:
-    """The verdict, its reason, and the case that represents this one if it was not reached."""
+    """Return the verdict, the reason, and the case that represents this case if its rule was not reached."""
     reason = ""
     while True:
         try:

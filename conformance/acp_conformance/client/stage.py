@@ -1,4 +1,4 @@
-"""One case's client: its process, its user, its folder, and the agent processes that it starts."""
+"""Sets up the client of one case: its process, its user, its folder, and the agent processes that it starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .program import Program
 
 
 class NotStarted(Exception):
-    """The client has started no agent, or no further one."""
+    """The client started no agent, or no further agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Setting:
 
 
 class Stage:
-    """Made by `set_up`."""
+    """The client of one case. `set_up` creates the object."""
 
     def __init__(
         self, setting: Setting, folder: str, links: Links, program: Program, group: TaskGroup, watch: tuple[Seen, Case]
@@ -60,10 +60,10 @@ class Stage:
         self._watch = watch
 
     async def agent(self) -> Conversation:
-        """The next agent process that the client starts.
+        """Return the next agent process that the client starts.
 
         Raises:
-            NotStarted: It has ended, or time is up.
+            NotStarted: The client has ended, or started no agent in time.
         """
         starting = self.setting.pace.starting
         started: list[Conversation] = []
@@ -96,15 +96,15 @@ class Stage:
         return started[0]
 
     def spawn(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run something concurrently with the case until its end. An error of it would be the suite's."""
+        """Run something concurrently, until the end of the case. An error in it counts as an error of the suite."""
         self._group.start_soon(function)
 
     def spare(self) -> None:
-        """Be a simple agent to all further agent processes of the client."""
+        """Answer the client's further agent processes like a simple agent."""
         self._group.start_soon(self._serve)
 
     async def user(self, situation: str, **values: object) -> None:
-        """Give the user's input of a situation; its lines may contain `values`."""
+        """Type the user's input of a situation, with `values` inserted into its lines."""
         action = self.setting.profile.situations.get(situation, Action(closes=True))
         lines = [_fill(line, values) for line in action.stdin]
         if lines:
@@ -149,7 +149,7 @@ def _fill(line: str, values: dict[str, object]) -> str:
 
 @asynccontextmanager
 async def set_up(setting: Setting, case: Case, seen: Seen) -> AsyncIterator[Stage]:
-    """Start the client for one case; at the end of the block no process of it is left.
+    """Start the client for one case. At the end of the block all its processes are ended.
 
     Raises:
         CannotStart: The command cannot be executed.

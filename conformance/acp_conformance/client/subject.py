@@ -1,4 +1,4 @@
-"""The client under test, as its agent sees it: the argument of a case.
+"""The client under test from the agent's view, which is the argument of a case.
 
     request = await client.prompt()                     # initialize, session/new, session/prompt: a turn is running
     ask = await client.ask("fs/read_text_file", {...})  # a request to the client
@@ -7,8 +7,8 @@
     await client.user("cancel")                         # the user's input of a situation
     await client.end_turn()
 
-Until `prompt` (or `begin_trial`) the rule of the case has not been tried: a client that does not get there skips the
-case. From then on whatever does not come in time breaks the rule.
+`prompt` (or `begin_trial`) begins the trial of the rule. A missing message before that skips the case. A missing
+message after that breaks the rule.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 
 
 class Client:
-    """A client and one agent process that it has started."""
+    """A client, and one agent process that it has started."""
 
     def __init__(self, stage: Stage, conversation: Conversation) -> None:
         self.stage = stage
@@ -60,17 +60,17 @@ class Client:
     # -- the opening
 
     def begin_trial(self) -> None:
-        """Try the rule of the case now."""
+        """Begin the trial of the rule."""
         self.trying = True
 
     async def initialize(self, **fields: Any) -> Message:
-        """Answer `initialize` with `fields` added to a plain agent's response; the request."""
+        """Answer `initialize` like a simple agent, with `fields` added to the response, and return the request."""
         request = await self.greeting()
         await self.welcome(request, **fields)
         return request
 
     async def greeting(self) -> Message:
-        """The `initialize` request, not answered yet."""
+        """Return the `initialize` request without answering it."""
         request = await self.conversation.receive("initialize", self.conversation.pace.starting)
         self.conversation.pace.started(anyio.current_time() - self.stage.began)
         self.dialect.asked(request.param("protocolVersion"))
@@ -79,14 +79,14 @@ class Client:
         return request
 
     async def welcome(self, request: Message, **fields: Any) -> None:
-        """Answer it."""
+        """Answer the `initialize` request."""
         result = self.dialect.hello(**fields)
         await self.conversation.release("initialize")
         self.conversation.capabilities = result.get(self.dialect.agent_capabilities) or {}
         await self.conversation.reply(request, result)
 
     async def session(self) -> Message:
-        """Answer `session/new`; the request."""
+        """Answer `session/new`, and return the request."""
         request = await self._step("session/new")
         cwd = request.param("cwd")
         self.cwd = cwd if isinstance(cwd, str) else ""
@@ -96,19 +96,19 @@ class Client:
         return request
 
     async def prompt(self, **fields: Any) -> Message:
-        """Get as far as a turn, which stays open; the request that began it."""
+        """Let the client begin a turn, which stays open, and return the prompt."""
         await self.initialize(**fields)
         await self.session()
         return await self.prompted()
 
     async def prompted(self) -> Message:
-        """Wait for the prompt, whose turn stays open; the request."""
+        """Wait for the prompt, begin its turn, which stays open, and return the prompt."""
         await self.arrived()
         await self.begin_turn()
         return self.turn
 
     async def arrived(self) -> Message:
-        """Wait for the prompt, and do nothing yet; the request."""
+        """Wait for the prompt, and return it without beginning its turn."""
         self._turn = await self._step("session/prompt")
         self.begin_trial()
         await self.conversation.release("session/prompt")
@@ -116,12 +116,12 @@ class Client:
 
     @property
     def turn(self) -> Message:
-        """The prompt of the turn."""
+        """Return the prompt of the turn."""
         assert self._turn is not None
         return self._turn
 
     async def begin_turn(self) -> None:
-        """Begin the turn of the prompt; on version 2 this answers it."""
+        """Begin the turn of the prompt. On version 2 this answers the prompt."""
         await self.dialect.begin_turn(self.conversation, self.turn)
 
     async def end_turn(self, reason: str = "end_turn") -> None:
@@ -129,7 +129,8 @@ class Client:
         await self.dialect.end_turn(self.conversation, self.turn, reason)
 
     async def _step(self, method: str) -> Message:
-        """The next request of the opening, whose time is measured; it may take long as long as no rule is tried."""
+        """Return the next request of the opening, and measure its time. The time-out is long, because the rule is not
+        tried yet."""
         began = anyio.current_time()
         pace = self.conversation.pace
         request = await self.conversation.receive(method, None if self.trying else pace.starting)
@@ -139,11 +140,11 @@ class Client:
     # -- during a turn
 
     async def ask(self, method: str, params: dict[str, Any], **id: Any) -> Ask:
-        """Send a request of the session, with a new id or the one given as `id`."""
+        """Send a request of the session with the id `id`, or with a new id."""
         return await self.conversation.ask(method, {"sessionId": self.session_id, **params}, **id)
 
     async def answer(self, ask: Ask) -> Answer:
-        """Its response: an object with `result` or `error`."""
+        """Return the response to `ask`: an object with `result` or `error`."""
         return await self.conversation.answer(ask)
 
     async def call(self, method: str, params: dict[str, Any]) -> Answer:
@@ -151,7 +152,7 @@ class Client:
         return await self.answer(await self.ask(method, params))
 
     async def result(self, method: str, params: dict[str, Any]) -> Any:
-        """The same; an error breaks the rule."""
+        """Send a request of the session, and return its result. An error breaks the rule."""
         answer = await self.call(method, params)
         if "result" not in answer:
             fail(f"{method} was answered with {brief(answer)}")
@@ -166,9 +167,9 @@ class Client:
         await self.update(self.dialect.message(text))
 
     async def alive(self) -> None:
-        """Check that the client still answers, and so has read all earlier messages.
+        """Check that the client still answers requests, and so has read all earlier messages.
 
-        An unknown method has to be refused; a client that does not answer it may show that it lives by reading a file.
+        The client must refuse an unknown method. If it does not answer, it may instead answer a request to read a file.
         """
         asks = [await self.conversation.ask(PROBE, {})]
         if announced(self.capabilities, "fs.readTextFile"):
@@ -179,7 +180,7 @@ class Client:
         )
 
     async def nothing_answered(self, what: str) -> None:
-        """Check that the client lives, and has answered only requests."""
+        """Check that the client still answers, and has answered only requests."""
         await self.alive()
         if self.conversation.strays:
             fail(f"{what} was answered with {brief(self.conversation.strays[0])}")
@@ -187,7 +188,7 @@ class Client:
     # -- the user
 
     async def user(self, situation: str, **values: object) -> None:
-        """Give the user's input of a situation."""
+        """Type the user's input of a situation."""
         await self.stage.user(situation, **values)
 
     async def cancelled(self) -> Message:
@@ -204,7 +205,7 @@ class Client:
             not_applicable(f"the client does not announce {capability}")
 
     def outside(self, answer: Answer) -> None:
-        """End the case if a file may have been refused because it is not in the client's session."""
+        """End the case if the client may have refused a file because it is outside the session's folder."""
         try:
             inside = bool(self.cwd) and self.folder.is_relative_to(Path(self.cwd).resolve())
         except (OSError, ValueError):  # no folder can have such a name
@@ -214,6 +215,6 @@ class Client:
 
 
 def brief(value: object) -> str:
-    """A value as one short line."""
+    """Return a value as one short line."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,4 +1,4 @@
-"""The shared part of both sides: the form of a rule, the data of a run, framing, processes, and the schema.
+"""Code for judging both agents and clients: the form of a rule, the data of a run, framing, processes, and the schema.
 
-It knows neither agents nor clients, and shows nothing.
+This package depends on neither agents nor clients, and prints nothing.
 """

@@ -1,4 +1,4 @@
-"""The form of a rule: the registry of cases, its decorator `case`, and the ways a case ends early.
+"""The registry of cases, the decorator `case`, and the functions that end a case early.
 
 A case is an async function of one argument, the conversation with the subject, that returns when the rule holds:
 
@@ -10,8 +10,8 @@ A case is an async function of one argument, the conversation with the subject, 
         if len(prompt.answers) != 1:
             fail(f"{len(prompt.answers)} answers to one request")
 
-A case states one rule: one possible fault. It judges nothing else: the rules for every message of a conversation are
-checked in the background and judged by cases of the whole run (`whole_run=True`), whose argument is
+A case judges one rule, which is one possible fault. Rules for every message of a conversation are checked in the
+background. Cases of the whole run (`whole_run=True`) turn the findings into verdicts. Their argument is
 `acp_conformance.agent.run.Observed`.
 """
 
@@ -55,7 +55,8 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Outcome(Exception):
-    """Ends a case early. `verdict` FAIL means "the rule is broken": it becomes `warn` if the level is SHOULD."""
+    """Ends a case early. The `verdict` FAIL means that the rule is broken. In a case of the level SHOULD it becomes
+    `warn`."""
 
     def __init__(self, verdict: Verdict, reason: str, root: str = "", *, at: int | None = None) -> None:
         super().__init__(reason)
@@ -69,7 +70,7 @@ class Outcome(Exception):
 
 @contextmanager
 def belongs_to(root: str) -> Iterator[None]:
-    """Enter a block whose faults belong to the case `root`, because many cases need its step."""
+    """Enter a block with a step that many cases need. A fault in the block belongs to the case `root`."""
     try:
         yield
     except Outcome as outcome:
@@ -82,7 +83,7 @@ def fail(reason: str, *, at: int | None = None) -> NoReturn:
 
     Args:
      reason: One line with the actual and the expected behaviour.
-     at: The line of the subject that breaks the rule, as an index into all its output, if it is one line.
+     at: The index of the line that breaks the rule, among all lines of the subject; None if no single line does.
     """
     raise Outcome(Verdict.FAIL, reason, at=at)
 
@@ -139,12 +140,12 @@ class Case:
         return self.shared or (self.whole_run and self.group not in _TRYING)
 
     def broken(self) -> Verdict:
-        """Return the verdict when the rule is broken, by its level. A case of the level CHOICE can fail, too, if a
-        response is missing, or the subject ends."""
+        """Return the verdict when the rule is broken, by its level. A case of the level CHOICE also fails if a response
+        is missing or the subject ends."""
         return Verdict.WARN if self.level is Level.SHOULD else Verdict.FAIL
 
     def judged(self, outcome: Outcome) -> Verdict:
-        """Return the verdict of an outcome."""
+        """Return the verdict for the outcome of this case."""
         return self.broken() if outcome.verdict is Verdict.FAIL else outcome.verdict
 
     def result(
@@ -189,7 +190,8 @@ class Registry:
         return self._cases[id]
 
     def load(self, package: ModuleType, groups: Sequence[str]) -> Registry:
-        """Import the modules `groups` of `package`, whose cases are run and reported in that order; returns itself.
+        """Import the modules `groups` of `package`, and return the registry. Cases are run and reported in the order of
+        these modules.
 
         Raises:
             LookupError: The package has a module that is not among the groups, or lacks one.
@@ -216,12 +218,12 @@ class Registry:
     ) -> Callable[[F], F]:
         """Register the decorated function as the case `id` (`group/kebab-words`).
 
-        The first line of its docstring is the title: the rule, as a sentence. `needs` names situations of the profile:
-        if one of them has no entry, the case is skipped with that reason and the function is not called. The others are
-        described at `Case`.
+        The first line of the function's docstring is the title: the rule, as a sentence. `needs` names situations. If
+        the profile has no entry for one of them, the case is skipped for that reason, and the function is not called.
+        For the other arguments see `Case`.
 
         Raises:
-            ValueError: The id is malformed or taken, or there is no title.
+            ValueError: The id is malformed or already used, or the docstring has no title.
         """
         if not _ID.fullmatch(id):
             raise ValueError(f"{id!r} is not group/kebab-words")

@@ -1,8 +1,9 @@
-"""Finds the problems of a run that have one cause. One fault may break many rules, and a reader needs to see it once.
+"""Groups the problems of a run that have the same cause. One fault may break many rules, and a report shows such a
+fault once.
 
-Cases have a common cause if the same member is missing, the same method was refused with the same code, or the messages
-differ in the same way. Then their reasons differ only in values. Output that is not JSON at all is the cause of all
-failures in the same conversation. Each case keeps its verdict; only the report uses the causes.
+Cases have the same cause if their reasons differ only in values: the same member is missing, the same method was
+refused with the same code, or the messages differ in the same way. Output that is not JSON is the cause of all failures
+in its conversation. The causes do not change any verdict.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _TELLING = 4
 
 
 def with_causes(results: Iterable[CaseResult], broken_in: Mapping[str, str] | None = None) -> list[CaseResult]:
-    """Return the results. If a case has its cause in common with others, its `cause` is the id of the first of them.
+    """Return the results. If several cases have the same cause, the `cause` of each is the id of the first of these
+    cases.
 
     Args:
      results: In the order of the report.
-     broken_in: By the id of a case, the id of the case about the wire that its conversation has broken.
+     broken_in: For the id of a case, the id of the case about the wire that its conversation broke.
     """
     told = list(results)
     about = broken_in or {}
@@ -59,7 +61,7 @@ def phrase(case: CaseResult) -> str:
 
 
 def folded(cases: Sequence[CaseResult]) -> list[tuple[CaseResult, Sequence[CaseResult]]]:
-    """Return each cause once, followed by the other cases that it broke, in the order of the causes."""
+    """Return each cause once, in order, with the other cases that failed because of it."""
     there = {case.id: case for case in cases}
     found: dict[str, list[CaseResult]] = {}
     for case in cases:

@@ -1,8 +1,8 @@
 """Checks every message of a subject against the JSON-RPC envelope and the published schema of the protocol.
 
-`Checker.check` gets each line in order and returns its faults, each a `Violation` of one `Rule`; the cases of the whole
-run turn them into verdicts. It remembers the open and the answered requests, because the check of the envelope needs
-them. It does not decide the consequence of a broken rule.
+`Checker.check` gets each line in order and returns the faults of the line. Each fault is a `Violation` of one `Rule`.
+The cases of the whole run turn faults into verdicts. A checker remembers the open and the answered requests, because
+the check of the envelope needs them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ _UPDATES = 500
 
 
 class Checker:
-    """Checks one conversation. `subject` is the checked side, `version` the version of the protocol that the suite
-    uses."""
+    """Checks one conversation. `subject` is the side that is checked, `version` the protocol version of the suite."""
 
     def __init__(self, subject: Literal["agent", "client"], version: int = 1) -> None:
         self.subject = subject
@@ -80,7 +79,7 @@ class Checker:
 
     @property
     def awaited(self) -> list[str]:
-        """Return the methods of the requests to the subject that have no answer yet."""
+        """Return the methods of the requests to the subject that have no response yet."""
         return [method for _, method in self._asked]
 
     def leftovers(self) -> list[Violation]:
@@ -92,7 +91,7 @@ class Checker:
         self.spoken = version if _integer(version) else 0
 
     def expect(self, id: JsonId) -> None:
-        """Record an id that a response may have although no well-formed request had it."""
+        """Record an id that a response may have although no well-formed request had this id."""
         self._expected.append(id)
 
     def check(self, line: bytes) -> tuple[Any, list[Violation]]:
@@ -240,7 +239,8 @@ class Checker:
             yield from self._meaning.result(asked[1], result, line)
 
     def _is_echo(self, id: object) -> bool:
-        """Whether a response may have this id although no well-formed request had it. A separate case judges that."""
+        """Whether a response may have this id although no well-formed request had this id. A separate case judges such
+        a response."""
         return any(same_id(each, id) for each in self._expected)
 
     def _has(self, capability: str) -> bool:
@@ -277,13 +277,13 @@ def _names_a_version(params: Any) -> bool:
 
 
 def _version_of(params: Any) -> int:
-    """The version that `initialize` requests; 1 if that is not a number."""
+    """Return the version that `initialize` requests; 1 if the requested version is not a number."""
     version = params.get("protocolVersion") if isinstance(params, dict) else None
     return version if _integer(version) and version > 0 else 1
 
 
 def _kind_of(params: Any) -> object:
-    """The kind of an update."""
+    """Return the kind of an update."""
     update = params.get("update") if isinstance(params, dict) else None
     return update.get("sessionUpdate") if isinstance(update, dict) else None
 

@@ -1,5 +1,5 @@
-"""Gives the subject an empty home, so that a run does not fill the sessions, the settings and the caches of its
-user."""
+"""Gives the subject an empty home directory, so that a run does not write to the user's sessions, settings and
+caches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FOLDERS = {
 
 @contextmanager
 def home(*, own: bool) -> Iterator[Mapping[str, str]]:
-    """Yield the variables for an empty home, which is removed at the end. If no home is requested, yield no
-    variables."""
+    """Yield the environment variables for an empty home directory, which is removed at the end. Without a request for
+    such a directory, yield no variables."""
     if not own:
         yield {}
         return

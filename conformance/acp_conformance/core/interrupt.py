@@ -14,7 +14,7 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def interruptible(run: Callable[[], Awaitable[T]], stop: Callable[[], None]) -> T:
-    """Run `run`. The first signal calls `stop`, after which `run` should end soon. A second signal ends the program at
+    """Call `run`. The first signal calls `stop`, which must make `run` end soon. A second signal ends the program at
     once.
 
     A signal that is ignored stays ignored, such as SIGINT in the background of a script.

@@ -21,7 +21,7 @@ class TooLong(Exception):
 
 
 class Framer:
-    """Cuts a byte stream into lines; a line ends with a newline, which is not part of it."""
+    """Cuts a byte stream into lines. A line ends with a newline, which is left out."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -31,7 +31,7 @@ class Framer:
         """Yield the lines that `data` completes.
 
         Raises:
-         TooLong: The line that is being read does not end.
+         TooLong: The current line exceeds `MAX_LINE` bytes.
         """
         *lines, rest = data.split(b"\n")
         for line in lines:
@@ -50,7 +50,7 @@ class Framer:
 
 
 class Transcript:
-    """Both directions of a conversation, in the form of a report. If it is long, its middle is omitted."""
+    """Both directions of a conversation, in the form of a report. The middle of a long conversation is omitted."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -81,6 +81,6 @@ class Transcript:
 
 
 def place_of(beginning: str, transcript: Sequence[Line]) -> int | None:
-    """Return the index of the subject's last line that begins with `beginning`; None if there is none."""
+    """Return the index of the subject's last line that begins with `beginning`; None if no line does."""
     found = [n for n, line in enumerate(transcript) if line["from"] == "subject" and line["text"].startswith(beginning)]
     return found[-1] if found else None

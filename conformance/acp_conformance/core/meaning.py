@@ -1,7 +1,7 @@
 """Finds faults of an agent's messages that the schema cannot express, in paths, lines, and names of sessions and tool
 calls.
 
-It gets only messages with the shape of their method.
+The messages must already have the shape of their method.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Meaning:
         self._tools: set[tuple[str, str]] = set()
 
     def asked(self, method: str, params: Any) -> None:
-        """Record a request to the agent. Its session may be an earlier session, or one which the agent need not
-        refuse."""
+        """Record a request to the agent. The request may name an earlier session, or an unknown session that the agent
+        may accept."""
         if method in ("session/load", "session/resume", "session/prompt") and isinstance(params, dict):
             self._sessions.add(str(params.get("sessionId")))
 
@@ -56,10 +56,10 @@ class Meaning:
                 yield from self._tool(str(session), update, line, known=kind == "tool_call")
 
     def strangers(self, unanswered: int) -> list[Violation]:
-        """Return the messages that named sessions which were not created before the end of the conversation.
+        """Return the messages that named a session which the conversation did not create.
 
-        `unanswered` is the number of `session/new` without a response. Each may have created a session whose id the
-        suite does not know, so that many sessions are exempt.
+        `unanswered` is the number of `session/new` requests without a response. Each of them may have created a session
+        with an id unknown to the suite, so the same number of unknown sessions is not reported.
         """
         named = list(dict.fromkeys(session for session, _ in self._strangers if session not in self._sessions))
         return [violation for session, violation in self._strangers if session in named[unanswered:]]

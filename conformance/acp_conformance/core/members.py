@@ -1,6 +1,7 @@
-"""Finds the members of a value that no published schema has. These are custom members of an agent or a client.
+"""Finds the members of a value that no published schema has. Such members are an agent's or a client's own.
 
-The schema here is the stable one. `published/`, which `make schema` writes, has later schemas and drafts.
+The suite checks messages against the stable schema. `published/`, which `make schema` writes, also has later schemas
+and drafts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _EARLIER: Mapping[str, frozenset[str]] = {
 
 
 class Published(NamedTuple):
-    """The additions of the newest published schema to the one here."""
+    """The additions of the newest published schema to the stable schema."""
 
     release: str
     date: str
@@ -69,7 +70,8 @@ def _unknown_of(name: str, value: Any) -> list[str]:
 
 
 def _unknown(schemas: Sequence[Schema], value: Any, where: str) -> Iterator[str]:
-    """`value` fits all these schemas; parts that one of them leaves open may hold anything."""
+    """Return the unknown members of a value that fits all these schemas. A part that one of the schemas leaves open may
+    contain anything."""
     if not isinstance(value, dict | list):
         return
     parts = [part for schema in schemas for part in _parts(schema, value)]
@@ -86,7 +88,7 @@ def _unknown(schemas: Sequence[Schema], value: Any, where: str) -> Iterator[str]
 
 
 def _parts(schema: Schema, value: Any) -> Iterator[Schema]:
-    """The schema, and its alternatives that the value fits: all of them list possible members."""
+    """Return the schema and those of its alternatives that the value fits. All of them list possible members."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     schema = resolved(schema, 1)
     beyond = {*_EARLIER.get(name, ()), *published().members.get(name, ())}
@@ -107,14 +109,15 @@ def _chosen(choices: list[Schema], value: Any) -> Sequence[Schema]:
 
 
 def _is_open(part: Schema) -> bool:
-    """Whether members of any name are allowed: the schema lists none, or the value is of a kind without a schema."""
+    """Whether members of any name are allowed, because the schema lists no members, or because the kind of the value
+    has no schema."""
     if "anyOf" in part or "oneOf" in part or isinstance(part.get("additionalProperties"), dict):
         return False
     return "properties" not in part or any("not" in each for each in part["properties"].values())
 
 
 def _member(part: Schema, key: str) -> Iterator[Schema]:
-    """The schema that a part has for a member."""
+    """Return the schema that a part has for a member."""
     if key in part.get("properties", ()):
         yield part["properties"][key]
     elif key == "_meta" or key in part.get("beyond", ()):

@@ -1,5 +1,4 @@
-"""Keeps a run from ending when standard output is closed or full. The run continues to its verdicts and the reports in
-files.
+"""Lets a run continue when standard output is closed or full, so that it still writes its reports to files.
 
 A reader may close its pipe early, as `head` does, and a disk may be full. Files that a command opens itself are not
 handled here.
@@ -19,14 +18,14 @@ _GONE = {errno.EPIPE} | ({errno.EINVAL} if sys.platform == "win32" else set[int]
 
 
 class Output:
-    """A stream whose first failure is kept in `failure`; later writes are dropped."""
+    """A stream that keeps its first failure in `failure`, and drops all later writes."""
 
     def __init__(self, stream: TextIO) -> None:
         self.failure: OSError | None = None
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, if the stream accepts it."""
+        """Write the text, unless a write has failed."""
         if self.failure is None:
             try:
                 return self._stream.write(text)
@@ -35,7 +34,7 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the written text, if the stream accepts it."""
+        """Flush the written text, unless a write has failed."""
         if self.failure is None:
             try:
                 self._stream.flush()
@@ -58,10 +57,10 @@ class Output:
 
 @contextmanager
 def outlived() -> Generator[None]:
-    """Enter a block that continues if standard output can no longer be written.
+    """Enter a block that continues although standard output can no longer be written.
 
-    If there was no room, the program ends with 2 after the block, and prints that. A reader that has left is not
-    reported, and does not change the exit code.
+    If the disk was full, the program prints an error after the block, and its exit code is 2. A reader that closed its
+    pipe is not reported, and does not change the exit code.
     """
     before = sys.stdout
     # There is no object if the descriptor was closed when Python started.

@@ -1,4 +1,4 @@
-"""Converts messages that the pages of version 1 show in another form than its schema. Both forms are right."""
+"""Converts messages whose form in the pages of version 1 differs from the form in its schema. Both forms are valid."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _NULL = frozenset({"session/load", "fs/write_text_file"})
 
 
 def result_of_schema(method: str, result: Any) -> Any:
-    """Return the result of a method in the form of the schema."""
+    """Convert the result of a method to the form of the schema."""
     return {} if result is None and method in _NULL else result
 
 
 def params_of_schema(method: str, params: Any) -> Any:
-    """Return the params of a method in the form of the schema."""
+    """Convert the params of a method to the form of the schema."""
     if not isinstance(params, Mapping):
         return params
     if method == "session/update":
@@ -26,7 +26,7 @@ def params_of_schema(method: str, params: Any) -> Any:
 
 
 def _mode_update(update: Any) -> Any:
-    """Session Modes, From the Agent: `modeId` for `currentModeId`."""
+    """Rename `modeId` to `currentModeId` (Session Modes, From the Agent)."""
     if not isinstance(update, Mapping) or update.get("sessionUpdate") != "current_mode_update":
         return update
     if "modeId" not in update or "currentModeId" in update:
@@ -35,7 +35,7 @@ def _mode_update(update: Any) -> Any:
 
 
 def _tool_call(call: Any) -> Any:
-    """Session Modes, Exiting plan modes: text that is not wrapped as content of a tool call."""
+    """Wrap text as the content of a tool call (Session Modes, Exiting plan modes)."""
     if not isinstance(call, Mapping) or not isinstance(call.get("content"), list):
         return call
     return {**call, "content": [_wrapped(each) for each in call["content"]]}

@@ -1,4 +1,4 @@
-"""Files with a subject's messages, which may be secret: only their owner may read them."""
+"""Writes files that only their owner may read, because the subject's messages in them may be secret."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ALWAYS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NO
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Create or replace a file that only its owner may read, whatever it was before. Raises OSError, also for symbolic
-    links and for files that would block the program, such as a named pipe. An entry of `/dev`, such as `/dev/stdout`,
-    belongs to the system and is written wherever it leads."""
+    """Create or replace a file that only its owner may read, whatever its permissions were. Raises OSError, also for
+    symbolic links and for files that would block the program, such as a named pipe. An entry of `/dev`, such as
+    `/dev/stdout`, belongs to the system, so it is written even if it is a link."""
     if os.path.dirname(path) in _DEVICES:
         path.write_bytes(data)
         return

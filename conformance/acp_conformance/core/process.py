@@ -1,8 +1,8 @@
-"""The subject as a process, with its three pipes and its group. Its end takes limited time and leaves no process
-behind.
+"""Runs the subject as a process with three pipes and a process group. The end of the subject takes limited time and
+leaves no process behind.
 
-The pipes are read and written with readiness waits on separate descriptors. So the subject and its children cannot
-block the suite by keeping them open, not reading or not ending. This module knows no lines and no JSON.
+Before each read or write the suite waits until the descriptor of the pipe is ready. So a subject, or its children,
+cannot block the suite by keeping a pipe open, by not reading, or by not ending. This module knows no lines and no JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CannotStart(Exception):
 
 
 class Process:
-    """A running subject. `spawn` makes it."""
+    """A running subject. `spawn` creates the object."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         assert popen.stdin is not None
@@ -67,7 +67,7 @@ class Process:
         """Write all of `data` to the standard input of the process.
 
         Raises:
-         BrokenPipeError: The process no longer reads.
+         BrokenPipeError: The process has closed its standard input.
          anyio.ClosedResourceError: `end_input` was called.
         """
         rest = memoryview(data)
@@ -99,7 +99,7 @@ class Process:
             self._stdin.close()
 
     def close_output(self) -> None:
-        """Close our end of the standard output. The next write of the process meets a broken pipe."""
+        """Close the suite's end of the standard output. The next write of the process then fails with a broken pipe."""
         if not self._stdout.closed:
             anyio.notify_closing(self._stdout.fileno())
             self._stdout.close()
@@ -128,7 +128,7 @@ class Process:
             pass
 
     def company(self) -> list[int]:
-        """Return the other living processes of the group. Only Linux lists them; elsewhere the result is empty."""
+        """Return the other living processes of the group. The result is empty except on Linux."""
         found: list[int] = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -144,7 +144,7 @@ class Process:
         self.signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
-        """End the process and everything in its group by EOF and SIGTERM, and after `grace` seconds by SIGKILL."""
+        """End all processes of the group: by EOF and SIGTERM, and after `grace` seconds by SIGKILL."""
         self.end_input()
         if self._popen.poll() is None:
             self.signal(signal.SIGTERM)
@@ -155,7 +155,7 @@ class Process:
             await self.wait()
 
     def close(self) -> None:
-        """Close our ends of the pipes."""
+        """Close the suite's ends of the pipes."""
         for pipe in (self._stdin, self._stdout, self._stderr):
             if not pipe.closed:
                 anyio.notify_closing(pipe.fileno())
@@ -206,7 +206,7 @@ async def ended_with(process: Process, grace: float) -> AsyncIterator[None]:
 
 
 class Start(Protocol):
-    """The interface of `spawn`. Tests of an agent replace it if no process is needed."""
+    """The interface of `spawn`. Tests replace `spawn` if they need no process."""
 
     def __call__(
         self, command: Sequence[str], *, env: Mapping[str, str], grace: float, cwd: str | None = None
@@ -216,7 +216,7 @@ class Start(Protocol):
 
 
 def processor_time(pid: int) -> float | None:
-    """Return the seconds of processor time that a process has taken, without its children. Linux only."""
+    """Return the seconds of processor time that a process has used, without the time of its children. Linux only."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -225,10 +225,10 @@ def processor_time(pid: int) -> float | None:
 
 
 async def end_strays(token: str) -> int:
-    """Kill the processes whose `MARK` begins with `token` and that are still alive although their group was ended.
-    Returns their number.
+    """Kill the processes that are still alive although their group was ended, and whose `MARK` begins with `token`.
+    Returns the number of these processes.
 
-    Only Linux shows the environment of a process; elsewhere nothing is found.
+    Elsewhere than on Linux the result is 0, because the system does not show the environment of a process.
     """
     return await to_thread.run_sync(_end_strays, token)
 

@@ -14,7 +14,7 @@ class Progress(Protocol):
         """Report that the run begins. `total`: the number of its cases."""
 
     def expect(self, seconds: float) -> None:
-        """Report the estimated seconds of the cases, from the start of the subject."""
+        """Report the estimated seconds that the cases take from the start of the subject."""
 
     def started(self, id: str) -> None:
         """Report that a case begins."""

@@ -17,7 +17,8 @@ TEXT_LIMIT = 4_000
 
 
 class Level(StrEnum):
-    """How binding a rule is: MUST and SHOULD as in the specification; CHOICE if it permits several ways."""
+    """How binding a rule is. MUST and SHOULD have their meaning in the specification. CHOICE means that the
+    specification permits several behaviours."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -53,7 +54,7 @@ Line = TypedDict("Line", {"at": float, "from": Literal["suite", "subject"], "tex
 
 
 class Subject(TypedDict):
-    """The subject's own name and version, from its `initialize` message; None if it sends none."""
+    """The name and version that the subject sent in its `initialize` message; None if it sent none."""
 
     name: str | None
     version: str | None
@@ -116,13 +117,13 @@ class Run:
 
     @property
     def protocols(self) -> Sequence[int]:
-        """Return the versions of the protocol that were judged. The subject may have answered another version (see
-        `subject`)."""
+        """Return the judged versions of the protocol. The subject may have answered another version (see `subject`)."""
         return sorted({case.protocol for case in self.cases})
 
     @property
     def tried(self) -> int:
-        """Return the number of cases that have shown whether their rule is kept, or which choice the subject makes."""
+        """Return the number of cases that found out whether the subject keeps their rule, or which behaviour it
+        chooses."""
         counts = self.counts()
         return sum(counts[each] for each in (Verdict.PASS, Verdict.FAIL, Verdict.WARN, Verdict.CHOICE))
 
@@ -134,21 +135,21 @@ class Run:
     def broken(
         self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()
     ) -> Sequence[str]:
-        """Return the ids of the cases that count as failed; for the arguments see `exit_code`."""
+        """Return the ids of the cases that count as failed. For the arguments see `exit_code`."""
         broken = (Verdict.FAIL,) if require is Level.MUST else (Verdict.FAIL, Verdict.WARN)
         failed = [case.id for case in self.cases if case.verdict in broken and case.id not in known]
         return failed + [case.id for case in self.cases if case.verdict is Verdict.SKIP and case.id in passed]
 
     def exit_code(self, require: Level = Level.MUST, known: Container[str] = (), passed: Container[str] = ()) -> int:
-        """The exit code of the process that made the run.
+        """Return the exit code of the process that made the run.
 
-        It is 130 if the run was interrupted; else 1 if a required rule is broken; else 3 if the suite itself was at
-        fault. Else it is 2 if a case could not be run or nothing could be tried at all, and 0 otherwise.
+        It is 130 if the run was interrupted, or else 1 if a required rule is broken, or else 3 if the suite itself was
+        at fault. Otherwise it is 2 if a case could not be run, or if no case could be tried, and 0 in all other runs.
 
         Args:
-            require: MUST, or SHOULD: then a warning counts as a failure.
+            require: MUST or SHOULD. With SHOULD a warning counts as a failure.
             known: The ids of cases that may fail.
-            passed: The ids of cases that may not be skipped: their rules were seen to be kept.
+            passed: The ids of cases that may not be skipped, because an earlier run passed them.
         """
         if self.interrupted:
             return 130
@@ -202,12 +203,12 @@ class Run:
 
 
 def clean(text: str) -> str:
-    """Return `text` with escapes for half characters (surrogates), which no file can hold."""
+    """Return `text` with surrogates escaped, because UTF-8 cannot encode surrogates."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shorten(text: str) -> str:
-    """Return `text`, cut beyond `TEXT_LIMIT` characters, with a note of the omitted part."""
+    """Return at most `TEXT_LIMIT` characters of `text`, with a note about the omitted part."""
     if len(text) <= TEXT_LIMIT:
         return text
     return f"{text[:TEXT_LIMIT]}... ({len(text) - TEXT_LIMIT:,} more characters)"

@@ -1,8 +1,9 @@
-"""The published schemas of the protocol, and JSON: values, ids, methods, capabilities.
+"""The published schemas of the protocol, and their JSON values, ids, methods and capabilities.
 
-Each function takes the version of the protocol, so judging another version only needs its files.
+Each function takes the version of the protocol, so another version can be judged as soon as its schema files are added.
 
-This module knows no conversation. `checker` and `meaning` check what a message means after others.
+This module looks at single values. `checker` and `meaning` check a message against earlier messages of its
+conversation.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def parse(line: bytes | str) -> Any:
 
 
 def encoded(message: object) -> bytes:
-    """Return a JSON value as bytes. Half characters, which UTF-8 cannot hold, are written as escapes."""
+    """Return a JSON value as bytes. Surrogates, which UTF-8 cannot encode, are written as escapes."""
     try:
         return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -58,7 +59,7 @@ def encoded(message: object) -> bytes:
 
 
 def same_id(left: object, right: object) -> bool:
-    """Whether two ids are the same JSON value: 1, "1", 1.0 and true all differ."""
+    """Whether two ids are the same JSON value. 1, "1", 1.0 and true are four different ids."""
     return type(left) is type(right) and left == right
 
 
@@ -86,8 +87,7 @@ def resolved(schema: Mapping[str, Any], version: int) -> Mapping[str, Any]:
 
 
 def tagged(choices: Any, instance: Any, version: int) -> list[Mapping[str, Any]]:
-    """Return the types among `choices` whose constant members, such as `type`, are all in the instance with these
-    values."""
+    """Return the types among `choices` whose constant members, such as `type`, have the same values in the instance."""
     if not isinstance(instance, dict):
         return []
     found: list[Mapping[str, Any]] = []
@@ -110,7 +110,8 @@ def _validators(version: int) -> Any:
         yield from validator.descend(instance, resolved({"$ref": ref}, version))
 
     def union(keyword: str) -> Any:
-        """As in the standard; but if a constant member names a choice, the errors are those of that choice."""
+        """Validate a union as the standard does. If a constant member of the value names a choice, report only the
+        errors of that choice."""
         standard = jsonschema.Draft202012Validator.VALIDATORS[keyword]
 
         def check(validator: Any, choices: Any, instance: Any, schema: Any) -> _Errors:
@@ -148,9 +149,9 @@ def errors_of(name: str, value: Any, version: int = 1) -> str:
 
 
 def text_of(value: Any) -> str | None:
-    """Return `value` as a key to known results; None if it is too long to be kept.
+    """Return `value` as a key for known results; None if the text is too long to keep.
 
-    Conversations begin alike, so most values of a run were checked before.
+    Conversations begin with the same messages, so most values of a run have been checked before.
     """
     try:
         text = json.dumps(value)

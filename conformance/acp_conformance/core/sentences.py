@@ -1,5 +1,5 @@
-"""The sentences from which cases come, and the sides that they bind. A sentence for one side can fail only that
-side."""
+"""The sentences of the specification behind the cases. Each sentence binds agents, clients or both, and only cases for
+these sides judge it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILES = [Path(__file__).with_name(name) for name in ("sentences.toml", "sentenc
 
 
 class Sentence(NamedTuple):
-    """One sentence, or the content of one section, shortened."""
+    """One sentence, or the shortened content of one section."""
 
     source: str
     section: str
@@ -29,7 +29,7 @@ class Sentence(NamedTuple):
     """The reason why the sentence cannot be seen from outside, for each side that it binds and that has no case."""
 
     def names(self, kind: str, id: str) -> bool:
-        """Whether a case for agents, or for clients, comes from this sentence, given that it comes from the section."""
+        """Whether a case of this section, for agents or for clients, judges this sentence."""
         return not (self.agent or self.client) or id in (self.agent if kind == "agent" else self.client)
 
 
@@ -40,7 +40,7 @@ def sentences() -> Sequence[Sentence]:
 
 
 def cited(source: str, section: str, kind: str, id: str = "") -> Sequence[Sentence]:
-    """Return the sentences of a section that bind agents, or clients, and have cases. If an id is given, return those
+    """Return the sentences of a section that have cases and bind the given side. With an id, return only the sentences
     of that case."""
     return [
         each

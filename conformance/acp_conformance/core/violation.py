@@ -1,4 +1,4 @@
-"""A finding of the background check of every message: the rule that one message breaks, and how."""
+"""A finding of the background check: the rule that a message breaks, and how the message breaks it."""
 
 from __future__ import annotations
 

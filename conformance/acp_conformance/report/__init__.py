@@ -1,4 +1,4 @@
-"""The findings of a run, for people and for programs; nothing here decides a verdict.
+"""Reports the findings of a run to people and to programs. Reports do not change verdicts.
 
     terminal    Terminal(stream): `begin(total)`, `started(id)`, `finished(result)`, `end(run)`
     jsonfile    write(run, path), read(path): the run unchanged, for `compare`
@@ -7,5 +7,5 @@
     compare     compare(before, after) -> Comparison; show(comparison, stream): the changes between two runs
     words       shared by the reports: the order of verdicts, foreign text made safe
 
-All text of a subject is hostile: control characters, escape sequences, markup, half characters.
+A subject's text is not trusted: it may contain control characters, escape sequences, markup and surrogates.
 """

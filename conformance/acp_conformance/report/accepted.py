@@ -1,4 +1,5 @@
-"""Cases that a run may fail: failures of an earlier run, or cases that a short file accepts, each with a reason.
+"""Reads the cases that a run may fail: the failures of an earlier run, or a file that accepts cases, each with a
+reason.
 
 rules = "6"
 skipped = ["terminals/released"]
@@ -8,7 +9,7 @@ case = "bad-input/not-json"
 reason = "garbage is logged, and not answered"
 since = "2026-11-28"
 
-Cases that are not in `skipped` may not be skipped by a run of the same rules, because an earlier run has tried them.
+A run of the same rules may skip only the cases in `skipped`, because the earlier run has tried all other cases.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _BROKEN = (Verdict.FAIL, Verdict.WARN, Verdict.UNREACHED)
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The baseline of a run."""
+    """The cases that a run may fail, and the cases that it may skip."""
 
     known: frozenset[str] = frozenset()
     """The ids of cases that may fail."""
@@ -44,7 +45,7 @@ def read(path: Path) -> Baseline:
 
     Raises:
      OSError: The file cannot be read.
-     ValueError: The file is neither of them.
+     ValueError: The file is neither an accepted list nor a run.
     """
     text = path.read_text("utf-8")
     if text.lstrip().startswith("{"):
@@ -106,7 +107,8 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """Return the list, with each finding as the reason. Replace that text by the reason why the failure is accepted."""
+    """Return the list with each finding as the reason. A person replaces the finding by the reason why the failure is
+    accepted."""
     skipped = [case.id for case in run.cases if case.verdict is Verdict.SKIP]
     lines = [
         "# Cases that may fail. Replace each reason by why it is accepted. Only the cases in `skipped` may be skipped."
@@ -120,6 +122,6 @@ def render(run: Run) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a basic string of TOML, with the escapes of JSON except for DEL."""
+    """Return a basic string of TOML. Its escapes are those of JSON, and DEL is escaped too."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.dumps(whole, ensure_ascii=False).replace("\x7f", "\\u007f")

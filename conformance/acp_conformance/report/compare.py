@@ -1,7 +1,7 @@
 """Finds the changes between two runs, for a build that must not get worse.
 
-`pass`, `choice` and `n/a` are equally good, because a rule that does not apply is kept. Worse are, in this order,
-`skip` (the result is no longer known), `warn`, `fail` and `error`.
+`pass`, `choice` and `n/a` are equally good, because no rule is broken. The worse verdicts are, in this order, `skip`
+(the result is unknown), `warn`, `fail` and `error`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Change = tuple[CaseResult, CaseResult]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences, each in the order of the later run."""
+    """The differences between two runs, in the order of the later run."""
 
     before: Run
     after: Run
@@ -72,7 +72,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
 
 def show(comparison: Comparison, stream: TextIO) -> None:
-    """Write only the differences, for people."""
+    """Write the differences for people, without the unchanged cases."""
     paper = Paper(stream)
     paper.text(f"before: {_name(comparison.before)}")
     paper.text(f"after: {_name(comparison.after)}")

@@ -1,4 +1,4 @@
-"""Cuts the conversations on the page to a limited size, so that the page opens on any phone.
+"""Cuts the conversations on the page, so that the page is small enough for any phone.
 
 The line that breaks a rule is shown with the lines around it. Omitted lines are in the JSON report.
 """
@@ -46,9 +46,10 @@ _CHOICE = (_Detail(4, 0, 250, 250, 0),)
 
 
 def excerpts(run: Run, room: int) -> Mapping[str, str]:
-    """Return the conversation of each case that has one to show, by its id. Together they have at most `room` bytes.
+    """Return the conversations to show, by the ids of their cases. Together they have at most `room` bytes.
 
-    All have the same share. Short conversations leave the rest of their share to longer ones.
+    Every conversation has the same share. A short conversation leaves the rest of its share to the longer
+    conversations.
     """
     cases = sorted((case for case in run.cases if case.verdict in _SHOWN), key=_length)
     found: dict[str, str] = {}
@@ -61,7 +62,7 @@ def excerpts(run: Run, room: int) -> Mapping[str, str]:
 
 
 def text(said: str, room: int | None = None, *, lines: bool = False) -> str:
-    """Return foreign text as text of a page, outside of attributes. It is made safe, and cut to `room` bytes."""
+    """Return foreign text for a page, outside of attributes. The text is made safe and cut to `room` bytes."""
     harmless = printable_lines if lines else printable
     whole = said if room is None else said[:room]
     shown = escape(harmless(whole), quote=False)
@@ -102,7 +103,8 @@ def _transcript(case: CaseResult, detail: _Detail) -> Iterator[str]:
 
 
 def _parts(case: CaseResult, detail: _Detail) -> Sequence[range]:
-    """Return the lines that are shown. The guilty line and the lines before it are always among them."""
+    """Return the lines to show. The line that breaks the rule, and the lines before that line, are always among
+    them."""
     parts = shown_lines(len(case.transcript), detail.lines)
     if case.guilty is None or any(case.guilty in part for part in parts):
         return parts

@@ -1,7 +1,7 @@
-"""One page with a matrix of all cases by group, and with each case above its folded conversation.
+"""Writes a page with a matrix of all cases by group, and with each case above its folded conversation.
 
-The page runs no script and loads nothing, and its policy forbids both, so a subject's text cannot do anything. Its
-filters are radio buttons, and the style sheet hides cases by them.
+The page runs no script and loads nothing. Its content policy forbids both, so that text of a subject is harmless. The
+filters are radio buttons, and the style sheet hides the cases that do not match.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _page(run: Run, reason: int, conversations: Mapping[str, str]) -> str:
 
 
 def _filters(run: Run) -> Iterator[str]:
-    """Yield the filters. They come before everything that they filter, because a style sheet can only look forward."""
+    """Yield the filters. They precede the cases, because a style sheet selects only later elements."""
     counts = run.counts()
     problems = sum(counts[verdict] for verdict in PROBLEMS)
     choices = [("all", "all", len(run.cases)), ("problems", "problems", problems)]
@@ -122,7 +122,7 @@ def _filters(run: Run) -> Iterator[str]:
 
 
 def _filter_rules() -> Iterator[str]:
-    """Yield the style of the buttons, and the rules for what each of them hides."""
+    """Yield the style of the buttons, and the rules that hide cases."""
     classes = [_CLASSES[verdict] for verdict in WORST_FIRST]
     shown = {"all": classes, "problems": [_CLASSES[each] for each in PROBLEMS], **{each: [each] for each in classes}}
     for name, kept in shown.items():
@@ -203,10 +203,10 @@ def _explained(run: Run, case: CaseResult, room: int) -> Iterator[str]:
 
 
 def _moment(started: str) -> str:
-    """Return the time to the second, which is enough for a reader."""
+    """Return the time to the second."""
     return f"{started[:10]} {started[11:19]} UTC"
 
 
 def _anchor(id: str) -> str:
-    """An id from another tool may have anything in it; in an address everything except a separator is safe."""
+    """Return the anchor of a case. An id from another tool may contain any character, so separators are replaced."""
     return escape("".join(each if each.isascii() and (each.isalnum() or each in "-/") else "_" for each in id))

@@ -1,4 +1,4 @@
-"""The run as a JSON file, to keep and to compare; `acp_conformance.core.result` describes its contents."""
+"""Writes and reads a run as a JSON file, whose contents `acp_conformance.core.result` describes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acp_conformance.core.result import Run
 
 
 def write(run: Run, path: Path) -> None:
-    """Write the run. Only ASCII is written, so half characters of a subject survive. Raises OSError."""
+    """Write the run in ASCII, so that surrogates of a subject are kept. Raises OSError."""
     write_private(path, f"{json.dumps(run.to_json(), indent=1)}\n".encode("ascii"))
 
 
@@ -19,7 +19,7 @@ def read(path: Path) -> Run:
 
     Raises:
      OSError: there is no such file, or it cannot be read.
-     ValueError: the file is not such a file; the text names it.
+     ValueError: the file is not a run; the text names the file.
     """
     try:
         return Run.from_json(json.loads(path.read_text("utf-8")))

@@ -1,7 +1,7 @@
-"""JUnit XML, as continuous integration reads it: a suite for each group, a test case for each case.
+"""Writes JUnit XML for continuous integration: a suite for each group, a test case for each case.
 
-A broken MUST is a failure. A broken SHOULD and a choice are passed cases whose output says so, because the format has
-no such verdicts. The property `verdict` has the exact verdict.
+A broken MUST is a failure. JUnit has no verdicts for a broken SHOULD and for a choice, so these are passed cases whose
+output names the verdict. The property `verdict` has the exact verdict.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _properties(parent: ET.Element, values: dict[str, str]) -> None:
 
 
 def _element(parent: ET.Element | None, tag: str, attributes: dict[str, str], text: str = "") -> ET.Element:
-    """XML 1.0 has no way to write most control characters, not even escaped: they become text here."""
+    """Return an element. Control characters are replaced by text, because XML 1.0 cannot express most of them, not even
+    escaped."""
     clean = {key: printable(value) for key, value in attributes.items()}
     element = ET.Element(tag, clean) if parent is None else ET.SubElement(parent, tag, clean)
     element.text = printable_lines(text) or None

@@ -1,7 +1,7 @@
-"""Finds the address of the section, with its anchor, that has the sentence from which a rule comes.
+"""Finds the address and anchor of the section from which a rule comes.
 
-The headings of the pages of ACP v1 are in `headings.json`; their anchors are made as the site makes them. A heading
-that is missing there gets no link, which is better than a dead link.
+`headings.json` has the headings of the pages of ACP v1. Their anchors are made in the same way as on the site. A rule
+gets no link if `headings.json` lacks its heading, so that no link is dead.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ _RFD_HEADINGS = (
 
 
 def link_to(source: str, section: str) -> str:
-    """Return the address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty if it is not known."""
+    """Return the address of a section, such as `Prompt Turn, Cancellation` of `ACP v1`; empty if the section is
+    unknown."""
     match source:
         case "acp-conformance":
             return f"{_SUITE}#{_slug(section)}"

@@ -1,4 +1,4 @@
-"""A run as a summary in Markdown, for the page of a pull request: the counts, and the problems."""
+"""Writes a summary of a run in Markdown for the page of a pull request, with the counts and the problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def render(run: Run) -> str:
-    """Return the summary. The subject's text in it has no mark-up, no names of persons and no links."""
+    """Return the summary. Text of the subject appears without mark-up, links and mentions of persons."""
     return "\n".join(_lines(run)) + "\n"
 
 
@@ -64,5 +64,5 @@ def _row(run: Run, case: CaseResult, others: Sequence[CaseResult]) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return `text` on one line and without mark-up, names of persons and addresses."""
+    """Return `text` on one line, without mark-up, mentions of persons and addresses."""
     return printable(text).translate(_SPECIAL).replace("://", ":\\//")

@@ -1,4 +1,4 @@
-"""Several runs in one table: a row for each rule that one of them breaks, a column for each subject.
+"""Shows several runs in one table: a row for each rule that a subject breaks, a column for each subject.
 
 The table is made as text, as Markdown, or as a page without a script. Rules that no subject breaks are counted, and not
 listed.
@@ -30,7 +30,7 @@ class Row:
     """The verdicts in the order of the runs; None if a run does not have the case."""
 
     def cell(self, column: int) -> str:
-        """Return the facts about one run."""
+        """Return the cell of one run."""
         verdict = self.verdicts[column]
         return _UNKNOWN if verdict is None else NAMES[verdict]
 
@@ -68,7 +68,7 @@ def _ids(run: Run) -> Iterator[str]:
 
 
 def as_text(shown: Table) -> str:
-    """Return the table as columns of text. The subjects are named above it, and have numbers in it."""
+    """Return the table as columns of text. A list above the table gives the numbers of the subjects."""
     lines = [f"[{number}] {name}: {count}" for number, (name, count) in enumerate(_subjects(shown), 1)]
     width = max([columns(printable(row.case.id)) for row in shown.rows] or [0])
     heads = [f"[{number}]".ljust(_widest(shown, number - 1)) for number in range(1, len(shown.names) + 1)]

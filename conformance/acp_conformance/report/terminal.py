@@ -1,7 +1,7 @@
-"""Progress while a run goes on, and its summary at the end, for people.
+"""Shows people the progress of a run, and a summary at the end.
 
-On a terminal progress is one line that is rewritten, elsewhere a line for each problem. A subject's text is made safe
-and fits the stream's encoding; no line is wider than the terminal.
+On a terminal the progress is one line that is rewritten; elsewhere each problem is a line. Text of a subject is made
+safe and fits the encoding of the stream. No line is wider than the terminal.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class Paper:
-    """A stream with a width and perhaps colours.
+    """A stream with a width, and with colours if the terminal has them.
 
     Colours and rewriting need a terminal that is not `TERM=dumb`; `NO_COLOR` in the environment disables the colours.
     """
@@ -80,21 +80,21 @@ class Paper:
         self._coloured = self.rewritable and not os.environ.get("NO_COLOR")
 
     def text(self, text: str, verdict: Verdict | None = None, *, indent: str = "", bold: bool = False) -> None:
-        """Made safe, in as many lines as it needs."""
+        """Write foreign text, made safe, in as many lines as it needs."""
         for line in wrapped(printable(text), self.width, indent):
             self._write(self.styled(line, verdict, bold=bold) + "\n")
 
     def gap(self) -> None:
-        """An empty line."""
+        """Write an empty line."""
         self._write("\n")
 
     def heading(self, text: str) -> None:
-        """A heading with an empty line above it."""
+        """Write a heading, with an empty line above the heading."""
         self.gap()
         self.text(text, bold=True)
 
     def item(self, name: str, what: str, verdict: Verdict) -> None:
-        """A name and its description: after it, or below it if that is too long."""
+        """Write a name and its description, which is on the next line if it is too long."""
         name, what = printable(name), printable(what)
         if columns(name) + columns(what) + 4 <= self.width:
             self._write(f"  {self.styled(name, verdict)}  {what}\n")
@@ -103,11 +103,11 @@ class Paper:
             self.paragraph(what)
 
     def paragraph(self, text: str) -> None:
-        """A detail of the item above."""
+        """Write a detail of the item above."""
         self.text(text, indent="      ")
 
     def log(self, text: str) -> None:
-        """A whole line, however long, shown at once."""
+        """Write a whole line of any length, and show it at once."""
         self._write(text + "\n")
         self._stream.flush()
 
@@ -127,7 +127,7 @@ class Paper:
         self._stream.flush()
 
     def styled(self, text: str, verdict: Verdict | None = None, *, bold: bool = False) -> str:
-        """`text` in the colour of a verdict, if there are colours."""
+        """Return `text` in the colour of a verdict, if the stream has colours."""
         if not self._coloured:
             return text
         return click.style(text, fg=_COLOURS.get(verdict) if verdict else None, bold=bold or None)
@@ -153,23 +153,23 @@ class Terminal:
         self._finished: list[CaseResult] = []
 
     def begin(self, total: int) -> None:
-        """The number of cases that will be run."""
+        """See `Progress.begin`."""
         self._total = total
 
     def expect(self, seconds: float) -> None:
-        """The estimated seconds of the cases."""
+        """See `Progress.expect`."""
         self._began, self._expected = self._now(), seconds
         if self._paper.rewritable:
             self._paper.wipe()
             self._paper.text(f"{self._total} cases, about {duration(seconds)}")
 
     def started(self, id: str) -> None:
-        """A case has begun."""
+        """See `Progress.started`."""
         self._running[id] = None
         self._progress()
 
     def finished(self, result: CaseResult) -> None:
-        """A case has ended, whether it was ever started or not."""
+        """See `Progress.finished`. The case may not have been started."""
         self._running.pop(result.id, None)
         self._finished.append(result)
         if self._paper.rewritable:
@@ -180,12 +180,13 @@ class Terminal:
             self._paper.log(f"{number}  {result.verdict:6}  {printable(result.id)}{reason}")
 
     def _is_known(self, result: CaseResult) -> bool:
-        """Whether it could not run for the same reason as an earlier case: as a rule no case can."""
+        """Whether the case could not run for the same reason as an earlier case. Usually that reason stops all
+        cases."""
         told = (each for each in self._finished if each is not result and each.verdict is Verdict.ERROR)
         return result.verdict is Verdict.ERROR and any(each.reason == result.reason for each in told)
 
     def end(self, run: Run) -> None:
-        """The run is over: its summary."""
+        """See `Progress.end`. Write the summary."""
         self._paper.wipe()
         _Summary(self._paper, run).write()
         self._paper.flush()
@@ -204,14 +205,15 @@ class Terminal:
         self._paper.rewrite("  ".join(printable(part) for part in said if part))
 
     def _bar(self) -> str:
-        """The progress; on short lines the text matters more."""
+        """Return the bar of the progress, which is left out of short lines."""
         if self._paper.width < _BAR_NEEDS:
             return ""
         done = _BAR * len(self._finished) // max(self._total, 1)
         return f"[{'#' * done}{'.' * (_BAR - done)}]"
 
     def _left(self) -> str:
-        """The remaining time: by the estimate at first, and more by the measured times as the run goes on."""
+        """Return the remaining time. At first it is the estimate; as the run continues, the measured times gain
+        weight."""
         if not self._expected:
             return ""
         done = len(self._finished) / max(self._total, 1)
@@ -281,14 +283,14 @@ class _Summary:
             self._paper.paragraph(f"by the same cause, {len(others)} more: {', '.join(each.id for each in others)}")
 
     def _by_root(self, cases: Sequence[CaseResult]) -> None:
-        """One problem, and all cases that it kept from being tried."""
+        """Write one problem, and all cases that could not be tried because of the problem."""
         for root in dict.fromkeys(case.root for case in cases):
             hindered = [case.id for case in cases if case.root == root]
             self._paper.text(f"because of {root}: {len(hindered)}", indent="  ")
             self._paper.paragraph(", ".join(hindered))
 
     def _by_reason(self, cases: Sequence[CaseResult]) -> None:
-        """The obstacle is shown once, however many cases it hindered."""
+        """Write each reason for skipped cases once, with all its cases."""
         for reason in dict.fromkeys(case.reason for case in cases):
             hindered = [case for case in cases if case.reason == reason]
             self._paper.text(reason or NAMES[cases[0].verdict], indent="  ")
@@ -299,8 +301,8 @@ class _Summary:
 
 
 def _last_words(cases: Sequence[CaseResult]) -> list[str]:
-    """The subject's standard error, if it is the same, and nothing else, in several cases: the reason of a failed start
-    is seldom anywhere else."""
+    """Write the subject's standard error if several cases have the same text there and no output. It usually has the
+    reason of a failed start."""
     words = {case.stderr for case in cases}
     return words.pop().splitlines()[-_LAST_WORDS:] if len(words) == 1 else []
 

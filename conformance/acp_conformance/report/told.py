@@ -1,4 +1,4 @@
-"""The details of a problem in reports: the sent message, the broken sentence, the remedy."""
+"""Finds the details of a problem for reports: the sent message, the broken sentence, the remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _ID = re.compile(r"\(id (-?\d+|'[^']*')\)")
 
 
 def sent_of(case: CaseResult) -> str:
-    """The line of the suite to which the finding belongs: the wrongly answered request, or the last one sent."""
+    """Return the suite's line to which the finding belongs: the request with the wrong response, or else the last sent
+    line."""
     came = _read(case.transcript[case.guilty]) if case.guilty is not None else {}
     before = case.transcript[: case.guilty]
     sent = [line for line in before if line["from"] == "suite"]
@@ -37,17 +38,17 @@ def sent_of(case: CaseResult) -> str:
 
 
 def came_of(case: CaseResult) -> str:
-    """The line that breaks the rule, if it is one line."""
+    """Return the line that breaks the rule; None if no single line breaks the rule."""
     return "" if case.guilty is None else case.transcript[case.guilty]["text"]
 
 
 def sentence_of(case: CaseResult, kind: str) -> str:
-    """The broken sentence; empty if none is known."""
+    """Return the broken sentence; empty if it is unknown."""
     return " ".join(each.text for each in cited(case.source, case.section, kind, case.id))
 
 
 def change_of(case: CaseResult, kind: str) -> str:
-    """The remedy, if it is plain."""
+    """Return the remedy; empty if no simple remedy is known."""
     entries = (each for each in _advice()[kind] if any(fnmatchcase(case.id, fit) for fit in each["cases"]))
     return next((str(each["change"]) for each in entries), "")
 

@@ -1,6 +1,6 @@
-"""Shared by the reports: the order and names of verdicts, and foreign text made safe.
+"""Functions that all reports use: the order and names of verdicts, and foreign text made safe.
 
-It knows no format: each report also escapes for its own format.
+Each report also escapes text for its own format.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ PROBLEMS = (Verdict.SUITE_ERROR, Verdict.ERROR, Verdict.FAIL, Verdict.WARN, Verd
 
 
 def grouped(run: Run) -> list[tuple[str, list[CaseResult]]]:
-    """The cases of each group, groups and cases in the order of their first case."""
+    """Return the cases of each group. The groups are in the order of their first cases."""
     order = list(dict.fromkeys(case.group for case in run.cases))
     cases = sorted(run.cases, key=lambda case: order.index(case.group))
     return [(group, list(members)) for group, members in groupby(cases, key=lambda case: case.group)]
 
 
 def counted(cases: Iterable[CaseResult]) -> str:
-    """`2 failed, 10 passed`: worst first, without zeros."""
+    """Return the counts, such as `2 failed, 10 passed`: the worst first, without zeros."""
     verdicts = [case.verdict for case in cases]
     found = [
         f"{verdicts.count(each):,} {_plural(each, verdicts.count(each))}" for each in WORST_FIRST if each in verdicts
@@ -59,7 +59,8 @@ def counted(cases: Iterable[CaseResult]) -> str:
 
 
 def subject_of(run: Run) -> str:
-    """The subject's own name and version, and the judged versions, as one safe line; empty if it sends none."""
+    """Return the subject's name and version, and the judged versions, as one safe line; empty if the subject sent no
+    name."""
     if run.subject is None:
         return ""
     words = [str(run.subject[key]) for key in ("name", "version") if run.subject.get(key) is not None]
@@ -69,12 +70,12 @@ def subject_of(run: Run) -> str:
 
 
 def tried_of(run: Run) -> str:
-    """The tried part of the text: `250 of the 290 cases that apply were tried`."""
+    """Return the number of tried cases, such as `250 of the 290 cases that apply were tried`."""
     return f"{run.tried:,} of the {run.applicable:,} cases that apply were tried"
 
 
 def schema_of() -> str:
-    """The schema against which messages were checked."""
+    """Return the name of the schema against which messages were checked."""
     return f"schema: {published()}"
 
 
@@ -84,17 +85,17 @@ def duration(seconds: float) -> str:
 
 
 def protocols_of(run: Run) -> str:
-    """The judged versions of the protocol: `protocol 1`, `protocols 1 and 2`."""
+    """Return the judged versions of the protocol, such as `protocol 1` or `protocols 1 and 2`."""
     return f"protocol{'s' if len(run.protocols) > 1 else ''} {' and '.join(map(str, run.protocols))}"
 
 
 def rule_of(case: CaseResult) -> str:
-    """The level and the place of the rule: `MUST, ACP v1, Prompt Turn, Cancellation`."""
+    """Return the level and the place of a rule, such as `MUST, ACP v1, Prompt Turn, Cancellation`."""
     return ", ".join(part for part in (str(case.level), case.source, case.section) if part)
 
 
 def command_of(run: Run) -> str:
-    """The command as one safe line; its words are quoted only if a reader needs it."""
+    """Return the command as one safe line. A word is quoted only if it would be ambiguous."""
     return printable(
         " ".join(word if word and not set(word) & set(" \t\n\"'\\") else repr(word) for word in run.command)
     )
@@ -103,7 +104,7 @@ def command_of(run: Run) -> str:
 def printable(text: str) -> str:
     """Return `text` on one line, with escapes for characters that control a terminal, end a document or reverse text.
 
-    These are control and format characters, line separators, half characters (surrogates) and noncharacters.
+    The escaped characters are control and format characters, line separators, surrogates and noncharacters.
     """
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
 
@@ -119,12 +120,12 @@ def shortened(text: str, most: int = 300) -> str:
 
 
 def columns(text: str) -> int:
-    """How wide it is on a terminal."""
+    """Return the number of columns that the text takes on a terminal."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def clipped(text: str, width: int) -> str:
-    """`text` in at most `width` columns, with `...` at its end if it was cut."""
+    """Return `text` in at most `width` columns, with `...` at the end if it was cut."""
     if columns(text) <= width:
         return text
     room, kept = width - 3, 0
@@ -138,7 +139,7 @@ def clipped(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """`text` in lines of at most `width` columns, each with `indent` in front; long words are cut."""
+    """Return the lines of `text`, of at most `width` columns, each with `indent` in front. Long words are cut."""
     room = max(width - len(indent), 10)
     lines: list[str] = [""]
     for word in text.split():
@@ -195,7 +196,8 @@ def _width(character: str) -> int:
 
 
 def shown_lines(count: int, most: int) -> Sequence[range]:
-    """Which of `count` lines to show when `most` are enough: all, or as many from the beginning as from the end."""
+    """Return the indexes of at most `most` of `count` lines to show: all, or as many from the beginning as from the
+    end."""
     if count <= most:
         return [range(count)]
     return [range(most // 2), range(count - most // 2, count)]

@@ -42,5 +42,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with all cases for agents."""
+    """Return the registry with all cases for agents."""
     return agent_cases.load(sys.modules[__name__], GROUPS)

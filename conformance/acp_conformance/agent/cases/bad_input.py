@@ -1,4 +1,4 @@
-"""Malformed input: the agent answers it as JSON-RPC requires, or not at all."""
+"""Malformed input, which the agent answers as JSON-RPC requires, or does not answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GARBAGE = b'{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]\n'
 
 
 async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None) -> Mapping[str, Any]:
-    """Send a line that requires a response with one of `codes`, and the id null or `id`."""
+    """Send a line. The response must have one of `codes`, and the id null or `id`."""
     await agent.initialize()
     since = len(agent.received)
     echoed = agent.expect(id, "the line") if id is not None else None
@@ -41,7 +41,7 @@ async def _refused(agent: Agent, line: bytes, *codes: int, id: int | None = None
 
 
 async def _unanswered(agent: Agent, line: bytes) -> None:
-    """Send a line that must get no response."""
+    """Send a line. The agent must not answer."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(line)
@@ -73,7 +73,7 @@ async def not_json(agent: Agent) -> None:
     shared=True,
 )
 async def cut_short(agent: Agent) -> None:
-    """A message that is cut short is answered with -32700 and the id null, though its id could be read."""
+    """A message that is cut short is answered with -32700 and the id null, even if its id can be read."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":"_conformance/unknown","params":{\n', -32700)
 
 
@@ -138,7 +138,7 @@ async def null(agent: Agent) -> None:
     shared=True,
 )
 async def no_version(agent: Agent) -> None:
-    """A request without `jsonrpc`, as version 1.0 of JSON-RPC has it, is refused or served."""
+    """A request without `jsonrpc`, as in JSON-RPC 1.0, is refused or served."""
     await agent.initialize()
     since = len(agent.received)
     echoed = agent.expect(77, "the line")
@@ -159,7 +159,7 @@ async def no_version(agent: Agent) -> None:
     shared=True,
 )
 async def other_version(agent: Agent) -> None:
-    """A request whose `jsonrpc` is not exactly "2.0" is invalid: -32600."""
+    """A request whose `jsonrpc` is not exactly "2.0" is refused with -32600."""
     await _refused(agent, b'{"jsonrpc":"1.0","id":77,"method":"_conformance/unknown","params":{}}\n', -32600, id=77)
 
 
@@ -172,7 +172,7 @@ async def other_version(agent: Agent) -> None:
     shared=True,
 )
 async def method_no_string(agent: Agent) -> None:
-    """A request whose method is not a string is invalid: -32600."""
+    """A request whose method is not a string is refused with -32600."""
     await _refused(agent, b'{"jsonrpc":"2.0","id":77,"method":1,"params":{}}\n', -32600, id=77)
 
 
@@ -185,7 +185,7 @@ async def method_no_string(agent: Agent) -> None:
     shared=True,
 )
 async def params_no_structure(agent: Agent) -> None:
-    """A request whose parameters are neither object nor array is refused: -32600 or -32602."""
+    """A request whose parameters are neither an object nor an array is refused with -32600 or -32602."""
     line = b'{"jsonrpc":"2.0","id":77,"method":"session/new","params":"bar"}\n'
     await _refused(agent, line, -32600, -32602, id=77)
 
@@ -248,7 +248,7 @@ async def positional_params(agent: Agent) -> None:
 
 @case("bad-input/notification-bad-params", level=MUST, source=RPC, section=NOTIFICATION)
 async def notification_bad_params(agent: Agent) -> None:
-    """A notification whose parameters do not fit is not answered."""
+    """A notification with invalid parameters is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}\n')
 
 
@@ -260,19 +260,19 @@ async def stray_response(agent: Agent) -> None:
 
 @case("bad-input/stray-error", level=MUST, source=RPC, section="5 Response object")
 async def stray_error(agent: Agent) -> None:
-    """An error with the id null, as clients send it for unreadable input, is not answered."""
+    """An error with the id null, which clients send for unreadable input, is not answered."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n')
 
 
 @case("bad-input/bad-response", level=MUST, source=RPC, section="5 Response object")
 async def bad_response(agent: Agent) -> None:
-    """A malformed response is not answered, because two peers could answer each other for ever."""
+    """A malformed response is not answered, because otherwise two peers could answer each other for ever."""
     await _unanswered(agent, b'{"jsonrpc":"2.0","id":987654,"result":1,"error":"boom"}\n')
 
 
 @case("bad-input/blank-line", level=CHOICE, source=RPC, section=ERRORS, shared=True)
 async def blank_line(agent: Agent) -> None:
-    """A blank line is ignored or answered as a line that is not JSON."""
+    """A blank line is ignored, or answered like a line that is not JSON."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(b"\n")
@@ -283,7 +283,7 @@ async def blank_line(agent: Agent) -> None:
 
 @case("bad-input/no-internals", level=CHOICE, source=RPC, section=ERRORS, shared=True)
 async def no_internals(agent: Agent) -> None:
-    """Whether errors disclose the inside of the agent: a traceback or a path of its source."""
+    """Errors may disclose the inside of the agent, such as a traceback or a path of its source."""
     await agent.initialize()
     await agent.request("session/prompt", {"sessionId": 5, "prompt": 3})
     await agent.request("session/new", {"cwd": None})

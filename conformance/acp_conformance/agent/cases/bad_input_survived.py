@@ -1,4 +1,4 @@
-"""Malformed input: whatever the response, the agent serves the next request."""
+"""Malformed input, after which the agent serves the next request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from acp_conformance.core.case import MUST, SHOULD
 
 
 async def _survived(agent: Agent, line: bytes) -> None:
-    """Send a line after which the next request must be served."""
+    """Send a line. The agent must serve the next request."""
     await agent.initialize()
     await agent.raw(line)
     await agent.fence()
@@ -47,7 +47,7 @@ async def invalid_request_survives(agent: Agent) -> None:
 
 @case("bad-input/bad-params-survive", level=MUST, source=RPC, section=ERRORS, shared=True)
 async def bad_params_survive(agent: Agent) -> None:
-    """After a request whose parameters do not fit, the next request is served."""
+    """After a request with invalid parameters, the next request is served."""
     await agent.initialize()
     await agent.request("session/prompt", {"sessionId": {"a": 1}, "prompt": 3})
     await agent.request("session/new", {"cwd": None})
@@ -62,7 +62,7 @@ async def bad_params_survive(agent: Agent) -> None:
     shared=True,
 )
 async def notification_bad_params_survives(agent: Agent) -> None:
-    """After notifications whose parameters do not fit, the next request is served."""
+    """After notifications with invalid parameters, the next request is served."""
     await agent.initialize()
     for params in ({"sessionId": 5}, {}, [], None):
         await agent.notify("session/cancel", params)
@@ -157,7 +157,7 @@ async def huge_number_survives(agent: Agent) -> None:
     shared=True,
 )
 async def duplicate_names_survive(agent: Agent) -> None:
-    """After an object with a name twice, the next request is served."""
+    """After an object that has a name twice, the next request is served."""
     await _survived(agent, b'{"jsonrpc":"2.0","method":"_conformance/note","method":"_conformance/note2"}\n')
 
 
@@ -169,7 +169,7 @@ async def duplicate_names_survive(agent: Agent) -> None:
     shared=True,
 )
 async def lone_surrogate_survives(agent: Agent) -> None:
-    """After a request whose id is half a character (a lone surrogate), the next request is served."""
+    """After a request whose id is a lone surrogate, the next request is served."""
     await agent.initialize()
     agent.expect("\ud800", UNKNOWN)
     await agent.raw(b'{"jsonrpc":"2.0","id":"\\ud800","method":"_conformance/unknown","params":{}}\n')

@@ -1,8 +1,8 @@
-"""Arrays of messages.
+"""Batches: arrays of messages.
 
-ACP v1 says that messages are individual, and that it follows JSON-RPC 2.0, which has batches. So an agent accepts them,
-or refuses each as a whole with one -32600; both are right, anything in between is not. Because the transport has
-individual messages, these rules bind like those of JSON-RPC only under `--strict`.
+ACP v1 says that messages are individual, and also that it follows JSON-RPC 2.0, which has batches. So an agent may
+accept batches, or refuse each batch as a whole with one -32600. Any other response is wrong. These rules are as binding
+as those of JSON-RPC only with `--strict`, because the transport of ACP has individual messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTE: dict[str, Any] = {"jsonrpc": "2.0", "method": "_conformance/note", "params
 
 
 async def _answered(agent: Agent, batch: Sequence[object]) -> list[Any]:
-    """Everything that comes in response to an array: its lines that are not calls."""
+    """Return the lines that respond to an array: all lines that are not calls."""
     since = len(agent.received)
     await agent.send(batch)
     await agent.fence()
@@ -37,7 +37,7 @@ async def _answered(agent: Agent, batch: Sequence[object]) -> list[Any]:
 
 
 def _refusal(answers: list[Any]) -> bool:
-    """Whether the response is one -32600 with the id null: the array as a whole is refused."""
+    """Whether the response refuses the array as a whole, by one -32600 with the id null."""
     match answers:
         case [{"id": None, "error": {"code": -32600}}]:
             return True
@@ -46,13 +46,13 @@ def _refusal(answers: list[Any]) -> bool:
 
 
 def _silence() -> NoReturn:
-    """End the case because there was no response: if arrays are never answered, one case reports it."""
+    """End the case because the array has no response. One case reports an agent that never answers arrays."""
     with belongs_to("batch/one-array"):
         fail("there is no answer")
 
 
 async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
-    """The response of an agent that accepts batches to an array; not applicable to an agent that refuses them."""
+    """Return the response to an array. The case does not apply to an agent that refuses batches."""
     await agent.initialize()
     answers = await _answered(agent, batch)
     if _refusal(answers):
@@ -68,7 +68,7 @@ async def _taken(agent: Agent, batch: Sequence[object]) -> list[Any]:
     section="Transports, stdio",
 )
 async def taken_or_refused(agent: Agent) -> None:
-    """Batches are accepted or refused."""
+    """An agent accepts or refuses batches."""
     await agent.initialize()
     answers = await _answered(agent, [_request(agent)])
     choice(
@@ -162,7 +162,7 @@ async def no_response_to_notifications(agent: Agent) -> None:
     section=BATCH,
 )
 async def only_notifications(agent: Agent) -> None:
-    """An array of nothing but notifications is not answered, not even with an empty array."""
+    """An array of notifications only is not answered, not even with an empty array."""
     if answers := await _taken(agent, [NOTE, NOTE]):
         fail(f"the answer is {answers!r:.300}")
 
@@ -185,7 +185,7 @@ async def empty(agent: Agent) -> None:
     section=BATCH,
 )
 async def invalid_members(agent: Agent) -> None:
-    """Each member of an array that is not a message has its own -32600."""
+    """Each member of an array that is not a message is answered with a separate -32600."""
     await _takes_batches(agent)
     answers = await _answered(agent, [1, 2, 3])
     match answers:
@@ -204,7 +204,7 @@ async def invalid_members(agent: Agent) -> None:
     section=BATCH,
 )
 async def mixed(agent: Agent) -> None:
-    """A member that is not a message does not keep the others from being served."""
+    """In an array with a member that is not a message, the other members are served."""
     await _takes_batches(agent)
     request = _request(agent)
     answers = await _answered(agent, [request, {"foo": "boo"}, NOTE])
@@ -232,7 +232,7 @@ async def responses(agent: Agent) -> None:
     needs="hang",
 )
 async def slow_member(agent: Agent) -> None:
-    """While a member of an array is slow, requests outside of it are served."""
+    """While a member of an array is slow, requests outside the array are served."""
     await _takes_batches(agent)
     session = await agent.session()
     text = [{"type": "text", "text": agent.text_of("hang")}]
@@ -247,7 +247,7 @@ async def slow_member(agent: Agent) -> None:
 
 
 async def _takes_batches(agent: Agent) -> None:
-    """Not applicable to an agent that does not answer an array with an array."""
+    """End the case as not applicable if the agent does not answer an array with an array."""
     await agent.initialize()
     since = len(agent.received)
     await agent.send([_request(agent)])

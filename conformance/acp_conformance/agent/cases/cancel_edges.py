@@ -1,4 +1,4 @@
-"""Cancels and responses that are almost right: with bad params, for a queue, with an id of another type."""
+"""Unusual cancels and responses: with invalid params, for a queued prompt, with an id of another type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CANCELLATION = "Prompt Turn, Cancellation"
 
 @case("session-cancel/bad-params-during-turn", level=MUST, source=RPC, section="4.1 Notification", needs="hang")
 async def bad_params(agent: Agent) -> None:
-    """A session/cancel that names no session ends no turn, and the next session/cancel with a session still does."""
+    """A session/cancel without a session ends no turn, and a later session/cancel with a session does."""
     session = await agent.session()
     prompt = await running(agent, session)
     for params in (
@@ -81,7 +81,7 @@ async def answer_of_another_type(agent: Agent) -> None:
 
 @case("nested/late-result", level=MUST, source=ACP, section="Prompt Turn, Cancellation", needs="nested")
 async def ignores_a_late_result(agent: Agent) -> None:
-    """A result that comes after the cancel does not resume the turn: it sends nothing more and is answered once."""
+    """A result after the cancel does not resume the turn, which sends nothing more and is answered once."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, request = await in_flight(agent, session)

@@ -1,4 +1,5 @@
-"""`$/cancel_request` without an effect: for requests that have ended or never existed, malformed, or misspelled."""
+"""`$/cancel_request` without an effect, because the request has ended or never existed, or because the notification is
+malformed or misspelled."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ NOTIFICATION = ("JSON-RPC 2.0", "4.1 Notification")
     needs="hang",
 )
 async def is_not_answered(agent: Agent) -> None:
-    """The notification itself is not answered, whether it is supported or not."""
+    """The notification `$/cancel_request` itself is not answered, also by an agent that does not support it."""
     session = await agent.session()
     prompt = await running(agent, session)
     await agent.cancel_request(prompt)
@@ -55,7 +56,7 @@ async def ignores_an_unknown_id(agent: Agent) -> None:
     needs="hang",
 )
 async def does_not_keep_an_unknown_id(agent: Agent) -> None:
-    """A cancel for a request that is still to come does not cancel it later."""
+    """A cancel for an id does not cancel a later request with this id."""
     session = await agent.session()
     id = agent.new_id()
     await agent.cancel_request(agent.expect(id))
@@ -75,7 +76,7 @@ async def does_not_keep_an_unknown_id(agent: Agent) -> None:
     needs="quick",
 )
 async def ignores_the_answered(agent: Agent) -> None:
-    """A cancel for a request that was answered is ignored."""
+    """A cancel for an answered request is ignored."""
     prompt = await agent.prompt(await agent.session(), "quick")
     await prompt.answer()
     await agent.cancel_request(prompt)
@@ -93,7 +94,7 @@ async def ignores_the_answered(agent: Agent) -> None:
     section=NOTIFICATION[1],
 )
 async def ignores_bad_params(agent: Agent) -> None:
-    """A cancel that does not name a request is not answered and ends nothing."""
+    """A cancel without a request id is not answered and ends nothing."""
     await agent.initialize()
     for params in ({}, {"requestId": {}}, {"requestId": [1]}, {"requestId": True}, {"requestId": 1.5}, [1], {"id": 1}):
         await agent.notify("$/cancel_request", params)
@@ -110,7 +111,7 @@ async def ignores_bad_params(agent: Agent) -> None:
     needs="hang",
 )
 async def as_a_request(agent: Agent) -> None:
-    """The effect of `$/cancel_request` that is sent as a request is left open."""
+    """The specification leaves open the effect of `$/cancel_request` that is sent as a request."""
     prompt = await running(agent, await agent.session())
     wrong = await agent.request("$/cancel_request", {"requestId": prompt.id})
     answer = await wrong.answer()
@@ -127,7 +128,8 @@ async def as_a_request(agent: Agent) -> None:
     needs="hang",
 )
 async def other_spelling(agent: Agent) -> None:
-    """Whether the spelling of language servers, `$/cancelRequest` with `id`, has an effect is left open."""
+    """The specification leaves open whether `$/cancelRequest` with `id`, as in the Language Server Protocol, has an
+    effect."""
     prompt = await running(agent, await agent.session())
     await agent.notify("$/cancelRequest", {"id": prompt.id})
     await agent.fence()

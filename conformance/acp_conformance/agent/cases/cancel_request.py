@@ -1,7 +1,7 @@
-"""`$/cancel_request`: any request can be cancelled by its id. Support is optional, and correct where it exists.
+"""`$/cancel_request`, which cancels any request by its id. Agents need not support it, but support must be correct.
 
-Only an agent's behaviour shows whether it supports it: `supporting` cancels one turn by its id, and the case is not
-applicable if that has no effect.
+Only the behaviour of an agent shows whether it supports `$/cancel_request`. So `supporting` cancels one turn by its id,
+and the case does not apply if that has no effect.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ EFFECT_SECONDS = 2.0
 
 
 async def supporting(agent: Agent) -> None:
-    """Cancel a turn by its id in a separate session: not applicable if that has no effect."""
+    """Cancel a turn by its id in a separate session. The case does not apply if that has no effect."""
     session = await agent.session()
     await cancelled_by_id(agent, session, await running(agent, session))
 
 
 async def cancelled_by_id(agent: Agent, session: str, prompt: Pending) -> None:
-    """Cancel the prompt by its id and wait for its response: not applicable, if only `session/cancel` causes it."""
+    """Cancel the prompt by its id and wait for the response. The case does not apply if only `session/cancel` causes a
+    response."""
     await agent.cancel_request(prompt)
     try:
         await prompt.answer(within=min(EFFECT_SECONDS, agent.patience / 2))
@@ -91,7 +92,7 @@ async def how_a_prompt_ends(agent: Agent) -> None:
 
 @case("cancel-request/other-requests", level=MUST, source=SOURCE, section="Shiny future", needs="hang")
 async def leaves_other_requests(agent: Agent) -> None:
-    """A cancel of one request does not affect the others."""
+    """A cancel of one request does not affect other requests."""
     session, other = await agent.session(), await agent.session()
     beside = await running(agent, other)
     await cancelled_by_id(agent, session, await running(agent, session))
@@ -121,7 +122,7 @@ async def minds_the_type_of_the_id(agent: Agent) -> None:
     shared=True,
 )
 async def takes_a_text_id(agent: Agent) -> None:
-    """A request whose id is a string can be cancelled like any other."""
+    """A request whose id is a string can be cancelled."""
     await supporting(agent)
     session = await agent.session()
     params = prompt_params(session, agent.text_of("hang"))
@@ -140,7 +141,7 @@ async def takes_a_text_id(agent: Agent) -> None:
     shared=True,
 )
 async def takes_effect_right_behind_the_request(agent: Agent) -> None:
-    """A cancel in the same write as its request takes effect."""
+    """A cancel that arrives together with its request takes effect."""
     await supporting(agent)
     session = await agent.session()
     id = agent.new_id()
@@ -156,7 +157,7 @@ async def takes_effect_right_behind_the_request(agent: Agent) -> None:
 
 @case("cancel-request/twice", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def twice_is_once(agent: Agent) -> None:
-    """Cancelled twice by its id, a request is answered once."""
+    """A request that is cancelled twice by its id is answered once."""
     await supporting(agent)
     session = await agent.session()
     prompt = await running(agent, session)
@@ -175,7 +176,7 @@ async def twice_is_once(agent: Agent) -> None:
     needs="hang",
 )
 async def beside_session_cancel(agent: Agent) -> None:
-    """A prompt that is cancelled both ways at once is answered once."""
+    """A prompt that is cancelled by both session/cancel and its id is answered once."""
     prompts: list[Pending] = []
     for first in ("session/cancel", "$/cancel_request"):
         session = await agent.session()
@@ -200,7 +201,7 @@ async def beside_session_cancel(agent: Agent) -> None:
     shared=True,
 )
 async def session_lives(agent: Agent) -> None:
-    """The session of a prompt that was cancelled by its id takes the next prompt."""
+    """After a prompt was cancelled by its id, its session accepts the next prompt."""
     session = await agent.session()
     await cancelled_by_id(agent, session, await running(agent, session))
     await (await agent.prompt(session, "quick")).result()
@@ -214,7 +215,7 @@ async def session_lives(agent: Agent) -> None:
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
-    """Reports of a request that was cancelled by its id come before its response."""
+    """All updates of a prompt that was cancelled by its id come before its response."""
     session = await agent.session()
     prompt = await running(agent, session)
     await cancelled_by_id(agent, session, prompt)
@@ -242,7 +243,7 @@ async def bears_meta(agent: Agent) -> None:
 
 @case("cancel-request/session-new", level=MUST, source=SOURCE, section=SECTION)
 async def session_new_is_answered_once(agent: Agent) -> None:
-    """A session/new directly followed by its cancel is answered once: with a session or with -32800."""
+    """A session/new that is directly followed by its cancel is answered once, with a session or with -32800."""
     await agent.session()
     id = agent.new_id()
     pending = agent.expect(id, "session/new")

@@ -1,4 +1,4 @@
-"""The end of a conversation: the end of input, a broken pipe, signals."""
+"""The end of a conversation by the end of input, a broken pipe or a signal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def exits_while_asking(agent: Agent) -> None:
 
 @case("closing/status", level=SHOULD, source=ACP, section=STDIO)
 async def status(agent: Agent) -> None:
-    """The end of input is not a failure: the exit status is 0."""
+    """The exit status is 0 after the end of input."""
     await agent.initialize()
     await agent.end_input()
     if status := await _exits(agent, "the end of its input"):
@@ -87,7 +87,7 @@ async def answers_first(agent: Agent) -> None:
 
 @case("closing/turn-at-end", level=CHOICE, source=ACP, section=STDIO, needs="hang")
 async def turn_at_end(agent: Agent) -> None:
-    """Whether a prompt whose turn runs when the input ends is answered is left open."""
+    """The specification leaves open whether a prompt is answered if its turn runs when the input ends."""
     session = await agent.session()
     prompt = await agent.prompt(session, "hang")
     await agent.said_something(prompt)
@@ -110,7 +110,7 @@ async def no_newline(agent: Agent) -> None:
 
 @case("closing/cut-short", level=SHOULD, source=ACP, section=STDIO)
 async def cut_short(agent: Agent) -> None:
-    """Input that ends inside a message is EOF: the agent ends."""
+    """The agent ends when its input ends inside a message."""
     await agent.initialize()
     await agent.raw(b'{"jsonrpc":"2.0","id":77,"meth')
     await agent.end_input()
@@ -119,7 +119,7 @@ async def cut_short(agent: Agent) -> None:
 
 @case("closing/broken-pipe", level=CHOICE, source=ACP, section=STDIO)
 async def broken_pipe(agent: Agent) -> None:
-    """Whether the agent ends when the client stops reading its output is left open."""
+    """The specification leaves open whether the agent ends when the client stops reading."""
     await agent.initialize()
     await agent.stop_reading()
     # The number of writes until an agent notices is its own choice, so it gets reasons to write until it ends.
@@ -134,7 +134,7 @@ async def broken_pipe(agent: Agent) -> None:
 
 @case("closing/broken-pipe-then-end", level=SHOULD, source=ACP, section=STDIO)
 async def broken_pipe_then_end(agent: Agent) -> None:
-    """The agent ends when its output is broken and its input ends."""
+    """The agent ends when the client has closed both pipes."""
     await agent.initialize()
     await agent.stop_reading()
     await agent.request(UNKNOWN, {})
@@ -160,13 +160,13 @@ async def terminated_during_turn(agent: Agent) -> None:
 
 
 def _left(agent: Agent) -> set[int]:
-    """Processes of its group, and processes that have left it."""
+    """Return the processes of the agent's group, and its processes that have left the group."""
     return {*agent.process.company(), *(strays(agent.mark) if agent.mark else ())}
 
 
 @case("closing/leaves-nothing", level=SHOULD, source=ACP, section=STDIO)
 async def leaves_nothing(agent: Agent) -> None:
-    """No process that the agent started outlives it."""
+    """No process that the agent started outlives the agent."""
     await agent.session()
     await agent.end_input()
     await _exits(agent, "the end of its input")
@@ -179,7 +179,7 @@ async def leaves_nothing(agent: Agent) -> None:
 
 @case("closing/quiet-end", level=CHOICE, source=ACP, section=STDIO, needs="hang")
 async def quiet_end(agent: Agent) -> None:
-    """Whether the end of input during a turn leaves a traceback on standard error."""
+    """The end of input during a turn may leave a traceback on standard error."""
     session = await agent.session()
     await agent.said_something(await agent.prompt(session, "hang"))
     await agent.settle(grace=agent.patience)

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as such: their framing, and which of them have a response."""
+"""JSON-RPC messages: their framing, and which of them have a response."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def last_line(observed: Observed) -> None:
 
 @case("envelope/individual", level=MUST, source=ACP, section=STDIO, whole_run=True)
 async def individual(observed: Observed) -> None:
-    """Messages are individual: an array is at most the response to an array."""
+    """The agent sends an array only as the response to an array."""
     observed.forbid("batch")
 
 
@@ -73,7 +73,7 @@ async def error_objects(observed: Observed) -> None:
     whole_run=True,
 )
 async def only_what_was_asked(observed: Observed) -> None:
-    """Every response belongs to a request that was made."""
+    """Every response has the id of a request."""
     observed.forbid("unasked-answer")
 
 
@@ -85,13 +85,13 @@ async def one_answer(observed: Observed) -> None:
 
 @case("envelope/method-names", level=MUST, source=ACP, section="Extensibility, Extension Methods", whole_run=True)
 async def method_names(observed: Observed) -> None:
-    """Every method that the agent calls is of the protocol or begins with an underscore."""
+    """Every method that the agent calls belongs to the protocol or begins with an underscore."""
     observed.forbid("method-name")
 
 
 @case("envelope/directions", level=MUST, source=ACP, section="Overview, Client", whole_run=True)
 async def directions(observed: Observed) -> None:
-    """The agent calls only methods of clients, requests as requests and notifications as notifications."""
+    """The agent calls only methods of clients: requests with an id, notifications without an id."""
     observed.forbid("direction")
 
 
@@ -139,7 +139,7 @@ async def unknown_extension(agent: Agent) -> None:
     shared=True,
 )
 async def unknown_protocol_request(agent: Agent) -> None:
-    """A request whose method begins with `$/` is answered with -32601 like any unknown one."""
+    """A request whose method begins with `$/` is answered with -32601 like any unknown method."""
     await agent.initialize()
     await (await agent.request("$/conformance", {})).error(-32601)
 
@@ -170,7 +170,7 @@ async def unknown_protocol_notification(agent: Agent) -> None:
 
 @case("envelope/request-as-notification", level=MUST, source=RPC, section="4.1 Notification")
 async def request_as_notification(agent: Agent) -> None:
-    """A request's method without an id is a notification: it is not answered."""
+    """A message without an id is not answered, even if its method is that of a request."""
     await agent.initialize()
     await _unanswered(agent, {"method": "session/new", "params": {"cwd": str(agent.cwd), "mcpServers": []}})
 
@@ -187,14 +187,14 @@ async def _unanswered(agent: Agent, *notifications: Mapping[str, object]) -> Non
 
 @case("envelope/empty-params", level=MUST, source=RPC, section="4 Request object", shared=True)
 async def empty_params(agent: Agent) -> None:
-    """A request may omit its parameters: it is answered, if only with an error."""
+    """A request without parameters is answered, possibly with an error."""
     await agent.initialize()
     await (await agent.request("session/new")).answer()
 
 
 @case("envelope/whitespace", level=MUST, source="RFC 8259", section="2 JSON Grammar", shared=True)
 async def whitespace(agent: Agent) -> None:
-    """Whitespace between the tokens of a message, including a carriage return at its end, has no meaning."""
+    """Whitespace between the tokens of a message, and a carriage return at its end, have no meaning."""
     await agent.initialize()
     pending = agent.expect(agent.new_id(), UNKNOWN)
     line = f' {{ "jsonrpc" :\t"2.0" , "id" : {pending.id} , "method" : "{UNKNOWN}" , "params" : {{ }} }} \r\n'
@@ -251,7 +251,7 @@ async def several_at_once(agent: Agent) -> None:
 
 @case("envelope/long-line", level=MUST, source=ACP, section=STDIO, shared=True)
 async def long_line(agent: Agent) -> None:
-    """A message of a megabyte is read: the protocol has no limit."""
+    """A message of a megabyte is read, because the protocol has no limit."""
     await agent.initialize()
     pending = await agent.request(UNKNOWN, {"text": "x" * 1_000_000})
     await pending.answer()
@@ -266,7 +266,7 @@ async def long_line(agent: Agent) -> None:
     shared=True,
 )
 async def long_answer(agent: Agent) -> None:
-    """A response of several hundred kilobytes is written whole, on one line."""
+    """A response of several hundred kilobytes is written completely, on one line."""
     await agent.initialize()
     text = "".join(f"{number:09} " for number in range(30_000))
     since = len(agent.received)

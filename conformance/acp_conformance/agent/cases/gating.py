@@ -1,4 +1,4 @@
-"""Capabilities, both ways: the agent respects the client's, and serves its own."""
+"""Capabilities: the agent uses only capabilities of the client, and serves the capabilities that it announces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WAV = base64.b64encode(
 
 
 async def _never(agent: Agent, situation: str, methods: tuple[str, ...], **capabilities: object) -> None:
-    """Run a situation for a client without a capability: none of the methods may be called."""
+    """Run a situation for a client without a capability. The agent must call none of the methods."""
     await agent.initialize(**capabilities)
     session = await agent.session()
     prompt = await agent.prompt(session, situation)
@@ -45,7 +45,7 @@ async def read(agent: Agent) -> None:
 
 @case("gating/write", level=MUST, source=ACP, section="File System, Checking Support", needs="write")
 async def write(agent: Agent) -> None:
-    """Without `fs.writeTextFile`, fs/write_text_file is never called, though reading is allowed."""
+    """Without `fs.writeTextFile`, fs/write_text_file is never called, even if the client can read files."""
     await _never(agent, "write", ("fs/write_text_file",), fs={"readTextFile": True})
 
 
@@ -76,19 +76,19 @@ async def _ends(agent: Agent, situation: str) -> None:
 
 @case("gating/empty-elicitation", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
 async def empty_elicitation(agent: Agent) -> None:
-    """A client whose `elicitation` is empty shows no forms: it gets no request for one."""
+    """A client whose `elicitation` is empty gets no request for a form."""
     await _no_forms(agent, {})
 
 
 @case("gating/null-form", level=MUST, source=ACP, section="Elicitation, Checking support", needs="quick")
 async def null_form(agent: Agent) -> None:
-    """A client whose `elicitation.form` is null shows no forms: it gets no request for one."""
+    """A client whose `elicitation.form` is null gets no request for a form."""
     await _no_forms(agent, {"form": None})
 
 
 @case("gating/nothing-announced", level=MUST, source=ACP, section=CAPABILITIES, needs="read")
 async def nothing_announced(agent: Agent) -> None:
-    """A client that lists no capabilities at all gets no request for files."""
+    """A client that lists no capabilities gets no request for files."""
     agent.checker.client_capabilities = {}
     result = await (await agent.request("initialize", {"protocolVersion": 1})).result()
     agent.initialized = result
@@ -151,13 +151,13 @@ async def text(agent: Agent) -> None:
     shared=True,
 )
 async def resource_link(agent: Agent) -> None:
-    """A prompt with a link to a resource is accepted: every agent supports it."""
+    """A prompt with a link to a resource is accepted, because every agent must support links."""
     await _takes(agent, {"type": "resource_link", "uri": "file:///conformance/notes.txt", "name": "notes.txt"})
 
 
 @case("gating/image", level=MUST, source=ACP, section="Initialization, Prompt capabilities", needs="quick", shared=True)
 async def image(agent: Agent) -> None:
-    """An agent that announces images accepts a prompt with one."""
+    """An agent that announces images accepts a prompt with an image."""
     await _takes(agent, {"type": "image", "data": _PNG, "mimeType": "image/png"}, "image")
 
 
@@ -212,7 +212,7 @@ async def _there(agent: Agent, name: str) -> None:
 
 
 async def _unannounced(agent: Agent, name: str) -> dict[str, object]:
-    """The response to a method that is not announced."""
+    """Return the response to a method that is not announced."""
     method, capability = _OPTIONAL[name]
     await agent.initialize()
     if agent.can(capability):

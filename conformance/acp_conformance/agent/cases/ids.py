@@ -43,61 +43,61 @@ async def zero(agent: Agent) -> None:
 
 @case("ids/negative", level=MUST, source=ACP, section=SCHEMA, shared=True)
 async def negative(agent: Agent) -> None:
-    """A negative id comes back as it is."""
+    """The response to a request with a negative id has the same id."""
     await _echoed(agent, -5)
 
 
 @case("ids/wide", level=MUST, source=ACP, section=SCHEMA, shared=True)
 async def wide(agent: Agent) -> None:
-    """An id beyond 32 bits comes back as it is."""
+    """The response to a request with an id beyond 32 bits has the same id."""
     await _echoed(agent, 2**53 - 1)
 
 
 @case("ids/widest", level=SHOULD, source=ACP, section=SCHEMA, shared=True)
 async def widest(agent: Agent) -> None:
-    """The largest 64-bit integer comes back as it is."""
+    """The error for a request whose id is the largest 64-bit integer has the same id."""
     await _echoed(agent, 2**63 - 1)
 
 
 @case("ids/string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def string(agent: Agent) -> None:
-    """A string id comes back as that string."""
+    """The response to a request with a string id has the same string."""
     await _echoed(agent, "2f1c9a1e-5b1d-4a57-9c5e-3a8a6c0f1b77")
 
 
 @case("ids/digits", level=MUST, source=RPC, section=SECTION, shared=True)
 async def digits(agent: Agent) -> None:
-    """A string id that looks like a number comes back as a string."""
+    """The response to a request with an id like "7" has a string as its id."""
     await _echoed(agent, "7")
 
 
 @case("ids/empty-string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def empty_string(agent: Agent) -> None:
-    """The empty string is an id like any other."""
+    """The empty string is a valid id."""
     await _echoed(agent, "")
 
 
 @case("ids/any-text", level=MUST, source=RPC, section=SECTION, shared=True)
 async def any_text(agent: Agent) -> None:
-    """A string id with quotes, newlines, control characters and characters of any script comes back as it is."""
+    """A string id with quotes, newlines, control characters and characters of any script is returned unchanged."""
     await _echoed(agent, 'a"b\\c\nd\te\x00f\u2028g é 漢 🦊')
 
 
 @case("ids/long-string", level=MUST, source=RPC, section=SECTION, shared=True)
 async def long_string(agent: Agent) -> None:
-    """A string id of a few thousand characters comes back whole."""
+    """A string id of a few thousand characters is returned completely."""
     await _echoed(agent, "0123456789abcdef" * 256)
 
 
 @case("ids/null", level=SHOULD, source=ACP, section=SCHEMA, shared=True)
 async def null(agent: Agent) -> None:
-    """A request whose id is null, which is discouraged and allowed, is answered with the id null."""
+    """A request with the id null, which is allowed but discouraged, is answered with the id null."""
     await _echoed(agent, None)
 
 
 @case("ids/result-too", level=MUST, source=RPC, section=SECTION)
 async def result_too(agent: Agent) -> None:
-    """A result has the id of its request, like an error."""
+    """A result has the id of its request."""
     pending = await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id="start")
     await pending.result()
     await agent.log_in()
@@ -114,19 +114,19 @@ async def result_too(agent: Agent) -> None:
     shared=True,
 )
 async def widest_result(agent: Agent) -> None:
-    """The largest 64-bit integer comes back unchanged with a result, too."""
+    """The result of a request whose id is the largest 64-bit integer has the same id."""
     await agent.initialize()
     await _made(agent, 2**63 - 1)
 
 
 async def _made(agent: Agent, id: JsonId) -> None:
-    """A session created by a request with this id."""
+    """Return a session that was created by a request with this id."""
     await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []}, id=id)).result()
 
 
 @case("ids/types-apart", level=MUST, source=RPC, section=SECTION)
 async def types_apart(agent: Agent) -> None:
-    """Of two concurrent requests with the ids 7 and "7", each has its own response."""
+    """Two concurrent requests with the ids 7 and "7" get separate responses."""
     await agent.initialize()
     number, text = agent.expect(7, UNKNOWN), agent.expect("7", UNKNOWN)
     await agent.raw(
@@ -141,7 +141,7 @@ async def types_apart(agent: Agent) -> None:
 
 @case("ids/types-apart-in-flight", level=MUST, source=RPC, section=SECTION, needs="hang", shared=True)
 async def types_apart_in_flight(agent: Agent) -> None:
-    """While the prompt 7007 runs, the request "7007" is another request: it is served, and the prompt still runs."""
+    """While the prompt with the id 7007 runs, a request with the id "7007" is served, and the prompt continues."""
     session = await agent.session()
     prompt = await agent.request("session/prompt", prompt_params(session, agent.text_of("hang")), id=7007)
     await agent.wait_for(lambda: agent.spoken(session) or None, "the first update of the turn")
@@ -164,25 +164,26 @@ async def _refused(agent: Agent, id: str) -> None:
 
 @case("ids/boolean", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def boolean(agent: Agent) -> None:
-    """A request whose id is a boolean is invalid: -32600 with the id null."""
+    """A request whose id is a boolean is refused with -32600 and the id null."""
     await _refused(agent, "true")
 
 
 @case("ids/object", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def object_(agent: Agent) -> None:
-    """A request whose id is an object is invalid: -32600 with the id null."""
+    """A request whose id is an object is refused with -32600 and the id null."""
     await _refused(agent, '{"a":1}')
 
 
 @case("ids/array", level=SHOULD, source=RPC, section="4 Request object: id", shared=True)
 async def array(agent: Agent) -> None:
-    """A request whose id is an array is invalid: -32600 with the id null."""
+    """A request whose id is an array is refused with -32600 and the id null."""
     await _refused(agent, "[1]")
 
 
 @case("ids/fraction", level=CHOICE, source=ACP, section=SCHEMA, shared=True)
 async def fraction(agent: Agent) -> None:
-    """A request whose id has a fractional part, which JSON-RPC discourages and ACP excludes, is refused or served."""
+    """A request whose id has a fractional part is refused or served. JSON-RPC discourages such ids, and ACP excludes
+    them."""
     await agent.initialize()
     since = len(agent.received)
     await agent.raw(f'{{"jsonrpc":"2.0","id":1.5,"method":"{UNKNOWN}","params":{{}}}}\n'.encode())
@@ -220,7 +221,7 @@ async def own_in_flight(agent: Agent) -> None:
 
 @case("ids/directions-apart", level=MUST, source=RPC, section=SECTION, needs="permission")
 async def directions_apart(agent: Agent) -> None:
-    """A request of the client with the id of an open request of the agent is a request like any other."""
+    """A request of the client is served although an open request of the agent has the same id."""
     session = await agent.session()
     agent.hold("session/request_permission")
     prompt = await agent.prompt(session, "permission")
@@ -232,7 +233,7 @@ async def directions_apart(agent: Agent) -> None:
 
 @case("ids/duplicate", level=CHOICE, source=RPC, section="4 Request object: id", needs="hang")
 async def duplicate(agent: Agent) -> None:
-    """A second request with the id of an open one is refused or served."""
+    """A second request with the id of an open request is refused or served."""
     session = await agent.session()
     prompt = await agent.prompt(session, "hang")
     await agent.said_something(prompt)

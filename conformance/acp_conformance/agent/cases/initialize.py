@@ -31,7 +31,7 @@ async def answers(agent: Agent) -> None:
 
 @case("initialize/same-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def same_version(agent: Agent) -> None:
-    """The requested version is in the response, if the agent speaks it."""
+    """The response has the requested version, if the agent speaks that version."""
     version = await _version(await agent.ask_initialize())
     if version != VERSION:
         fail(f"requested version {VERSION}, it answers {version}")
@@ -39,7 +39,7 @@ async def same_version(agent: Agent) -> None:
 
 @case("initialize/newer-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def newer_version(agent: Agent) -> None:
-    """A client of a future version gets the latest version that the agent speaks."""
+    """To a client of a future version, the agent answers the latest version that it speaks."""
     version = await _version(await agent.ask_initialize(version=65535))
     if not 0 <= version < 65535:
         fail(f"it agrees to version {version}")
@@ -58,9 +58,9 @@ async def newer_version_then_works(agent: Agent) -> None:
 
 @case("initialize/older-version", level=MUST, source=SOURCE, section=NEGOTIATION)
 async def older_version(agent: Agent) -> None:
-    """A version that the agent does not speak is answered with the latest version that it speaks, not with an error.
+    """To a version that the agent does not speak, it answers the latest version that it speaks, not an error.
 
-    Agents that also speak version 2 refuse it as version 2 requires, and name the versions that they speak.
+    Agents that also speak version 2 refuse the request as version 2 requires, and name the versions that they speak.
     """
     pending = await agent.ask_initialize(version=0)
     answer = await pending.answer()
@@ -88,7 +88,7 @@ async def missing_version(agent: Agent) -> None:
 
 @case("initialize/no-capabilities", level=MUST, source=SOURCE, section=CAPABILITIES)
 async def no_capabilities(agent: Agent) -> None:
-    """A client need not list capabilities: a missing one is unsupported."""
+    """A client need not list its capabilities, because a missing capability means that it is unsupported."""
     pending = await agent.request(
         "initialize", {"protocolVersion": VERSION, "clientInfo": {"name": "a", "version": "1"}}
     )
@@ -103,7 +103,7 @@ async def no_client_info(agent: Agent) -> None:
 
 @case("initialize/null-members", level=MUST, source=SOURCE, section="Schema, InitializeRequest")
 async def null_members(agent: Agent) -> None:
-    """Members that the schema lets be null may be null."""
+    """The agent accepts null for members that may be null by the schema."""
     params = {"protocolVersion": VERSION, "clientCapabilities": {"_meta": None}, "clientInfo": None, "_meta": None}
     await (await agent.request("initialize", params)).result()
 
@@ -129,7 +129,7 @@ async def meta(agent: Agent) -> None:
 
 @case("initialize/unknown-members", level=MUST, source=SOURCE, section="Extensibility, The _meta Field")
 async def unknown_members(agent: Agent) -> None:
-    """An agent does not refuse a client for members of a later revision: all names are reserved for it."""
+    """An agent does not refuse a client for unknown members, because a later revision may add any name."""
     await (await agent.ask_initialize(ofALaterRevision={"a": 1})).result()
 
 
@@ -158,7 +158,7 @@ async def twice(agent: Agent) -> None:
 
 @case("initialize/session-first", level=CHOICE, source=SOURCE, section=SECTION)
 async def session_first(agent: Agent) -> None:
-    """Whether a session requested before initialize is refused or created is left open."""
+    """The specification leaves open whether a session that is requested before initialize is refused."""
     answer = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
     choice(f"refused with {code_of(answer)}" if "error" in answer else "made")
 
@@ -167,7 +167,7 @@ AUTHENTICATION = "Authentication"
 
 
 async def _ways(agent: Agent) -> list[str]:
-    """The ids of the ways to log in that the agent offers."""
+    """Return the ids of the ways to log in that the agent offers."""
     result = await (await agent.ask_initialize()).result()
     offered = result.get("authMethods") if isinstance(result, dict) else None
     ways = [str(each.get("id")) for each in offered or () if isinstance(each, dict)]
@@ -178,7 +178,7 @@ async def _ways(agent: Agent) -> list[str]:
 
 @case("initialize/authenticates", level=MUST, source=SOURCE, section=AUTHENTICATION)
 async def authenticates(agent: Agent) -> None:
-    """The way to log in that the profile names is offered, and sessions can be made after it."""
+    """The agent offers the way to log in that the profile names, and creates sessions after the login."""
     way = agent.profile.authenticate
     if way is None:
         await _ways(agent)
@@ -193,7 +193,7 @@ async def authenticates(agent: Agent) -> None:
 
 @case("initialize/logs-out", level=MUST, source=SOURCE, section="Authentication, Logging Out")
 async def logs_out(agent: Agent) -> None:
-    """After `logout` the user can log in again, and then sessions are created as before."""
+    """After `logout` the user can log in again, and the agent creates sessions."""
     await agent.session()
     if not agent.can("auth.logout"):
         not_applicable("auth.logout is not announced")
@@ -211,6 +211,6 @@ async def logs_out(agent: Agent) -> None:
 
 @case("initialize/unknown-authentication", level=SHOULD, source=SOURCE, section=AUTHENTICATION)
 async def unknown_authentication(agent: Agent) -> None:
-    """A way to log in that was not offered is refused."""
+    """authenticate with a method that was not offered is refused."""
     await _ways(agent)
     await (await agent.request("authenticate", {"methodId": "conformance-no-such-way"})).error()

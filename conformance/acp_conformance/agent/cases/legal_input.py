@@ -1,4 +1,4 @@
-"""Input that is unusual and valid: an agent has to accept whatever the schema allows."""
+"""Unusual but valid input. An agent must accept everything that the schema allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT = "Content"
 
 
 async def _taken(agent: Agent, *blocks: Mapping[str, Any]) -> None:
-    """Prompt with these blocks after the text of a situation: the prompt must be served."""
+    """Prompt with these blocks after the text of a situation. The agent must serve the prompt."""
     text = {"type": "text", "text": agent.text_of("quick")}
     result = await (await agent.say(await agent.session(), _with(text, blocks))).result()
     if stop_reason(result) is None:
@@ -29,20 +29,20 @@ def _with(text: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]]) -> list[
 
 @case("turns/annotated-prompt", level=MUST, source=ACP, section=f"{CONTENT}, Text Content", needs="quick", shared=True)
 async def annotated_prompt(agent: Agent) -> None:
-    """A prompt is served whose content has annotations: audience, priority and time."""
+    """A prompt with the annotations audience, priority and time is served."""
     notes = {"audience": ["assistant", "user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"}
     await _taken(agent, {"type": "text", "text": " ", "annotations": notes})
 
 
 @case("turns/null-members", level=MUST, source=ACP, section="Schema, ContentBlock", needs="quick", shared=True)
 async def null_members(agent: Agent) -> None:
-    """A prompt is served whose content has members that are null where the schema allows it."""
+    """A prompt is served although members of its content are null, where the schema allows null."""
     await _taken(agent, {"type": "text", "text": " ", "annotations": None, "_meta": None})
 
 
 @case("turns/meta", level=MUST, source=ACP, section="Extensibility, The _meta Field", needs="quick", shared=True)
 async def prompt_with_meta(agent: Agent) -> None:
-    """A prompt is served that has `_meta`, such as the data of a trace."""
+    """A prompt with `_meta`, such as the data of a trace, is served."""
     session = await agent.session()
     meta = {"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01", "conformance": [None]}
     params = {**prompt_params(session, agent.text_of("quick")), "_meta": meta}
@@ -53,7 +53,7 @@ async def prompt_with_meta(agent: Agent) -> None:
 
 @case("turns/linked-resource", level=MUST, source=ACP, section=f"{CONTENT}, Resource Link", needs="quick", shared=True)
 async def linked_resource(agent: Agent) -> None:
-    """A prompt with a link to a resource is served: every agent accepts links, with all of their members."""
+    """A prompt with a link to a resource that has all its members is served, because every agent must accept links."""
     link = {"type": "resource_link", "uri": (agent.cwd / "linked.txt").as_uri(), "name": "linked.txt"}
     (agent.cwd / "linked.txt").write_text("linked\n")
     await _taken(agent, link, {**link, "title": "Linked", "mimeType": "text/plain", "size": 7, "description": "a file"})
@@ -63,7 +63,7 @@ async def linked_resource(agent: Agent) -> None:
     "turns/embedded-blob", level=MUST, source=ACP, section=f"{CONTENT}, Embedded Resource", needs="quick", shared=True
 )
 async def embedded_blob(agent: Agent) -> None:
-    """An agent that accepts embedded resources also accepts binary ones."""
+    """An agent that accepts embedded resources also accepts binary resources."""
     await agent.initialize()
     if not agent.can("promptCapabilities.embeddedContext"):
         not_applicable("promptCapabilities.embeddedContext is not announced")

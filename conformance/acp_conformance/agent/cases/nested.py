@@ -1,4 +1,4 @@
-"""Requests of the agent to its client during a turn: their contents, and their responses."""
+"""Requests of the agent to its client during a turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXT = {"content": "conformance\n"}
 
 
 async def in_flight(agent: Agent, session: str) -> tuple[Pending, Incoming]:
-    """A prompt that waits for a response of the client, and the agent's request."""
+    """Return a prompt that waits for a response of the client, and the agent's request."""
     agent.hold(*CLIENT_METHODS)
     prompt = await agent.prompt(session, "nested")
     request = await agent.wait_for(
@@ -39,7 +39,7 @@ async def in_flight(agent: Agent, session: str) -> tuple[Pending, Incoming]:
 
 
 async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
-    """A prompt that waits for the content of a file, and the request for it."""
+    """Return a prompt that waits for the content of a file, and the agent's request for the file."""
     agent.hold(READ)
     prompt = await agent.prompt(session, "read")
     return prompt, await agent.next_request(READ)
@@ -54,7 +54,7 @@ async def reading(agent: Agent, session: str) -> tuple[Pending, Incoming]:
     shared=True,
 )
 async def answer_arrives(agent: Agent) -> None:
-    """The client's response is accepted while the turn waits for it, and the turn continues."""
+    """After the client's response, the waiting turn continues."""
     prompt, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
     await prompt.result()
@@ -69,7 +69,7 @@ async def answer_arrives(agent: Agent) -> None:
     shared=True,
 )
 async def answers_are_matched_by_id(agent: Agent) -> None:
-    """Responses reach the requests with their ids, in any order."""
+    """The agent matches responses to requests by id, in any order."""
     first, _ = await reading(agent, await agent.session())
     second, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
@@ -87,7 +87,7 @@ async def answers_are_matched_by_id(agent: Agent) -> None:
     needs=["nested", "hang"],
 )
 async def cancel_of_the_same_id(agent: Agent) -> None:
-    """The cancel of a client's request reaches it, and not the agent's request with the same id."""
+    """The cancel of a client's request does not affect the agent's request with the same id."""
     await supporting(agent)
     prompt, request = await in_flight(agent, await agent.session())
     if same_id(request.id, prompt.id):
@@ -115,7 +115,7 @@ async def names_its_session(agent: Agent) -> None:
 
 @case("nested/own-folder", level=MUST, source=ACP, section=FOLDER, needs="read")
 async def own_folder(agent: Agent) -> None:
-    """A turn looks for a file in the folder of its own session, even if another session was created since."""
+    """A turn looks for a file in the folder of its own session, even if another session was created later."""
     session = await agent.session()
     (agent.cwd / "other").mkdir()
     await agent.session(cwd=str(agent.cwd / "other"))
@@ -130,7 +130,7 @@ async def own_folder(agent: Agent) -> None:
 
 @case("nested/folder-of-a-loaded-session", level=SHOULD, source=ACP, section=FOLDER, needs="read")
 async def folder_of_a_loaded_session(agent: Agent) -> None:
-    """In a session that is opened again with another folder, a turn looks for a file there."""
+    """After a session was opened again with another folder, its turns look for files in that folder."""
     await agent.initialize()
     ways = {"session/load": "loadSession", "session/resume": "sessionCapabilities.resume"}
     method = next((method for method, capability in ways.items() if agent.can(capability)), None)

@@ -1,4 +1,4 @@
-"""Pending requests of the agent to its client when their turn is cancelled: the agent withdraws them."""
+"""Pending requests of the agent to its client, which the agent withdraws when their turn is cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASCADE = "FAQ, How should implementations handle cascading cancellation?"
 
 
 def withdrawals(agent: Agent) -> list[object]:
-    """The `requestId` of every `$/cancel_request` of the agent."""
+    """Return the `requestId` of every `$/cancel_request` of the agent."""
     return [
         entry.message["params"]["requestId"]
         for entry in agent.received
@@ -26,7 +26,7 @@ def withdrawals(agent: Agent) -> list[object]:
 
 
 async def withdrawal_or_end(agent: Agent, prompt: Pending) -> bool:
-    """Whether a cancelled turn withdraws its request or ends, without waiting for the client's response."""
+    """Whether a cancelled turn withdraws its request, or ends without waiting for the client's response."""
     try:
         await agent.wait_for(lambda: withdrawals(agent) or prompt.answers or None, "$/cancel_request for its request")
     except NoAnswer:
@@ -93,7 +93,7 @@ async def withdraws_once(agent: Agent) -> None:
     needs="nested",
 )
 async def withdraws_its_own(agent: Agent) -> None:
-    """The agent withdraws its own request, with exactly the id of that request."""
+    """The agent withdraws a request by exactly the id of that request."""
     session = await agent.session()
     prompt, request = await in_flight(agent, session)
     await agent.cancel(session)
@@ -115,7 +115,7 @@ async def withdraws_its_own(agent: Agent) -> None:
     needs="read",
 )
 async def does_not_withdraw_the_answered(agent: Agent) -> None:
-    """A request that was answered is not withdrawn."""
+    """An answered request is not withdrawn."""
     prompt, request = await reading(agent, await agent.session())
     await request.answer(TEXT)
     await prompt.answer()
@@ -157,7 +157,7 @@ async def leaves_requests_of_other_sessions(agent: Agent) -> None:
 
 @case("nested/waits-for-the-client", level=CHOICE, source=ACP, section="Cancellation", needs="nested")
 async def waits_for_the_client(agent: Agent) -> None:
-    """Whether a cancelled turn waits for the client's response to a withdrawn request is left open."""
+    """The specification leaves open whether a cancelled turn waits for the client's response to a withdrawn request."""
     agent.yields_to_cancel = False
     session = await agent.session()
     prompt, _ = await in_flight(agent, session)
@@ -206,7 +206,7 @@ async def asks_no_more(agent: Agent) -> None:
 
 
 async def ends_without_the_client(agent: Agent, prompt: Pending) -> bool:
-    """Whether the prompt is answered although the client answers nothing."""
+    """A cancelled prompt may be answered although the client answers nothing."""
     try:
         await prompt.answer(within=min(EFFECT_SECONDS, agent.patience / 2))
     except NoAnswer:

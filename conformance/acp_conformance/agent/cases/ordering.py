@@ -1,4 +1,4 @@
-"""The order of messages, and requests that do not wait for each other."""
+"""The order of messages, and requests that run concurrently."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def says_before_answer(agent: Agent) -> None:
 
 @case("ordering/chunks", level=MUST, source=ACP, section=TURN, needs="stream", shared=True)
 async def chunks(agent: Agent) -> None:
-    """The chunks of a message come in their order."""
+    """The chunks of a message come in the right order."""
     says = agent.profile.situations["stream"].says
     if says is None:
         skip("the profile has no text (says) of the situation 'stream'")
@@ -57,7 +57,7 @@ async def chunks(agent: Agent) -> None:
 
 
 async def _said(agent: Agent) -> str:
-    """The whole text of a turn that streams, in a separate session."""
+    """Return the whole text of a turn that streams, in a separate session."""
     session = await agent.session()
     prompt = await agent.prompt(session, "stream")
     await prompt.result()
@@ -72,7 +72,8 @@ async def tool_call_first(observed: Observed) -> None:
 
 @case("ordering/session-before-updates", level=CHOICE, source=ACP, section="Session Setup", shared=True)
 async def session_before_updates(agent: Agent) -> None:
-    """Whether updates of a new session come after the response that names it, as clients expect, is left open."""
+    """The specification leaves open whether updates of a new session come after the response with its id, as clients
+    expect."""
     session = await agent.session()
     found = (
         entry.position
@@ -111,7 +112,7 @@ async def serves_during_turn(agent: Agent) -> None:
     shared=True,
 )
 async def sessions_side_by_side(agent: Agent) -> None:
-    """While the turn of one session runs, the turn of another session runs to its end."""
+    """While the turn of one session runs, the turn of another session can run and end."""
     first, second = await agent.session(), await agent.session()
     hanging = await agent.prompt(first, "hang")
     await agent.said_something(hanging)
@@ -122,7 +123,7 @@ async def sessions_side_by_side(agent: Agent) -> None:
 
 @case("ordering/own-session", level=MUST, source=ACP, section=TURN, needs="stream", shared=True)
 async def own_session(agent: Agent) -> None:
-    """Of two sessions, a turn reports to its own."""
+    """The updates of a turn have the id of its own session."""
     older, newer = await agent.session(), await agent.session()
     for session, other in ((newer, older), (older, newer)):
         prompt = await agent.prompt(session, "stream")
@@ -140,7 +141,7 @@ async def own_session(agent: Agent) -> None:
     shared=True,
 )
 async def next_turn(agent: Agent) -> None:
-    """After the answer to a prompt, the session takes the next one."""
+    """After the response to a prompt, the session accepts the next prompt."""
     session = await agent.session()
     await (await agent.prompt(session, "quick")).result()
     await (await agent.prompt(session, "quick")).result()
@@ -148,7 +149,7 @@ async def next_turn(agent: Agent) -> None:
 
 @case("ordering/pipelined", level=MUST, source="JSON-RPC 2.0", section="5 Response object")
 async def pipelined(agent: Agent) -> None:
-    """Of two hundred requests that are sent without waiting, each is answered exactly once."""
+    """Each of two hundred requests that are sent without waiting is answered exactly once."""
     await agent.initialize()
     asked = [await agent.request("_conformance/unknown", {"n": n}) for n in range(200)]
     for each in asked:

@@ -1,6 +1,6 @@
-"""`session/request_permission`: its contents, and that nothing runs without permission.
+"""`session/request_permission`: the contents of the request, and tools that must not run without permission.
 
-The suite sees a tool run by its status (in progress, completed) and by its effects through the client (writing,
+The suite notices that a tool runs by its status (in progress, completed) and by its requests to the client (writing,
 commands).
 """
 
@@ -22,20 +22,21 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 async def asked(agent: Agent, session: str) -> tuple[Pending, Incoming]:
-    """A prompt whose turn waits for permission, and the request."""
+    """Return a prompt whose turn waits for permission, and the permission request."""
     agent.hold(METHOD)
     prompt = await agent.prompt(session, "permission")
     return prompt, await agent.next_request(METHOD)
 
 
 def options(request: Incoming) -> list[dict[str, Any]]:
-    """The options of the user."""
+    """Return the options that the user can choose."""
     found = request.params.get("options") if isinstance(request.params, dict) else None
     return [option for option in found if isinstance(option, dict)] if isinstance(found, list) else []
 
 
 def option(request: Incoming, kind: str) -> dict[str, Any]:
-    """The response with the first option of a kind, `allow` or `reject`; the case is skipped if there is none."""
+    """Return the response with the first option of a kind, `allow` or `reject`. Skips the case if the request has no
+    such option."""
     chosen = next((each for each in options(request) if str(each.get("kind")).startswith(kind)), None)
     if chosen is None:
         skip(f"the agent offers no option to {kind}")
@@ -43,20 +44,20 @@ def option(request: Incoming, kind: str) -> dict[str, Any]:
 
 
 def tool_call(request: Incoming) -> object:
-    """The id of the tool call that needs the permission."""
+    """Return the id of the tool call that needs the permission."""
     call = request.params.get("toolCall") if isinstance(request.params, dict) else None
     return call.get("toolCallId") if isinstance(call, dict) else None
 
 
 def _reported(request: Incoming) -> object:
-    """The status that the request itself reports of the tool call."""
+    """Return the status of the tool call in the request itself."""
     call = request.params.get("toolCall") if isinstance(request.params, dict) else None
     return call.get("status") if isinstance(call, dict) else None
 
 
 def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
-    """The evidence that the tool has run, from a position. A request that reports the tool call as `pending` replaces
-    earlier reports of its status."""
+    """Return the messages since a position that show that the tool has run. A request that has the tool call as
+    `pending` replaces earlier reports of its status."""
     told_since = max(since, request.position) if _reported(request) not in (None, *RUNS) else since
     session = str(request.params.get("sessionId") if isinstance(request.params, dict) else None)
     found = [
@@ -75,7 +76,7 @@ def deeds(agent: Agent, request: Incoming, *, since: int) -> list[str]:
 
 
 async def does_not_run(agent: Agent, prompt: Pending, request: Incoming) -> None:
-    """The turn ends and the tool has not run since the request, or the case fails."""
+    """Wait for the end of the turn. The case fails if the tool has run since the request."""
     await prompt.answer()
     await agent.settle()
     if done := deeds(agent, request, since=request.position):
@@ -114,7 +115,7 @@ async def names_its_tool_call(agent: Agent) -> None:
 
 @case("permission/has-options", level=MUST, source=SOURCE, section=OPTIONS, needs="permission")
 async def has_options(agent: Agent) -> None:
-    """There is an option to choose."""
+    """A permission request has at least one option."""
     _, request = await asked(agent, await agent.session())
     if not options(request):
         fail("no options")
@@ -157,7 +158,7 @@ async def names_its_session(agent: Agent) -> None:
     shared=True,
 )
 async def what_is_allowed_runs(agent: Agent) -> None:
-    """A permitted tool runs, and its end is reported."""
+    """A permitted tool runs, and the agent reports its end."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer(option(request, "allow"))
     await prompt.answer()
@@ -187,7 +188,7 @@ async def what_is_rejected_does_not_run(agent: Agent) -> None:
     needs="permission",
 )
 async def what_is_dismissed_does_not_run(agent: Agent) -> None:
-    """A tool does not run when its permission request is answered `cancelled`, and the turn ends."""
+    """When a permission request is answered `cancelled`, its tool does not run, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
     await request.answer(CANCELLED)
     await does_not_run(agent, prompt, request)
@@ -201,7 +202,7 @@ async def what_is_dismissed_does_not_run(agent: Agent) -> None:
     needs="permission",
 )
 async def an_error_is_no_leave(agent: Agent) -> None:
-    """A tool does not run when the client answers its permission request with an error, and the turn ends."""
+    """When a permission request is answered with an error, its tool does not run, and the turn ends."""
     prompt, request = await asked(agent, await agent.session())
     await request.refuse(-32603, "The user cannot be asked")
     await does_not_run(agent, prompt, request)
@@ -217,7 +218,7 @@ async def an_unknown_option_is_no_leave(agent: Agent) -> None:
 
 @case("permission/each-session-its-own", level=MUST, source=SOURCE, section=SECTION, needs="permission")
 async def leave_is_for_one_session(agent: Agent) -> None:
-    """Permission in one session makes no tool of another run."""
+    """Permission in one session does not permit a tool in another session."""
     first, question = await asked(agent, await agent.session())
     second, other = await asked(agent, await agent.session())
     await other.answer(option(other, "allow"))
@@ -231,7 +232,7 @@ async def leave_is_for_one_session(agent: Agent) -> None:
 
 @case("permission/once-is-once", level=SHOULD, source=SOURCE, section=OPTIONS, needs="permission")
 async def once_is_once(agent: Agent) -> None:
-    """A permission for this time only (`allow_once`) is requested again the next time."""
+    """After `allow_once` the agent asks for permission again the next time."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await request.answer(option(request, "allow_once"))

@@ -1,4 +1,4 @@
-"""A permission request whose turn is cancelled: the turn ends, and its tool does not run."""
+"""Permission requests of cancelled turns: the turn must end, and its tool must not run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ async def a_cancelled_turn_ends(agent: Agent) -> None:
     needs="permission",
 )
 async def a_cancelled_turn_ends_with_an_error_too(agent: Agent) -> None:
-    """The same if the client answers the withdrawn request with the error -32800."""
+    """When the withdrawn permission request of a cancelled turn is answered with -32800, its prompt is answered
+    `cancelled`."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await agent.cancel(session, answer_permissions=False)
@@ -106,7 +107,8 @@ async def late_leave_leaves_the_turn_cancelled(agent: Agent) -> None:
     needs="permission",
 )
 async def withdraws_the_question(agent: Agent) -> None:
-    """Whether the cancel of a turn withdraws its permission request, if the client answers late, is left open."""
+    """The specification leaves open whether a cancelled turn withdraws its permission request if the client answers
+    late."""
     session = await agent.session()
     prompt, request = await asked(agent, session)
     await agent.cancel(session, answer_permissions=False)

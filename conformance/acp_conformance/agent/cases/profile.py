@@ -1,4 +1,4 @@
-"""The profile's claims about the agent must hold: a build is green only if its rules were tried."""
+"""A profile must describe its agent correctly, because otherwise rules would pass without being tried."""
 
 from __future__ import annotations
 

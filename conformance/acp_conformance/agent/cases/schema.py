@@ -1,4 +1,4 @@
-"""The shape of every message that the agent sent in this run, checked against the published schema."""
+"""Rules for the shape of every message that the agent sent in this run, checked against the published schema."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ async def sessions(observed: Observed) -> None:
 
 @case("schema/custom-members", level=SHOULD, source=ACP, section="Extensibility, The _meta Field", whole_run=True)
 async def custom_members(observed: Observed) -> None:
-    """Parameters, results and updates have no custom members: those go into `_meta`.
+    """Parameters, results and updates have no custom members outside `_meta`.
 
-    The specification says MUST NOT. A member of a newer schema looks the same, so it is a warning.
+    The specification says MUST NOT, but a custom member is only a warning, because it could be a member of a newer
+    schema.
     """
     observed.forbid("extra-member")

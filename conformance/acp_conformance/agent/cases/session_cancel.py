@@ -1,4 +1,4 @@
-"""`session/cancel`: the turn stops and its prompt is answered `cancelled`; nothing else is affected."""
+"""`session/cancel`, which stops a turn, so that its prompt is answered `cancelled`, and affects nothing else."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ NOTIFICATION = ("JSON-RPC 2.0", "4.1 Notification")
 
 
 async def at_once(agent: Agent, *messages: Mapping[str, object]) -> None:
-    """Send messages in one write, so that an agent most likely reads them in one piece."""
+    """Send messages in one write, so that an agent probably reads them together."""
     await agent.raw(b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages))
 
 
 async def running(agent: Agent, session: str, situation: str = "hang") -> Pending:
-    """A prompt whose turn is running."""
+    """Return a prompt whose turn is running."""
     prompt = await agent.prompt(session, situation)
     await agent.said_something(prompt)
     return prompt
 
 
 async def cancelled(agent: Agent, situation: str = "hang") -> tuple[str, Pending]:
-    """The session and the prompt of a turn that was cancelled while it ran."""
+    """Return the session and the prompt of a turn that was cancelled while it ran."""
     session = await agent.session()
     prompt = await running(agent, session, situation)
     await agent.cancel(session)
@@ -37,28 +37,28 @@ async def cancelled(agent: Agent, situation: str = "hang") -> tuple[str, Pending
 
 
 async def ends_cancelled(prompt: Pending) -> None:
-    """The prompt is answered with the stop reason `cancelled`, or the case fails."""
+    """Fail the case unless the prompt is answered with the stop reason `cancelled`."""
     reason = stop_reason(await prompt.result())
     if reason != "cancelled":
         fail(f"the stop reason is {reason!r} instead of 'cancelled'", at=prompt.position)
 
 
 async def is_answered_once(agent: Agent, prompt: Pending) -> None:
-    """The prompt, which has a response, gets no other one, or the case fails."""
+    """Fail the case if the prompt, which has a response, gets another response."""
     await agent.settle()
     if len(prompt.answers) != 1:
         fail(f"{len(prompt.answers)} answers to one prompt")
 
 
 async def says_no_more(agent: Agent, session: str, prompt: Pending) -> None:
-    """The turn reports nothing after its response, or the case fails."""
+    """Fail the case if the turn sends an update after its response."""
     await agent.settle()
     if late := agent.spoken(session, since=prompt.position or 0):
         fail(f"{len(late)} updates after the answer, the first is {late[0].kind}", at=late[0].position)
 
 
 async def no_answer_to_a_notification(agent: Agent) -> None:
-    """Nothing with the id null has come, and nothing comes, or the case fails."""
+    """Fail the case if there is a response with the id null, or if such a response still comes."""
     await agent.settle()
     if answers := agent.null_answers():
         fail(f"a notification was answered: {str(answers[0])[:200]}")
@@ -101,7 +101,7 @@ async def answers_once(agent: Agent) -> None:
     needs="hang",
 )
 async def says_nothing_after_the_answer(agent: Agent) -> None:
-    """The last reports of a cancelled turn come before its response."""
+    """All updates of a cancelled turn come before its response."""
     session, prompt = await cancelled(agent)
     await prompt.answer()
     await agent.pause()  # EOF may keep an agent from sending its last updates
@@ -116,7 +116,7 @@ async def says_nothing_after_the_answer(agent: Agent) -> None:
     needs="stubborn",
 )
 async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
-    """A turn that is slow to stop reports nothing after its response either."""
+    """A cancelled turn that stops slowly sends no update after its response."""
     session, prompt = await cancelled(agent, "stubborn")
     await prompt.answer()
     await says_no_more(agent, session, prompt)
@@ -124,7 +124,7 @@ async def says_nothing_after_a_slow_stop(agent: Agent) -> None:
 
 @case("session-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, needs="stubborn")
 async def a_slow_stop_is_cancelled_too(agent: Agent) -> None:
-    """A turn that is slow to stop is answered `cancelled`."""
+    """A cancelled turn that stops slowly is answered `cancelled`."""
     _, prompt = await cancelled(agent, "stubborn")
     await ends_cancelled(prompt)
 
@@ -173,7 +173,7 @@ async def leaves_other_sessions(agent: Agent) -> None:
     shared=True,
 )
 async def session_lives(agent: Agent) -> None:
-    """After a cancelled turn the session takes the next prompt."""
+    """After a cancelled turn the session accepts the next prompt."""
     session, prompt = await cancelled(agent)
     await prompt.answer()
     after = await agent.prompt(session, "quick")
@@ -190,7 +190,7 @@ async def session_lives(agent: Agent) -> None:
     shared=True,
 )
 async def cancels_again(agent: Agent) -> None:
-    """A later turn of the same session can be cancelled as well."""
+    """After a cancelled turn, a later turn of the session can be cancelled."""
     session = await agent.session()
     first = await running(agent, session)
     await agent.cancel(session)
@@ -209,7 +209,7 @@ async def cancels_again(agent: Agent) -> None:
     shared=True,
 )
 async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
-    """A cancel in the same write as its prompt takes effect."""
+    """A cancel that arrives together with its prompt takes effect."""
     session = await agent.session()
     id = agent.new_id()
     prompt = agent.expect(id, "session/prompt")
@@ -224,7 +224,7 @@ async def takes_effect_right_behind_the_prompt(agent: Agent) -> None:
 
 @case("session-cancel/twice", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def twice_is_once(agent: Agent) -> None:
-    """Cancelled twice, a turn is answered once."""
+    """A turn that is cancelled twice is answered once."""
     session = await agent.session()
     prompt = await running(agent, session)
     await at_once(agent, *2 * [{"method": "session/cancel", "params": {"sessionId": session}}])
@@ -240,7 +240,7 @@ async def twice_is_once(agent: Agent) -> None:
     needs="stubborn",
 )
 async def twice_while_stopping(agent: Agent) -> None:
-    """A second cancel while the turn stops changes nothing: it is answered `cancelled`."""
+    """A turn that is cancelled again while it stops is answered `cancelled`."""
     session, prompt = await cancelled(agent, "stubborn")
     await agent.cancel(session)
     await ends_cancelled(prompt)
@@ -255,7 +255,7 @@ async def twice_while_stopping(agent: Agent) -> None:
     shared=True,
 )
 async def too_late_is_void(agent: Agent) -> None:
-    """A cancel that comes after the turn does not cancel the next one."""
+    """A cancel after the end of a turn does not cancel the next turn."""
     session = await agent.session()
     await (await agent.prompt(session, "quick")).answer()
     await agent.cancel(session)
@@ -274,7 +274,7 @@ async def too_late_is_void(agent: Agent) -> None:
     shared=True,
 )
 async def spares_the_next_prompt(agent: Agent) -> None:
-    """A cancel does not affect the prompt that directly follows it."""
+    """A cancel does not affect a prompt that directly follows the cancel."""
     session = await agent.session()
     first = await running(agent, session)
     await agent.notify("session/cancel", {"sessionId": session})
@@ -310,7 +310,7 @@ async def ignores_an_idle_session(agent: Agent) -> None:
     section=NOTIFICATION[1],
 )
 async def ignores_bad_params(agent: Agent) -> None:
-    """A cancel whose parameters do not fit is not answered and ends nothing."""
+    """A cancel with invalid parameters is not answered and ends nothing."""
     await agent.initialize()
     for params in ({}, {"sessionId": 7}, {"sessionId": None}, ["session"]):
         await agent.notify("session/cancel", params)
@@ -321,7 +321,7 @@ async def ignores_bad_params(agent: Agent) -> None:
 
 @case("session-cancel/as-request", level=CHOICE, source=SOURCE, section=SECTION, needs="hang")
 async def as_a_request(agent: Agent) -> None:
-    """The effect of session/cancel that is sent as a request is left open."""
+    """The specification leaves open the effect of session/cancel that is sent as a request."""
     session = await agent.session()
     prompt = await running(agent, session)
     wrong = await agent.request("session/cancel", {"sessionId": session})

@@ -1,4 +1,4 @@
-"""A session during its turn: its mode and its options can be set, and no work goes on after its end."""
+"""A session during its turn, whose mode and options can be set, and which must not continue work after the turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ BUSY = 0.1
 
 
 async def _set_while_it_runs(agent: Agent, method: str, **params: object) -> None:
-    """Send a request of a session whose turn runs: it is answered, and the turn continues until it is cancelled."""
+    """Send a request of a session whose turn runs. The request must be answered, and the turn must continue until it is
+    cancelled."""
     session = str(agent.new_session["sessionId"])
     prompt = await running(agent, session)
     await (await agent.request(method, {"sessionId": session, **params})).result()
@@ -83,7 +84,7 @@ def _agree(state: object) -> None:
     needs="hang",
 )
 async def idle_behind_the_answer(agent: Agent) -> None:
-    """A second after the response to a cancelled turn, the agent does no more work: its process only waits."""
+    """One second after the response to a cancelled turn, the process of the agent only waits."""
     _, prompt = await cancelled(agent)
     await ends_cancelled(prompt)
     if processor_time(agent.process.pid) is None:
@@ -94,7 +95,7 @@ async def idle_behind_the_answer(agent: Agent) -> None:
 
 
 async def _spent_in_silence(agent: Agent) -> float:
-    """The processor time of one second in which nothing is sent."""
+    """Return the processor time that the agent uses during one second without messages."""
     before = processor_time(agent.process.pid) or 0.0
     await anyio.sleep(1)
     return (processor_time(agent.process.pid) or 0.0) - before

@@ -1,4 +1,4 @@
-"""Lists of sessions of several pages, and conversations of several turns that are loaded again."""
+"""Lists of sessions that have several pages, and the replay of conversations of several turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_PAGES = 2 * MANY
 
 
 async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]]:
-    """The sessions of each page, up to the last one or until a cursor comes twice."""
+    """Return the sessions of each page, up to the last page, or until a cursor is repeated."""
     pages: list[list[Mapping[str, Any]]] = []
     cursors: set[str] = set()
     asked = params
@@ -39,7 +39,8 @@ async def _pages(agent: Agent, **params: object) -> list[list[Mapping[str, Any]]
 
 
 async def _many(agent: Agent, *, folders: int = 1) -> tuple[list[str], list[list[Mapping[str, Any]]]]:
-    """As many sessions in each of several folders, and the pages with the sessions of the first."""
+    """Create the same number of sessions in several folders, and return the pages with the sessions of the first
+    folder."""
     await capable(agent, "sessionCapabilities.list")
     made: list[str] = []
     for number in range(folders):
@@ -54,7 +55,7 @@ async def _many(agent: Agent, *, folders: int = 1) -> tuple[list[str], list[list
 
 @case("sessions/pages-list-each-once", level=MUST, source=ACP, section=PAGES, after="sessions/pages-end")
 async def pages_list_each_once(agent: Agent) -> None:
-    """Over all pages each session is listed once: none is skipped and none is repeated."""
+    """The pages together list each session exactly once."""
     made, pages = await _many(agent)
     counts = Counter(str(each.get("sessionId")) for page in pages for each in page)
     if twice := [id for id, count in counts.items() if count > 1]:
@@ -66,7 +67,7 @@ async def pages_list_each_once(agent: Agent) -> None:
 
 @case("sessions/pages-keep-the-filter", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions")
 async def pages_keep_the_filter(agent: Agent) -> None:
-    """On every page only sessions of the requested working directory are listed."""
+    """Every page lists only sessions of the requested working directory."""
     _, pages = await _many(agent, folders=2)
     for number, page in enumerate(pages, 1):
         strangers = {each.get("cwd") for each in page} - {str(agent.cwd / "pages-0")}
@@ -76,7 +77,7 @@ async def pages_keep_the_filter(agent: Agent) -> None:
 
 @case("sessions/pages-end", level=MUST, source=ACP, section=PAGES)
 async def pages_end(agent: Agent) -> None:
-    """The last page has no cursor: a client that follows the cursors comes to an end."""
+    """The last page has no cursor, so a client that follows the cursors comes to an end."""
     await capable(agent, "sessionCapabilities.list")
     folder = agent.cwd / "pages-0"
     folder.mkdir()
@@ -98,14 +99,14 @@ async def pages_end(agent: Agent) -> None:
 
 @case("sessions/list-null-cursor", level=MUST, source=ACP, section="Schema, ListSessionsRequest", shared=True)
 async def list_null_cursor(agent: Agent) -> None:
-    """A cursor and a working directory that are null mean the same as missing ones."""
+    """A cursor or a working directory that is null means the same as a missing one."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.request("session/list", {"cursor": None, "cwd": None})).result()
 
 
 @case("sessions/list-dates", level=MUST, source=ACP, section=f"{LIST}, Listing Sessions", needs="quick", shared=True)
 async def list_dates(agent: Agent) -> None:
-    """The time of a session's last activity is a date and time of ISO 8601, with its offset from UTC."""
+    """The time of a session's last activity is a date and time in ISO 8601 with the offset from UTC."""
     await capable(agent, "sessionCapabilities.list")
     await (await agent.prompt(await agent.session(), "quick")).result()
     dates = [each.get("updatedAt") for page in await _pages(agent) for each in page]
@@ -125,7 +126,8 @@ def _is_timestamp(date: object) -> bool:
 
 
 def _told(updates: list[Update]) -> list[tuple[str, str]]:
-    """The texts and tool calls, in order. Chunks of one message are joined; a chunk without text is omitted."""
+    """Return the texts and tool calls in order. Chunks of one message are joined, and a chunk without text is
+    omitted."""
     told: list[tuple[str, str]] = []
     for update in updates:
         match update.kind:
@@ -150,7 +152,7 @@ def _is_empty(update: Update) -> bool:
 
 
 async def replay(agent: Agent, session: str) -> list[Update]:
-    """The replay of `session/load` for a session, which is closed before if possible."""
+    """Close the session if possible, send `session/load`, and return the replay."""
     if agent.can("sessionCapabilities.close"):
         await end(agent, session)
     since = len(agent.received)
@@ -165,7 +167,8 @@ async def _replayed(agent: Agent, session: str) -> list[tuple[str, str]]:
 
 @case("sessions/load-twice-the-same", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_twice_the_same(agent: Agent) -> None:
-    """A session that is loaded twice replays the same conversation: the replay is not added to it."""
+    """A session that is loaded twice replays the same conversation, because a replay is not added to the
+    conversation."""
     await capable(agent, "loadSession")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).result()
@@ -176,7 +179,7 @@ async def load_twice_the_same(agent: Agent) -> None:
 
 @case("sessions/load-keeps-the-order", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_keeps_the_order(agent: Agent) -> None:
-    """A conversation of several turns is replayed whole and in its order, with its tool calls."""
+    """A conversation of several turns is replayed completely and in order, with its tool calls."""
     await capable(agent, "loadSession")
     session = await agent.session()
     lived: list[tuple[str, str]] = []
@@ -197,7 +200,8 @@ async def load_keeps_the_order(agent: Agent) -> None:
     "sessions/loads-again", level=MUST, source=ACP, section=LOADING, needs="quick", after="sessions/load-replays-user"
 )
 async def loads_again(agent: Agent) -> None:
-    """A session that is loaded again replays the same conversation: the replay is not added to it."""
+    """A session that is loaded again replays the same conversation, because a replay is not added to the
+    conversation."""
     await capable(agent, "loadSession", "sessionCapabilities.close")
     session = await agent.session()
     await (await agent.prompt(session, "quick")).result()

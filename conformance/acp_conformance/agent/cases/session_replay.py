@@ -1,4 +1,4 @@
-"""The conversation that a session keeps: all of its own, and nothing of other sessions."""
+"""The replay of a session, which must be complete, and must have nothing of other sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _said(updates: list[Update], kind: str = "user_message_chunk") -> str:
 
 
 async def _taken(agent: Agent, session: str, *texts: str) -> None:
-    """Prompt with blocks of text. An agent that refuses so much is not judged by the part that it keeps."""
+    """Prompt with blocks of text. The case ends without a verdict if the agent refuses so long a prompt."""
     blocks = [{"type": "text", "text": text} for text in texts]
     answer = await (await agent.say(session, blocks)).answer()
     if "error" in answer:
@@ -31,7 +31,7 @@ async def _taken(agent: Agent, session: str, *texts: str) -> None:
 
 @case("sessions/load-replays-long", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_replays_long(agent: Agent) -> None:
-    """A prompt of 200,000 characters is replayed whole."""
+    """A prompt of 200,000 characters is replayed completely."""
     await capable(agent, "loadSession")
     session = await agent.session()
     text = f"{agent.text_of('quick')} " + "".join(f"{number:09} " for number in range(LONG // 10))
@@ -109,7 +109,7 @@ async def load_replays_tool_ends(agent: Agent) -> None:
 
 
 def _statuses(updates: list[Update]) -> dict[str, str]:
-    """The last status of each tool call; a missing status is pending."""
+    """Return the last status of each tool call. A missing status counts as pending."""
     found: dict[str, str] = {}
     for each in updates:
         if each.kind in ("tool_call", "tool_call_update"):

@@ -1,4 +1,4 @@
-"""The set-up of a session: its MCP servers, and additional directories."""
+"""The setup of a session: its MCP servers, and its additional directories."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _server(note: Path) -> dict[str, Any]:
 
 
 def _lives(note: Path) -> bool:
-    """Whether the server that left this note still runs."""
+    """Whether the server that wrote this note still runs."""
     with open(f"{note}.alive", "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +68,8 @@ def _lives(note: Path) -> bool:
 
 
 async def _use(agent: Agent, *servers: Mapping[str, Any]) -> str:
-    """Create a session with servers, and prompt in it if possible, because some agents connect only then; its id."""
+    """Create a session with servers, and return its id. Prompts in the session if possible, because some agents connect
+    only then."""
     session = await agent.session(mcpServers=servers)
     if "quick" in agent.profile.situations:
         await (await agent.prompt(session, "quick")).answer()
@@ -84,7 +85,7 @@ async def _comes(agent: Agent, there: Callable[[], bool]) -> bool:
 
 @case("sessions/starts-mcp-server", level=SHOULD, source=ACP, section=SERVERS)
 async def starts_mcp_server(agent: Agent) -> None:
-    """An MCP server that the client names is started and connected, at the latest for the first prompt."""
+    """The agent starts an MCP server that the client names, and connects to it, at the latest for the first prompt."""
     await agent.initialize()
     note = agent.cwd / "started.json"
     await _use(agent, _server(note))
@@ -109,7 +110,7 @@ async def mcp_server_as_told(agent: Agent) -> None:
 
 @case("sessions/starts-each-mcp-server", level=SHOULD, source=ACP, section=SERVERS, after="sessions/starts-mcp-server")
 async def starts_each_mcp_server(agent: Agent) -> None:
-    """All MCP servers that the client names are started, not only one of them."""
+    """The agent starts all MCP servers that the client names."""
     await agent.initialize()
     notes = [agent.cwd / f"started-{number}.json" for number in range(3)]
     await _use(agent, *({**_server(note), "name": note.stem} for note in notes))
@@ -122,7 +123,7 @@ async def starts_each_mcp_server(agent: Agent) -> None:
 
 @case("sessions/close-ends-mcp-server", level=SHOULD, source=ACP, section=CLOSING, after="sessions/starts-mcp-server")
 async def close_ends_mcp_server(agent: Agent) -> None:
-    """Closing a session frees its resources: its MCP server ends, and the agent still runs."""
+    """Closing a session ends its MCP server, while the agent continues to run."""
     await capable(agent, "sessionCapabilities.close")
     note = agent.cwd / "started.json"
     session = await _use(agent, _server(note))
@@ -135,7 +136,7 @@ async def close_ends_mcp_server(agent: Agent) -> None:
 
 @case("sessions/connects-by-http", level=SHOULD, source=ACP, section=HTTP)
 async def connects_by_http(agent: Agent) -> None:
-    """An agent that announces MCP servers by HTTP connects to one, with the headers that the client names."""
+    """An agent that announces MCP servers by HTTP connects to such a server with the headers that the client names."""
     await capable(agent, "mcpCapabilities.http")
     heads: list[bytes] = []
     ended: Outcome | None = None
@@ -174,7 +175,8 @@ async def connects_by_http(agent: Agent) -> None:
 
 @case("sessions/additional-directories", level=MUST, source=ACP, section=DIRECTORIES)
 async def additional_directories(agent: Agent) -> None:
-    """An agent that announces additional directories creates and reopens sessions with some, with none and without."""
+    """An agent that announces additional directories creates and reopens sessions with a list of directories, with an
+    empty list, and without a list."""
     await capable(agent, "sessionCapabilities.additionalDirectories")
     (agent.cwd / "beside").mkdir()
     for directories in ([str(agent.cwd / "beside")], []):

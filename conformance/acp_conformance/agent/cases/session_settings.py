@@ -1,4 +1,4 @@
-"""The settings of a session: modes and config options, in new sessions and in sessions that are opened again."""
+"""The modes and config options of new sessions, and of sessions that are opened again."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OPTIONS = "Session Config Options"
 
 
 async def _new(agent: Agent, **params: object) -> Mapping[str, Any]:
-    """The whole result of session/new."""
+    """Return the whole result of session/new."""
     await agent.session(**params)
     return agent.new_session
 
 
 def modes_of(result: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
-    """The current mode of a session and all of them."""
+    """Return the current mode and all modes of a session."""
     modes = result.get("modes")
     if not isinstance(modes, dict):
         not_applicable("its sessions have no modes")
@@ -55,7 +55,7 @@ async def set_unknown_mode(agent: Agent) -> None:
 
 
 def options_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The options of a session."""
+    """Return the options of a session."""
     options: list[Mapping[str, Any]] = [each for each in result.get("configOptions") or () if isinstance(each, dict)]
     if not options:
         not_applicable("its sessions have no config options")
@@ -63,7 +63,7 @@ def options_of(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def values_of(option: Mapping[str, Any]) -> list[str]:
-    """The values of a select, also in groups."""
+    """Return the values of a select, including grouped values."""
     values: list[str] = []
     for entry in option.get("options") or ():
         values += values_of(entry) if "options" in entry else [entry.get("value")]
@@ -80,7 +80,7 @@ async def current_option(agent: Agent) -> None:
 
 @case("sessions/set-option", level=MUST, source=ACP, section=f"{OPTIONS}, From the Client", shared=True)
 async def set_option(agent: Agent) -> None:
-    """Setting an option is answered with the complete list of options and their current values."""
+    """The response to setting an option has the complete list of options with their current values."""
     result = await _new(agent)
     options = options_of(result)
     selects = [option for option in options if option.get("type") == "select" and len(values_of(option)) > 1]
@@ -119,7 +119,8 @@ async def set_option_lists_all(agent: Agent) -> None:
     shared=True,
 )
 async def option_update_lists_all(agent: Agent) -> None:
-    """When the agent changes an option by itself, its update has all options, like a response to the client."""
+    """When the agent changes an option by itself, the update lists every option, like the response to setting an
+    option."""
     session = await agent.session()
     made = agent.new_session
     await (await agent.prompt(session, "reports")).answer()
@@ -151,7 +152,7 @@ async def set_unknown_option(agent: Agent) -> None:
 
 
 async def opened_again(agent: Agent, session: str) -> Mapping[str, Any]:
-    """The result of session/resume, or of session/load if there is no resume."""
+    """Return the result of session/resume, or of session/load if the agent has no session/resume."""
     ways = {"session/resume": "sessionCapabilities.resume", "session/load": "loadSession"}
     method = next((method for method, capability in ways.items() if agent.can(capability)), None)
     if method is None:
@@ -172,7 +173,7 @@ async def current_mode_again(agent: Agent) -> None:
 
 @case("sessions/current-option-again", level=MUST, source=ACP, section=f"{OPTIONS}, Initial State", shared=True)
 async def current_option_again(agent: Agent) -> None:
-    """In a session that is opened again the value of every select option is one of its values."""
+    """After a session is opened again, the value of every select option is one of its values."""
     for option in options_of(await opened_again(agent, await agent.session())):
         if option.get("type") == "select" and option.get("currentValue") not in values_of(option):
             fail(f"{option.get('id')} is {option.get('currentValue')!r}, its values are {values_of(option)}")
@@ -180,7 +181,7 @@ async def current_option_again(agent: Agent) -> None:
 
 @case("sessions/mode-of-one-session", level=MUST, source=ACP, section=f"{MODES}, From the Client", shared=True)
 async def mode_of_one_session(agent: Agent) -> None:
-    """Setting the mode of a session leaves the mode of the others as it is."""
+    """Setting the mode of a session does not change the mode of other sessions."""
     other = await _new(agent)
     _, modes = modes_of(other)
     # The profile sets one in each new session, and an agent may have a different default for sessions that are opened
@@ -202,7 +203,7 @@ async def mode_of_one_session(agent: Agent) -> None:
 
 @case("sessions/option-of-one-session", level=MUST, source=ACP, section=OPTIONS, shared=True)
 async def option_of_one_session(agent: Agent) -> None:
-    """Setting the options of a session leaves other sessions unchanged."""
+    """Setting an option of a session does not change other sessions."""
     other = await _new(agent)
     # As with modes; a mode of the profile may be an option, too.
     again = await opened_again(agent, other["sessionId"])

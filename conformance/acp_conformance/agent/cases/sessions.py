@@ -1,4 +1,4 @@
-"""Sessions: created and closed."""
+"""Creating and closing sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _capable(agent: Agent, *capabilities: str) -> None:
 
 
 async def end(agent: Agent, session: str) -> None:
-    """`session/close`, which must succeed: a step of cases about other rules."""
+    """Send `session/close`, as a step of cases about other rules. The case fails if the agent refuses."""
     with belongs_to("sessions/close"):
         await (await agent.request("session/close", {"sessionId": session})).result()
 
@@ -35,7 +35,7 @@ async def new(agent: Agent) -> None:
 
 @case("sessions/unique", level=MUST, source=ACP, section=SETUP, shared=True)
 async def unique(agent: Agent) -> None:
-    """Every session has a separate id."""
+    """No two sessions have the same id."""
     ids = [await agent.session() for _ in range(3)]
     if len(set(ids)) != len(ids):
         fail(f"three sessions are named {', '.join(ids)}")
@@ -49,13 +49,13 @@ async def unique(agent: Agent) -> None:
     shared=True,
 )
 async def unknown_members(agent: Agent) -> None:
-    """An agent does not refuse a session for `_meta` and members of a later revision."""
+    """An agent does not refuse a session because of `_meta` or of members of a later revision."""
     await agent.session(_meta={"conformance.example/mark": 1}, ofALaterRevision=[])
 
 
 @case("sessions/relative-cwd", level=CHOICE, source=ACP, section="Session Setup, Working Directory", shared=True)
 async def relative_cwd(agent: Agent) -> None:
-    """Whether a relative working directory, which no client may send, is refused or accepted is left open."""
+    """The specification leaves open whether a relative working directory, which no client may send, is refused."""
     await agent.session()
     answer = await (await agent.request("session/new", {"cwd": "src/conformance", "mcpServers": []})).answer()
     choice("refused" if "error" in answer else "taken")
@@ -100,7 +100,7 @@ async def close(agent: Agent) -> None:
 
 @case("sessions/closed-takes-no-prompt", level=SHOULD, source=ACP, section=CLOSING, shared=True)
 async def closed_takes_no_prompt(agent: Agent) -> None:
-    """A closed session accepts no prompts: its resources are freed."""
+    """A closed session accepts no prompts."""
     await _capable(agent, "sessionCapabilities.close")
     session = await agent.session()
     await end(agent, session)
@@ -116,7 +116,7 @@ async def closed_takes_no_prompt(agent: Agent) -> None:
     after="gating/has-close",
 )
 async def close_cancels(agent: Agent) -> None:
-    """Closing a session cancels its turn like session/cancel: the prompt is answered `cancelled`."""
+    """Closing a session cancels its turn like session/cancel, so that the prompt is answered `cancelled`."""
     await _capable(agent, "sessionCapabilities.close")
     session = await agent.session()
     prompt = await agent.prompt(session, "hang")
@@ -137,7 +137,7 @@ async def close_cancels(agent: Agent) -> None:
     shared=True,
 )
 async def close_leaves_others(agent: Agent) -> None:
-    """Closing a session leaves the others as they are."""
+    """Closing a session does not change other sessions."""
     await _capable(agent, "sessionCapabilities.close")
     first, second = await agent.session(), await agent.session()
     await end(agent, first)
@@ -146,7 +146,7 @@ async def close_leaves_others(agent: Agent) -> None:
 
 @case("sessions/close-leaves-other-turns", level=MUST, source=ACP, section=CLOSING, needs="hang")
 async def close_leaves_other_turns(agent: Agent) -> None:
-    """Closing a session cancels only its own work: the turns of other sessions continue."""
+    """When a session is closed, the turns of other sessions continue."""
     await _capable(agent, "sessionCapabilities.close")
     session, other = await agent.session(), await agent.session()
     prompt = await agent.prompt(other, "hang")

@@ -1,4 +1,4 @@
-"""Sessions that the agent already knows: listed, deleted, loaded and resumed."""
+"""Listing, deleting, loading and resuming sessions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def reopen(agent: Agent, method: str, session: str, **params: object) -> P
 
 
 async def _list(agent: Agent, **params: object) -> list[Mapping[str, Any]]:
-    """All pages of session/list."""
+    """Return the sessions of all pages of session/list."""
     found: list[Mapping[str, Any]] = []
     asked = params
     for _ in range(20):
@@ -87,7 +87,7 @@ def _is_same(folder: str, other: str) -> bool:
 
 @case("sessions/list-shows-new", level=CHOICE, source=ACP, section=f"{LIST}, Listing Sessions", shared=True)
 async def list_shows_new(agent: Agent) -> None:
-    """Whether a session is listed from its start, or only after its first content, is left open."""
+    """The specification leaves open whether a session is listed before it has content."""
     await capable(agent, "sessionCapabilities.list")
     session = await agent.session()
     listed = {each.get("sessionId") for each in await _list(agent, cwd=str(agent.cwd))}
@@ -133,7 +133,7 @@ async def delete_twice(agent: Agent) -> None:
 
 
 async def _with_history(agent: Agent) -> tuple[str, str, str]:
-    """A session with one ended turn: its id, the user's text, and the agent's text."""
+    """Return the id of a session with one ended turn, the user's text, and the agent's text."""
     session = await agent.session()
     situation = "stream" if "stream" in agent.profile.situations else "quick"
     prompt = await agent.prompt(session, situation)
@@ -176,7 +176,7 @@ async def load_replays_agent(agent: Agent) -> None:
 
 @case("sessions/load-replays-first", level=MUST, source=ACP, section=LOADING, needs="quick")
 async def load_replays_first(agent: Agent) -> None:
-    """session/load is answered when the whole conversation has been replayed, not before."""
+    """The response to session/load comes after the whole replay."""
     loading, _, session, _, _ = await _loaded(agent)
     await agent.fence()
     await agent.settle()

@@ -1,4 +1,5 @@
-"""Terminals of the client: each is released in the end, whatever happens to the turn, and none is used after that."""
+"""Terminals of the client: the agent must release each terminal, however the turn ends, and must not use it after
+that."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ CANCELLATION = "Prompt Turn, Cancellation"
 
 
 def member(request: Incoming, name: str) -> Any:
-    """A parameter of a request; None if it is missing."""
+    """Return a parameter of a request; None if it is missing."""
     return request.params.get(name) if isinstance(request.params, dict) else None
 
 
 async def at_work(agent: Agent, session: str) -> Pending:
-    """A prompt whose turn waits for a command that does not end by itself."""
+    """Return a prompt whose turn waits for a command that does not end by itself."""
     agent.editor.commands_end = False
     prompt = await agent.prompt(session, "terminal")
     await agent.wait_for(
@@ -37,7 +38,7 @@ async def at_work(agent: Agent, session: str) -> Pending:
 
 
 async def all_released(agent: Agent) -> None:
-    """Wait for the release of every terminal that was created; the case fails if one is kept."""
+    """Wait until every created terminal is released. The case fails if a terminal is not released."""
     await agent.wait_for(
         lambda: True if all(terminal.released for terminal in agent.editor.terminals.values()) else None,
         "the release of its terminal",
@@ -81,7 +82,7 @@ async def uses_its_own(agent: Agent) -> None:
 
 @case("terminals/not-used-after-release", level=MUST, source=SOURCE, section=RELEASE, needs="terminal")
 async def does_not_use_the_released(agent: Agent) -> None:
-    """A terminal that was released is not used any more."""
+    """A released terminal is no longer used."""
     prompt = await agent.prompt(await agent.session(), "terminal")
     await prompt.answer()
     await agent.settle()
@@ -102,7 +103,7 @@ async def shows_its_own(agent: Agent) -> None:
 
 @case("terminals/shown-by-tools", level=MUST, source=SOURCE, section="Terminals, Embedding in Tool Calls", needs="tool")
 async def tools_show_their_own(agent: Agent) -> None:
-    """A terminal that any other tool call shows was created by the client, too."""
+    """In other situations too, a terminal that a tool call shows was created by the client."""
     await _shows_its_own(agent, "tool")
 
 
@@ -125,7 +126,7 @@ async def _shows_its_own(agent: Agent, situation: str) -> None:
 
 @case("terminals/not-created", level=MUST, source="JSON-RPC 2.0", section="5", needs="terminal")
 async def survives_that_none_is_created(agent: Agent) -> None:
-    """A turn for which the client cannot create a terminal is answered all the same."""
+    """A turn is answered although the client cannot create a terminal."""
 
     def refuse(_: Incoming) -> object:
         raise Refuse(-32603, "The command cannot be started")
@@ -190,7 +191,7 @@ async def releases_at_cancel(agent: Agent) -> None:
     needs="terminal",
 )
 async def releases_the_late_one(agent: Agent) -> None:
-    """A terminal that the client creates although its turn was cancelled meanwhile is released."""
+    """A terminal is released if the client creates it after its turn was cancelled."""
     agent.editor.commands_end = False
     agent.yields_to_cancel = False
     agent.hold("terminal/create")
@@ -254,7 +255,7 @@ async def releases_when_cancelled_by_id(agent: Agent) -> None:
     "terminals/session-folder", level=MUST, source=SOURCE, section="Session Setup, Working Directory", needs="terminal"
 )
 async def session_folder(agent: Agent) -> None:
-    """The working directory of a session counts, wherever the agent itself was started."""
+    """A session uses its own working directory, wherever the agent was started."""
     (agent.cwd / "elsewhere").mkdir()
     session = await agent.session(cwd=str(agent.cwd / "elsewhere"))
     await agent.prompt(session, "terminal")

@@ -1,4 +1,4 @@
-"""Prompt turns that are not cancelled: their ends, their reports, and concurrent work."""
+"""Turns that are not cancelled: their ends, their updates, and concurrent work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TRACES = ("Traceback (most recent call last)", "\\n    at ", "stack backtrace:",
 
 
 def stop_reason(result: object) -> object:
-    """The `stopReason` of a prompt's result; None if it has none."""
+    """Return the `stopReason` of a prompt's result; None if it is missing."""
     return result.get("stopReason") if isinstance(result, dict) else None
 
 
 def tool_states(updates: list[Update]) -> list[tuple[str, object]]:
-    """Id and status of each report on a tool call that has a status, in order."""
+    """Return the id and status of each update of a tool call that has a status, in order."""
     reports = [update.body for update in updates if update.kind in ("tool_call", "tool_call_update")]
     return [(str(body.get("toolCallId")), body["status"]) for body in reports if isinstance(body.get("status"), str)]
 
@@ -77,7 +77,7 @@ async def is_answered_once(agent: Agent) -> None:
     needs=["hang", "quick"],
 )
 async def second_prompt(agent: Agent) -> None:
-    """The outcome of a prompt for a session whose turn runs is left open."""
+    """The specification leaves open how a prompt for a session with a running turn is answered."""
     session = await agent.session()
     first = await agent.prompt(session, "hang")
     await agent.said_something(first)
@@ -132,7 +132,7 @@ async def session_survives_a_failure(agent: Agent) -> None:
     shared=True,
 )
 async def failure_tells_no_trace(agent: Agent) -> None:
-    """Whether the error of a failed turn discloses where in the agent's code it happened is left open."""
+    """The error of a failed turn may disclose its place in the agent's code."""
     prompt = await agent.prompt(await agent.session(), "fails")
     answer = await prompt.answer()
     text = json.dumps(answer.get("error"))
@@ -189,7 +189,7 @@ async def tool_calls_end(agent: Agent) -> None:
     "turns/tool-call-stays-ended", level=SHOULD, source=SOURCE, section="Tool Calls, Status", needs="tool", shared=True
 )
 async def tool_calls_stay_ended(agent: Agent) -> None:
-    """A tool call that has completed or failed does not go back to pending or in progress."""
+    """The status of a completed or failed tool call does not change to pending or in progress."""
     session = await agent.session()
     await (await agent.prompt(session, "tool")).answer()
     ended: dict[str, object] = {}
@@ -211,7 +211,7 @@ async def tool_calls_stay_ended(agent: Agent) -> None:
     shared=True,
 )
 async def plans_are_whole(agent: Agent) -> None:
-    """Each update of a plan has every step with its text, priority and status."""
+    """In each update of a plan, every step has its text, priority and status."""
     session = await agent.session()
     await (await agent.prompt(session, "plan")).answer()
     plans = [update.body for update in agent.spoken(session) if update.kind == "plan"]
@@ -229,7 +229,7 @@ async def plans_are_whole(agent: Agent) -> None:
 
 @case("turns/plan-complete", level=MUST, source=SOURCE, section="Agent Plan, Updating Plans", needs="plan", shared=True)
 async def plans_are_complete(agent: Agent) -> None:
-    """Each update of a plan has all of its steps: unchanged ones are not omitted."""
+    """Each update of a plan has all steps of the plan, including unchanged steps."""
     session = await agent.session()
     await (await agent.prompt(session, "plan")).answer()
     plans = [_steps(update.body) for update in agent.spoken(session) if update.kind == "plan"]

@@ -1,1 +1,2 @@
-"""Judging agents of the draft of version 2 of the protocol: separate cases, run by the same machinery."""
+"""Judges agents that speak the draft of version 2. The cases are separate, and run by the same code as those of version
+1."""

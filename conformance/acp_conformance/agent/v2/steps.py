@@ -1,4 +1,4 @@
-"""The steps that cases of version 2 share: agreeing on it, prompting, and the states of a session."""
+"""The steps that cases of version 2 share: negotiating the version, prompting, and waiting for states of a session."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ FINAL = ("completed", "failed", "cancelled")
 
 
 def hello(version: object = 2) -> dict[str, Any]:
-    """The parameters of `initialize`, for this version."""
+    """Return the parameters of `initialize` for this version."""
     return {"protocolVersion": version, "info": {"name": "acp-conformance", "version": "1"}, "capabilities": {}}
 
 
 async def agree(agent: Agent, params: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Initialize with version 2: the result. An agent that answers 1 is not judged by a case of version 2."""
+    """Initialize with version 2, and return the result. Cases of version 2 do not judge an agent that answers version
+    1."""
     asked = hello() if params is None else params
     agent.version = 2
     agent.checker.client_capabilities = asked.get("capabilities") or {}
@@ -49,13 +50,13 @@ async def agree(agent: Agent, params: Mapping[str, Any] | None = None) -> Mappin
 
 
 def not_of_version_1(result: object) -> None:
-    """End the case if this result of `initialize` is that of an agent of version 1."""
+    """End the case if this result of `initialize` is of version 1."""
     if isinstance(result, dict) and result.get("protocolVersion") == 1:
         raise Outcome(Verdict.UNREACHED, "it answered 1", root=ANSWERS)
 
 
 async def begin(agent: Agent) -> Mapping[str, Any]:
-    """Agree on version 2, and log in as in the profile: the result of `initialize`."""
+    """Initialize with version 2, log in as in the profile, and return the result of `initialize`."""
     result = await agree(agent)
     method = agent.profile.authenticate
     offered = result.get("authMethods")
@@ -66,7 +67,7 @@ async def begin(agent: Agent) -> Mapping[str, Any]:
 
 
 async def session_of(agent: Agent, **params: object) -> str:
-    """A new session, after agreeing on version 2 if that was not done: its id."""
+    """Create a session, and return its id. Initializes with version 2 first if necessary."""
     if agent.initialized is None:
         await begin(agent)
     result = await (await agent.request("session/new", {"cwd": str(agent.cwd), **params})).result()
@@ -78,19 +79,19 @@ async def session_of(agent: Agent, **params: object) -> str:
 
 
 async def prompt(agent: Agent, session: str, situation: str) -> Pending:
-    """Send the prompt of a situation; its handle, at once."""
+    """Send the prompt of a situation, and return the handle without waiting."""
     return await agent.request("session/prompt", prompt_params(session, agent.text_of(situation)))
 
 
 async def working(agent: Agent, situation: str = "hang") -> str:
-    """A session with the work of a situation in progress: its prompt was answered, and it is running."""
+    """Return a session that works on a situation: the prompt was answered, and the state is running."""
     session = await session_of(agent)
     await work(agent, session, situation)
     return session
 
 
 async def work(agent: Agent, session: str, situation: str = "hang") -> Pending:
-    """Begin the work of a situation in a session; the prompt."""
+    """Begin the work of a situation in a session, and return the prompt."""
     since = len(agent.received)
     asked = await prompt(agent, session, situation)
     with belongs_to(LIFE):
@@ -100,7 +101,7 @@ async def work(agent: Agent, session: str, situation: str = "hang") -> Pending:
 
 
 async def run(agent: Agent, session: str, situation: str) -> list[Update]:
-    """Prompt, and wait for the end of the work: its updates, up to the state idle."""
+    """Prompt, wait for the end of the work, and return its updates up to the state idle."""
     since = len(agent.received)
     with belongs_to(LIFE):
         await (await prompt(agent, session, situation)).result()
@@ -109,7 +110,7 @@ async def run(agent: Agent, session: str, situation: str) -> list[Update]:
 
 
 def said(updates: list[Update]) -> dict[object, str]:
-    """The text of each message of the agent, by the rules of patches."""
+    """Return the text of each message of the agent, by the rules of patches."""
     said: dict[object, str] = {}
     for update in updates:
         id = update.body.get("messageId")
@@ -121,19 +122,20 @@ def said(updates: list[Update]) -> dict[object, str]:
 
 
 def states(agent: Agent, session: str, *names: str, since: int = 0) -> list[Update]:
-    """The positions at which the session reported one of these states; any, if none is named."""
+    """Return the positions at which the session reported one of these states. Without states, return the positions of
+    all states."""
     found = agent.updates(session, since=since)
     return [each for each in found if each.kind == "state_update" and (not names or each.body.get("state") in names)]
 
 
 async def reached(agent: Agent, session: str, *names: str, since: int = 0) -> Update:
-    """Wait for the first time that the session is in one of these states."""
+    """Wait until the session reports one of these states for the first time."""
     what = f"the state {' or '.join(names)}"
     return await agent.wait_for(lambda: next(iter(states(agent, session, *names, since=since)), None), what)
 
 
 async def ends(agent: Agent, session: str, reason: str, since: int = 0) -> Update:
-    """Wait for the state idle, which must have this stop reason, or the case fails."""
+    """Wait for the state idle. The case fails if its stop reason is not this."""
     idle = await reached(agent, session, "idle", since=since)
     if (found := idle.body.get("stopReason")) != reason:
         fail(f"the stopReason is {found!r} instead of {reason!r}"[:200], at=idle.position)
@@ -141,7 +143,7 @@ async def ends(agent: Agent, session: str, reason: str, since: int = 0) -> Updat
 
 
 async def nothing_follows(agent: Agent, session: str, behind: int) -> None:
-    """Nothing of the session comes after this position, or the case fails."""
+    """Fail the case if a message of the session follows this position."""
     await agent.fence()
     await agent.pause()
     if late := [update for update in agent.updates(session) if update.position > behind]:
@@ -149,12 +151,12 @@ async def nothing_follows(agent: Agent, session: str, behind: int) -> None:
 
 
 async def refused(agent: Agent, method: str, params: object, *codes: int) -> Mapping[str, Any]:
-    """Send a request, which must be refused with one of these codes, or the case fails: the error."""
+    """Send a request, and return the error. The case fails unless the agent refuses with one of these codes."""
     return await (await agent.request(method, params)).error(*codes)
 
 
 def fields(agent: Agent, session: str, kind: str, key: str, since: int = 0) -> dict[str, dict[str, Any]]:
-    """The result of the patches of this kind so far, by the id of their object."""
+    """Return the objects that the patches of this kind have produced so far, by id."""
     found: dict[str, dict[str, Any]] = {}
     for update in agent.updates(session, since=since):
         if update.kind == kind and isinstance(id := update.body.get(key), str):
@@ -163,7 +165,7 @@ def fields(agent: Agent, session: str, kind: str, key: str, since: int = 0) -> d
 
 
 def tool_calls(agent: Agent, session: str, since: int = 0) -> dict[str, dict[str, Any]]:
-    """The tool calls of a session by id, in their current state."""
+    """Return the tool calls of a session in their current state, by id."""
     return fields(agent, session, "tool_call_update", "toolCallId", since)
 
 
@@ -174,7 +176,7 @@ def can_be_cancelled(thing: Mapping[str, Any]) -> bool:
 
 
 async def offered(agent: Agent, session: str, kind: str, key: str) -> str:
-    """Wait for a tool call or terminal that can be cancelled: its id."""
+    """Wait for a tool call or terminal that can be cancelled, and return its id."""
 
     def find() -> str | None:
         there = fields(agent, session, kind, key).items()
@@ -184,7 +186,7 @@ async def offered(agent: Agent, session: str, kind: str, key: str) -> str:
 
 
 async def question(agent: Agent, session: str) -> Incoming:
-    """Begin the work of the situation `permission`: its request, which is not answered."""
+    """Begin the work of the situation `permission`, and return its request, which is not answered."""
     agent.hold(PERMISSION)
     with belongs_to(LIFE):
         await (await prompt(agent, session, "permission")).result()
@@ -192,7 +194,7 @@ async def question(agent: Agent, session: str) -> Incoming:
 
 
 def short(value: object) -> str:
-    """A value of the agent, for a reason."""
+    """Return a value of the agent in a short form, for a reason."""
     return f"{value!r}"[:200]
 
 

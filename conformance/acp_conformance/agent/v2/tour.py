@@ -1,4 +1,4 @@
-"""One conversation of version 2 with all known features of the agent."""
+"""Holds one conversation of version 2 that uses all known features of the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _LASTING = ("hang", "stubborn", "nested", "cancellable", "shell")
 
 
 async def tour(agent: Agent) -> None:
-    """Use every known feature of the agent. Nothing is judged here, so a fault only ends a part."""
+    """Use every known feature of the agent. A fault only ends a part of the conversation, because nothing is judged
+    here."""
     try:
         for situation in agent.profile.situations:
             await _work(agent, situation)

@@ -29,5 +29,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with all cases for clients."""
+    """Return the registry with all cases for clients."""
     return client_cases.load(sys.modules[__name__], GROUPS)

@@ -38,7 +38,7 @@ async def not_utf8(client: Client) -> None:
 
 @case("bad-input/unasked-response", level=MUST, source=_JSON_RPC, section="Response object")
 async def unasked_response(client: Client) -> None:
-    """A response without a request is not answered, and the connection lives."""
+    """A response without a request is not answered, and the connection stays open."""
     await client.prompt()
     conversation = client.conversation
     await conversation.send({"jsonrpc": "2.0", "id": "never asked", "result": {}})
@@ -49,7 +49,8 @@ async def unasked_response(client: Client) -> None:
 
 @case("bad-input/batch", level=CHOICE, source=_JSON_RPC, section="Batch")
 async def batch(client: Client) -> None:
-    """A client's reaction to a batch is left open: ACP has individual messages, JSON-RPC has batches."""
+    """The specification leaves open how a client reacts to a batch, because ACP has individual messages and JSON-RPC
+    has batches."""
     await client.prompt()
     conversation = client.conversation
     asks = [conversation.expect(PROBE) for _ in range(2)]

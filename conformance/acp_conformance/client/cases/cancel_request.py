@@ -1,4 +1,5 @@
-"""A client's reaction to $/cancel_request for requests of the agent. Support is optional; a response is not."""
+"""How a client reacts to $/cancel_request for requests of the agent. Support is optional, but a response is
+required."""
 
 from acp_conformance.client.conversation import Ask, Silent
 from acp_conformance.client.registry import case
@@ -29,7 +30,7 @@ def _once(ask: Ask) -> None:
 
 
 async def _pending_wait(client: Client, **id: object) -> tuple[Ask, str]:
-    """A request that stays open: waiting for the end of a command that does not end by itself."""
+    """Send a request that stays open, because it waits for a command that does not end by itself."""
     await client.prompt()
     client.require("terminal")
     terminal = await start(client, "import time\ntime.sleep(60)")
@@ -86,7 +87,7 @@ async def permission(client: Client) -> None:
 
 @case("cancel-request/unknown-id", level=MUST, source="RFD request-cancellation", section="FAQ")
 async def unknown_id(client: Client) -> None:
-    """The withdrawal of a request that was never made is not answered, and the connection lives."""
+    """The withdrawal of a request that was never made is not answered, and the connection stays open."""
     await client.prompt()
     for id in (123_456, "never"):
         await _cancel(client, id)
@@ -106,7 +107,7 @@ async def already_answered(client: Client) -> None:
 
 @case("cancel-request/malformed", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def malformed(client: Client) -> None:
-    """A malformed withdrawal is not answered, and the connection lives."""
+    """A malformed withdrawal is not answered, and the connection stays open."""
     await client.prompt()
     for params in ({}, [7], {"requestId": True}, {"requestId": {"a": 1}}, {"id": 1}):
         await client.conversation.notify("$/cancel_request", params)
@@ -115,7 +116,8 @@ async def malformed(client: Client) -> None:
 
 @case("cancel-request/same-type", level=MUST, source=_SOURCE, section="Schema, RequestId")
 async def same_type(client: Client) -> None:
-    """The withdrawal of "70007" does not affect request 70007, and the withdrawal of 70008 not request "70008"."""
+    """The withdrawal of "70007" does not affect the request 70007, and the withdrawal of 70008 does not affect the
+    request "70008"."""
     first, terminal = await _pending_wait(client, id=70_007)
     second = await client.ask("terminal/wait_for_exit", {"terminalId": terminal}, id="70008")
     for ask, other in ((first, "70007"), (second, 70_008)):

@@ -1,4 +1,4 @@
-"""The end: an agent that dies, a user who leaves, an agent that does not end."""
+"""The end of a conversation: an agent that dies, a user who leaves, an agent that does not end."""
 
 import anyio
 
@@ -11,12 +11,12 @@ _STDIO = "Transports, stdio"
 
 
 def _leaving(client: Client) -> float:
-    """Seconds that a client may take to end: it may wait for its agent before it ends it by force."""
+    """Return the seconds that a client may take to end. It may wait for its agent before it kills the agent."""
     return 3 * client.conversation.patience
 
 
 async def _leaves(client: Client, what: str) -> None:
-    """Check that the client ends by itself, or at the latest when its user leaves."""
+    """Check that the client ends by itself, or when its user leaves."""
     client.stage.spare()
     await client.user("leave")
     if not await client.stage.exited(_leaving(client)):
@@ -51,7 +51,7 @@ async def agent_closes_its_output(client: Client) -> None:
 
 @case("closing/status-after-a-death", level=CHOICE, source=_ACP, section=_STDIO)
 async def status_after_a_death(client: Client) -> None:
-    """The exit status of a client whose agent has died in a turn is left open."""
+    """The specification leaves open the exit status of a client whose agent died in a turn."""
     await client.prompt()
     await client.conversation.exit(1)
     client.stage.spare()
@@ -63,7 +63,7 @@ async def status_after_a_death(client: Client) -> None:
 
 @case("closing/lets-the-agent-go", level=SHOULD, source=_ACP, section=_STDIO)
 async def lets_the_agent_go(client: Client) -> None:
-    """At its end a client closes its agent's input, or ends it, and ends itself."""
+    """A client whose user leaves closes its agent's input or ends the agent, and then ends."""
     await client.prompt()
     conversation = client.conversation
     await client.end_turn()
@@ -79,7 +79,7 @@ async def lets_the_agent_go(client: Client) -> None:
 
 @case("closing/ends-an-agent-that-stays", level=SHOULD, source=_ACP, section=_STDIO)
 async def ends_an_agent_that_stays(client: Client) -> None:
-    """A client leaves no agent behind that still runs although its input was closed."""
+    """A client ends an agent that continues to run although its input was closed."""
     await client.prompt()
     conversation = client.conversation
     await client.end_turn()

@@ -1,4 +1,4 @@
-"""How a client serves fs/*, if it announces it."""
+"""How a client serves fs/*, if it announces file access."""
 
 from acp_conformance.client.registry import case
 from acp_conformance.client.subject import Client, brief
@@ -11,7 +11,7 @@ _LINES = ["first\n", "zweite Zeile: ä\n", "third 🙂\n", "fourth\n"]
 
 
 async def _read(client: Client, **where: int) -> str:
-    """The text of a file of four lines, in the client's response."""
+    """Read a file of four lines, and return the text in the client's response."""
     await client.prompt()
     client.require("fs.readTextFile")
     path = client.folder / "lines.txt"
@@ -34,7 +34,7 @@ async def reads(client: Client) -> None:
 
 @case("files/from-a-line", level=MUST, source=_ACP, section=_READING)
 async def from_a_line(client: Client) -> None:
-    """A file is read from a given line; lines are counted from 1."""
+    """A file is read from a given line, counted from 1."""
     content = await _read(client, line=3)
     if content.rstrip("\n") != "".join(_LINES[2:]).rstrip("\n"):
         fail(f"from line 3 on there is {''.join(_LINES[2:])!r}, the answer is {content!r}")
@@ -42,7 +42,7 @@ async def from_a_line(client: Client) -> None:
 
 @case("files/some-lines", level=MUST, source=_ACP, section=_READING)
 async def some_lines(client: Client) -> None:
-    """No more lines are read than the agent requests."""
+    """A file is read up to the number of lines that the agent requests."""
     content = await _read(client, line=2, limit=2)
     if content.rstrip("\n") != "".join(_LINES[1:3]).rstrip("\n"):
         fail(f"the lines 2 and 3 are {''.join(_LINES[1:3])!r}, the answer is {content!r}")
@@ -50,7 +50,7 @@ async def some_lines(client: Client) -> None:
 
 @case("files/more-lines-than-there-are", level=MUST, source=_ACP, section=_READING)
 async def more_lines_than_there_are(client: Client) -> None:
-    """With a limit beyond its end a file is read unchanged, including the last newline."""
+    """With a limit beyond the end, a file is read unchanged, including the last newline."""
     content = await _read(client, limit=len(_LINES) + 5)
     if content != "".join(_LINES):
         fail(f"the file has {''.join(_LINES)!r}, the answer {content!r}")
@@ -58,7 +58,7 @@ async def more_lines_than_there_are(client: Client) -> None:
 
 @case("files/missing", level=MUST, source=_ACP, section="Schema, ErrorCode, -32002")
 async def missing(client: Client) -> None:
-    """Reading a file that does not exist is answered with an error, and the connection lives."""
+    """Reading a file that does not exist is answered with an error, and the connection stays open."""
     await client.prompt()
     client.require("fs.readTextFile")
     answer = await client.call("fs/read_text_file", {"path": str(client.folder / "not-there.txt")})
@@ -69,7 +69,7 @@ async def missing(client: Client) -> None:
 
 @case("files/relative-path", level=SHOULD, source=_ACP, section="Overview, Argument requirements")
 async def relative_path(client: Client) -> None:
-    """A relative path is refused: all paths of the protocol are absolute."""
+    """A relative path is refused, because all paths of the protocol are absolute."""
     await client.prompt()
     client.require("fs.readTextFile")
     (client.folder / "relative.txt").write_text("text")
@@ -106,7 +106,7 @@ async def _write(client: Client, content: str) -> str:
 
 @case("files/creates", level=MUST, source=_ACP, section=_WRITING)
 async def creates(client: Client) -> None:
-    """Writing creates a missing file, in UTF-8, with nothing added."""
+    """Writing creates a missing file in UTF-8, without added characters."""
     await client.prompt()
     client.require("fs.writeTextFile")
     text = "ä line\nanother 🙂, without an end"

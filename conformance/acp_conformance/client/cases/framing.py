@@ -11,7 +11,7 @@ _STDIO = "Transports, stdio"
 
 @case("framing/long-line", level=MUST, source="ACP v1", section=_STDIO)
 async def long_line(client: Client) -> None:
-    """A message of several hundred kilobytes is read whole, however it is cut on its way."""
+    """A message of several hundred kilobytes is read completely, in whatever pieces it arrives."""
     await client.prompt()
     # Twice, one byte apart: any piece of even size cuts a character in one of them.
     await client.say("é" * 150_000)
@@ -21,7 +21,7 @@ async def long_line(client: Client) -> None:
 
 @case("framing/long-request", level=MUST, source="ACP v1", section=_STDIO, after="framing/long-line")
 async def long_request(client: Client) -> None:
-    """A request of several hundred kilobytes is read whole, and answered."""
+    """A request of several hundred kilobytes is read completely, and answered."""
     await client.prompt()
     await client.answer(await client.conversation.ask(PROBE, {"text": "é" * 150_000}))
 
@@ -40,7 +40,7 @@ async def several_at_once(client: Client) -> None:
 
 @case("framing/whitespace", level=MUST, source="RFC 8259", section="Insignificant whitespace")
 async def whitespace(client: Client) -> None:
-    """Whitespace that JSON allows does not disturb a client, including a carriage return before the newline."""
+    """A client accepts whitespace that JSON allows, including a carriage return before the newline."""
     await client.prompt()
     ask = client.conversation.expect(PROBE)
     message = {"jsonrpc": "2.0", "id": ask.id, "method": PROBE, "params": {}}
@@ -51,7 +51,7 @@ async def whitespace(client: Client) -> None:
 
 @case("framing/standard-error", level=SHOULD, source="ACP v1", section=_STDIO)
 async def standard_error(client: Client) -> None:
-    """An agent can write without limit to its standard error, and is not blocked by it."""
+    """A client reads the agent's standard error, so that the agent is not blocked when it writes much."""
     await client.prompt()
     await client.conversation.write_stderr(b"a line of a log\n" * 32_768)
     await client.alive()

@@ -1,4 +1,4 @@
-"""The ids of the agent's requests come back unchanged."""
+"""The responses to the agent's requests have the same ids."""
 
 from collections.abc import Iterable
 
@@ -24,25 +24,26 @@ async def _echoed(client: Client, ids: Iterable[int | str]) -> None:
 
 @case("ids/integers", level=MUST, source=_JSON_RPC, section="Response object")
 async def integers(client: Client) -> None:
-    """Integer ids come back as the same integers."""
+    """The response to a request with an integer id has the same integer."""
     await _echoed(client, [0, 70_007, -1, 2**31, 2**53 - 1])
 
 
 @case("ids/strings", level=MUST, source=_JSON_RPC, section="Response object")
 async def strings(client: Client) -> None:
-    """String ids come back as the same strings, including those that look like numbers."""
+    """The response to a request with a string id has the same string, even if it looks like a number."""
     await _echoed(client, ["70007", "", "6f1c0e0e-9d0c-4f2b-8a51-1d1a3c3c5b52", 'ünï "\\\n\u2028 🙂'])
 
 
 @case("ids/int64", level=SHOULD, source="ACP v1", section="Schema, RequestId")
 async def int64(client: Client) -> None:
-    """Integer ids that a double cannot hold come back exactly."""
+    """Integer ids that a double cannot represent are returned exactly."""
     await _echoed(client, [2**53 + 1, 2**63 - 1, -(2**63)])
 
 
 @case("ids/null", level=CHOICE, source=_JSON_RPC, section="Request object")
 async def null(client: Client) -> None:
-    """A client's reaction to a request whose id is null, which is allowed and discouraged, is left open."""
+    """The specification leaves open how a client reacts to a request with the id null, which is allowed but
+    discouraged."""
     await client.prompt()
     ask = await client.conversation.ask(PROBE, {}, id=None)
     try:

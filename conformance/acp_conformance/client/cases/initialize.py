@@ -1,4 +1,4 @@
-"""How a client begins: the first message, the version, its own data, its reaction to the response."""
+"""How a client begins: the first message, the version, the data about the client, and its reaction to the response."""
 
 from acp_conformance.client.conversation import Ended, Silent
 from acp_conformance.client.registry import case
@@ -21,7 +21,7 @@ async def first(client: Client) -> None:
 
 @case("initialize/awaits-the-answer", level=MUST, source=_ACP, section="Initialization")
 async def awaits_the_answer(client: Client) -> None:
-    """A client sends nothing of a session before initialize has been answered."""
+    """A client sends no message about sessions before the response to initialize."""
     conversation = client.conversation
     request = await client.greeting()
     client.begin_trial()
@@ -77,7 +77,7 @@ async def unsupported_version(client: Client) -> None:
     after="initialize/unsupported-version",
 )
 async def lower_version(client: Client) -> None:
-    """A client's reaction to a response with a lower version than it requested is left open."""
+    """The specification leaves open how a client reacts to a lower version than it requested."""
     request = await client.greeting()
     client.begin_trial()
     asked = request.param("protocolVersion")
@@ -92,7 +92,7 @@ async def lower_version(client: Client) -> None:
 
 @case("initialize/bare-answer", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def bare_answer(client: Client) -> None:
-    """A client uses an agent that answers with its version alone: omitted features are unsupported."""
+    """A client uses an agent that answers only with its version, and treats omitted features as unsupported."""
     request = await client.greeting()
     client.begin_trial()
     await client.welcome(request, agentCapabilities=None, agentInfo=None, authMethods=None)
@@ -101,7 +101,7 @@ async def bare_answer(client: Client) -> None:
 
 @case("initialize/unknown-capabilities", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def unknown_capabilities(client: Client) -> None:
-    """Unknown capabilities, and _meta, do not disturb the client."""
+    """A client ignores unknown capabilities and _meta."""
     request = await client.greeting()
     client.begin_trial()
     await client.welcome(

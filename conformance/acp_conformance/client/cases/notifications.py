@@ -7,7 +7,7 @@ from acp_conformance.core.case import MUST
 
 @case("notifications/unknown", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def unknown(client: Client) -> None:
-    """An unknown notification is not answered, and the connection lives."""
+    """An unknown notification is not answered, and the connection stays open."""
     await client.prompt()
     for method in ("_conformance/hello", "$/conformance", "conformance/hello"):
         await client.conversation.notify(method, {"a": 1})
@@ -16,7 +16,7 @@ async def unknown(client: Client) -> None:
 
 @case("notifications/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Notification")
 async def invalid_params(client: Client) -> None:
-    """A notification is not answered even if its params are wrong, and the connection lives."""
+    """A notification with wrong params is not answered, and the connection stays open."""
     await client.prompt()
     for params in ([], {}, {"sessionId": client.session_id, "update": "no object"}, {"sessionId": 7, "update": {}}):
         await client.conversation.notify("session/update", params)

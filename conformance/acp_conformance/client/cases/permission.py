@@ -1,4 +1,4 @@
-"""How a client answers permission requests, and their outcome when the turn is cancelled."""
+"""How a client answers permission requests, also when their turn is cancelled."""
 
 from typing import Any, NoReturn
 
@@ -23,8 +23,8 @@ async def _ask(client: Client, options: list[dict[str, str]], call: str = "call-
 
 
 async def _decided(client: Client, situation: str, kind: str, *kinds: str) -> tuple[dict[str, Any], str | None]:
-    """Request permission, let the user decide for the option of `kind`: the outcome, and the kind of the option it
-    names."""
+    """Request permission, let the user choose the option of `kind`, and return the outcome and the kind of the chosen
+    option."""
     await client.prompt()
     options = _options("opt", *kinds)
     ask = await _ask(client, options)
@@ -47,7 +47,7 @@ def _outcome(answer: Answer) -> dict[str, Any]:
 
 
 async def _cancelled(client: Client, cancel: Message, ask: Ask) -> None:
-    """Check that the request, pending at session/cancel, is answered correctly."""
+    """Check that a request that is pending at session/cancel is answered correctly."""
     answer = await client.answer(ask)
     if ask.place < cancel.place:
         _by_itself()
@@ -78,7 +78,7 @@ async def offered_option(client: Client) -> None:
 
 @case("permission/approval-allows", level=MUST, source=_ACP, section="Tool Calls, Permission Options", needs="approve")
 async def approval_allows(client: Client) -> None:
-    """The user's approval is answered with an option that allows, wherever in the list it is."""
+    """The response to the user's approval names an option that allows, at any place in the list."""
     outcome, kind = await _decided(client, "approve", "allow_once", "reject_always", "reject_once", "allow_once")
     if kind is None or not kind.startswith("allow"):
         fail(f"the answer to an approval is {brief(outcome)}")
@@ -86,7 +86,7 @@ async def approval_allows(client: Client) -> None:
 
 @case("permission/rejection-rejects", level=MUST, source=_ACP, section="Tool Calls, Permission Options", needs="reject")
 async def rejection_rejects(client: Client) -> None:
-    """The user's rejection is not answered with an option that allows."""
+    """The response to the user's rejection does not name an option that allows."""
     outcome, kind = await _decided(client, "reject", "reject_once", "allow_once", "allow_always", "reject_once")
     if outcome.get("outcome") == "cancelled":
         choice("dismisses the request (cancelled) although the turn goes on")
@@ -96,7 +96,7 @@ async def rejection_rejects(client: Client) -> None:
 
 @case("permission/each-its-own", level=MUST, source=_ACP, section=_REQUESTING, needs="approve")
 async def each_its_own(client: Client) -> None:
-    """Two concurrent permission requests are each answered with one of their own options."""
+    """The responses to two concurrent permission requests name options of their own requests."""
     await client.prompt()
     offers = [_options(prefix, "reject_once", "allow_once") for prefix in ("first", "second")]
     asks = [await _ask(client, options, f"call-{number}") for number, options in enumerate(offers, 1)]
@@ -135,7 +135,7 @@ async def all_cancelled(client: Client) -> None:
 
 @case("permission/cancelled-once", level=MUST, source="JSON-RPC 2.0", section="Response object", needs="cancel")
 async def cancelled_once(client: Client) -> None:
-    """A permission request that was cancelled with its turn is answered once, even if it is also withdrawn."""
+    """A permission request of a cancelled turn is answered once, even if the agent also withdraws it."""
     await client.prompt()
     ask = await _ask(client, _options("opt", "allow_once", "reject_once"))
     await left_open(client, ask)
@@ -155,7 +155,7 @@ async def cancelled_once(client: Client) -> None:
     needs=["cancel", "approve"],
 )
 async def dialog_closed(client: Client) -> None:
-    """The user's decision about a request that was cancelled with its turn is not sent as a second response."""
+    """A user's later decision about a permission request of a cancelled turn is not sent."""
     await client.prompt()
     options = _options("opt", "allow_once", "reject_once")
     ask = await _ask(client, options)
@@ -170,7 +170,7 @@ async def dialog_closed(client: Client) -> None:
 
 @case("permission/late", level=MUST, source=_ACP, section=_REQUESTING, needs="cancel")
 async def late(client: Client) -> None:
-    """A permission request that crosses session/cancel on its way is answered with the outcome cancelled."""
+    """A permission request that was sent before session/cancel arrived is answered with the outcome cancelled."""
     await client.prompt()
     await client.alive()
     cancel = await client.cancelled()

@@ -22,19 +22,19 @@ async def _refused_as_unknown(client: Client, method: str) -> None:
 
 @case("requests/unknown-method", level=MUST, source=_ACP, section="Extensibility, Custom Requests")
 async def unknown_method(client: Client) -> None:
-    """A request with an unknown method is answered with -32601, and the connection lives."""
+    """A request with an unknown method is answered with -32601, and the connection stays open."""
     await _refused_as_unknown(client, "_conformance/unknown")
 
 
 @case("requests/dollar-method", level=MUST, source="JSON-RPC 2.0", section="Error object")
 async def dollar_method(client: Client) -> None:
-    """A request, other than a notification, is answered even if its method begins with $/."""
+    """A request is answered even if its method begins with $/, unlike a notification."""
     await _refused_as_unknown(client, "$/conformance/unknown")
 
 
 @case("requests/not-announced", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def not_announced(client: Client) -> None:
-    """A method that the client has not announced is refused with an error, not ignored."""
+    """A request for a method that the client has not announced is answered with an error."""
     await client.prompt()
     tries: list[tuple[str, str, dict[str, Any]]] = [
         ("terminal", "terminal/create", {"command": "true"}),
@@ -58,7 +58,7 @@ async def not_announced(client: Client) -> None:
 
 @case("requests/invalid-params", level=MUST, source="JSON-RPC 2.0", section="Error object")
 async def invalid_params(client: Client) -> None:
-    """A permission request whose params are wrong is answered, without choosing an option that was not offered."""
+    """A permission request with wrong params is answered, but not with an option that was not offered."""
     await client.prompt()
     for params in ({"options": "all"}, {"toolCall": 7, "options": [{"name": 1}]}):
         answer = await client.call("session/request_permission", params)

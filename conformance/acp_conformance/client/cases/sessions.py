@@ -1,4 +1,4 @@
-"""How a client opens a session, and how it authenticates first if necessary."""
+"""How a client opens a session, and authenticates before that if necessary."""
 
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -58,7 +58,7 @@ async def authenticates_as_offered(client: Client) -> None:
     "sessions/terminal-login-is-no-request", level=MUST, source=_ACP, section="Authentication, Terminal authentication"
 )
 async def terminal_login_is_no_request(client: Client) -> None:
-    """A client that knows logins in a terminal sends no authenticate request for such a method."""
+    """A client that supports logins in a terminal sends no authenticate request for such a login."""
     greeting = await client.greeting()
     client.require("auth.terminal")
     client.conversation.hold("authenticate")

@@ -1,4 +1,4 @@
-"""How a client serves terminal/*, if it announces it. The commands are small programs in Python."""
+"""How a client serves terminal/*, if it announces terminals. The commands are small programs in Python."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _FOR_EVER = "import time\ntime.sleep(60)"
 
 
 async def start(client: Client, program: str, **params: Any) -> str:
-    """Start a program in a terminal: the terminal's id."""
+    """Start a program in a terminal, and return the id of the terminal."""
     command, *args = [*PYTHON, program]
     result = await client.result("terminal/create", {"command": command, "args": args, **params})
     id = result.get("terminalId") if isinstance(result, dict) else None
@@ -41,7 +41,7 @@ async def _ended(client: Client, terminal: str) -> Any:
 
 @case("terminals/create-does-not-wait", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def create_does_not_wait(client: Client) -> None:
-    """A terminal exists before its command has ended."""
+    """terminal/create is answered while the command still runs."""
     await _ready(client)
     terminal = await start(client, _FOR_EVER)
     status = (await _output(client, terminal)).get("exitStatus")
@@ -73,7 +73,7 @@ async def standard_error(client: Client) -> None:
 
 @case("terminals/two-at-once", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def two_at_once(client: Client) -> None:
-    """Two concurrent commands have two terminals, each with its own output and its own exit status."""
+    """Two concurrent commands have two terminals with separate outputs and exit statuses."""
     await _ready(client)
     codes = (3, 4)
     terminals = [await start(client, f"print('command {code}')\nraise SystemExit({code})") for code in codes]
@@ -89,7 +89,7 @@ async def two_at_once(client: Client) -> None:
 
 @case("terminals/exit-status-after-kill", level=SHOULD, source=_ACP, section="Terminals, Killing Commands")
 async def exit_status_after_kill(client: Client) -> None:
-    """A killed command is not reported as ended with 0."""
+    """The exit status of a killed command is not 0."""
     await _ready(client)
     terminal = await start(client, _FOR_EVER)
     await client.result("terminal/kill", {"terminalId": terminal})
@@ -120,7 +120,7 @@ async def exit_status_with_output(client: Client) -> None:
 
 @case("terminals/waiting-after-the-end", level=MUST, source=_ACP, section="Terminals, Waiting for Exit")
 async def waiting_after_the_end(client: Client) -> None:
-    """Waiting for a command that has already ended is answered at once, each time, with the same status."""
+    """Each request that waits for a command that has already ended is answered at once with the same status."""
     await _ready(client)
     terminal = await start(client, "raise SystemExit(7)")
     for _ in range(2):
@@ -131,7 +131,7 @@ async def waiting_after_the_end(client: Client) -> None:
 
 @case("terminals/arguments", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def arguments(client: Client) -> None:
-    """A command has the arguments that the agent names, each unchanged: no shell splits or expands them."""
+    """A command has exactly the arguments that the agent names, without a shell that splits or expands them."""
     await _ready(client)
     words = ["two words", "$HOME", "*", "a;b", "'\"", ""]
     command, *args = [*PYTHON, "import sys;print(sys.argv[1:])", *words]
@@ -162,7 +162,7 @@ async def environment(client: Client) -> None:
 
 @case("terminals/output-limit", level=MUST, source=_ACP, section="Terminals, Executing Commands")
 async def output_limit(client: Client) -> None:
-    """Of too much output the end is kept, within the limit, and cut between characters."""
+    """The client keeps the end of long output within the limit, and cuts the output between characters."""
     await _ready(client)
     program = "import sys\nsys.stdout.buffer.write('é'.encode() * 1000 + b'end')"
     terminal = await start(client, program, outputByteLimit=100)
@@ -176,7 +176,7 @@ async def output_limit(client: Client) -> None:
 
 @case("terminals/waiting-holds-nothing-up", level=MUST, source=_ACP, section="Terminals, Building a Timeout")
 async def waiting_holds_nothing_up(client: Client) -> None:
-    """While one request waits for a command to end, others are answered, and the command can be killed."""
+    """While a request waits for the end of a command, other requests are answered, and the command can be killed."""
     await _ready(client)
     terminal = await start(client, _FOR_EVER)
     waiting = await client.ask("terminal/wait_for_exit", {"terminalId": terminal})
@@ -199,7 +199,7 @@ async def killed_is_still_there(client: Client) -> None:
 
 @case("terminals/released-is-gone", level=MUST, source=_ACP, section="Terminals, Releasing Terminals")
 async def released_is_gone(client: Client) -> None:
-    """After terminal/release its id is invalid."""
+    """After terminal/release the id of the terminal is invalid."""
     await _ready(client)
     terminal = await start(client, "pass")
     await client.result("terminal/release", {"terminalId": terminal})

@@ -1,4 +1,4 @@
-"""How a client prompts, and its reaction to an error."""
+"""How a client prompts, and how it reacts to an error."""
 
 from acp_conformance.client.conversation import Ended, Silent
 from acp_conformance.client.registry import case
@@ -12,7 +12,7 @@ _MOMENT = 1.0
 
 @case("turns/session-id", level=MUST, source=_ACP, section="Prompt Turn, User Message")
 async def session_id(client: Client) -> None:
-    """A prompt names its session by exactly the id in the response to session/new."""
+    """A prompt has exactly the session id of the response to session/new."""
     request = await client.prompt()
     if request.param("sessionId") != client.session_id:
         fail(f"sessionId is {request.param('sessionId')!r}, the session is {client.session_id!r}")
@@ -37,7 +37,7 @@ async def after_the_session(client: Client) -> None:
 
 @case("turns/failed-prompt", level=SHOULD, source="JSON-RPC 2.0", section="Error object")
 async def failed_prompt(client: Client) -> None:
-    """After an error response to a prompt a client still answers, or ends."""
+    """After an error response to a prompt, a client still answers requests, or ends."""
     prompt = await client.prompt()
     await client.conversation.refuse(prompt, -32603, "Internal error")
     try:
@@ -55,7 +55,7 @@ async def failed_prompt(client: Client) -> None:
     after="turns/failed-prompt",
 )
 async def prompt_after_a_failed_one(client: Client) -> None:
-    """After a failed prompt, the user's next one is sent in the same session, and its response ends it."""
+    """After a failed prompt, the client sends the user's next prompt in the same session, and accepts its response."""
     prompt = await client.prompt()
     client.conversation.hold("session/prompt")
     await client.conversation.refuse(prompt, -32603, "Internal error")
@@ -73,7 +73,7 @@ async def prompt_after_a_failed_one(client: Client) -> None:
 
 @case("turns/one-at-a-time", level=SHOULD, source=_ACP, section="Prompt Turn, 6. Continue Conversation", needs="again")
 async def one_at_a_time(client: Client) -> None:
-    """Text that the user types during a turn is sent after its end, and does not disturb it."""
+    """A client sends text that the user types during a turn after the end of the turn."""
     await client.prompt()
     await client.say("working")
     await client.alive()
@@ -90,7 +90,7 @@ async def one_at_a_time(client: Client) -> None:
     after="turns/one-at-a-time",
 )
 async def one_at_a_time_at_cancel(client: Client) -> None:
-    """Text that the user types while a turn stops is sent when the agent has confirmed its end."""
+    """A client sends text that the user types while a turn stops after the agent has confirmed the end of the turn."""
     await client.prompt()
     await client.say("working")
     await client.alive()

@@ -1,4 +1,4 @@
-"""A client's reaction to session/update: known kinds, unknown ones, many of them."""
+"""How a client reacts to session/update: known kinds, unknown kinds, many updates."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ _UPDATES: list[dict[str, Any]] = [
 
 @case("updates/known-kinds", level=MUST, source=_ACP, section="Prompt Turn, Agent Reports Output")
 async def known_kinds(client: Client) -> None:
-    """Every kind of update of the protocol is accepted, and none is answered."""
+    """A client accepts every kind of update of the protocol, and answers no update."""
     await client.prompt()
     for update in _UPDATES:
         await client.update(update)
@@ -77,7 +77,7 @@ async def known_kinds(client: Client) -> None:
 
 @case("updates/unknown-tool-call", level=SHOULD, source=_ACP, section="Tool Calls, Updating")
 async def unknown_tool_call(client: Client) -> None:
-    """An update for a tool call that was never reported is accepted, and not answered."""
+    """An update of an unknown tool call is accepted and not answered."""
     await client.prompt()
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "never", "status": "completed"})
     await client.nothing_answered("an update for an unknown tool call")
@@ -85,7 +85,7 @@ async def unknown_tool_call(client: Client) -> None:
 
 @case("updates/meta", level=MUST, source=_ACP, section="Extensibility, The _meta Field")
 async def meta(client: Client) -> None:
-    """_meta is accepted in every place."""
+    """A client accepts _meta in every object."""
     await client.prompt()
     await client.conversation.notify(
         "session/update",
@@ -117,7 +117,7 @@ async def unknown_kind(client: Client) -> None:
 
 @case("updates/unknown-fields", level=SHOULD, source=_ACP, section="Extensibility")
 async def unknown_fields(client: Client) -> None:
-    """Unknown fields, as in later versions, do not disturb the client."""
+    """A client ignores unknown fields, which later versions may have."""
     await client.prompt()
     await client.update(
         {

@@ -1,1 +1,1 @@
-"""Judging clients that speak version 2 of the protocol, a draft."""
+"""Judges clients that speak the draft of version 2 of the protocol."""

@@ -15,5 +15,5 @@ SOURCE = "ACP v2 draft"
 
 
 def same_as(old: Case, id: str, section: str, *, level: Level | None = None) -> None:
-    """Register a rule of version 1 that version 2 has as well; its `Dialect` gives the messages their form."""
+    """Register a rule of version 1 that version 2 also has. Its `Dialect` gives the messages their form."""
     case(id, level=level or old.level, source=SOURCE, section=section, needs=old.needs)(old.function)

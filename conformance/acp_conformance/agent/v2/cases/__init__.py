@@ -23,5 +23,5 @@ GROUPS = (
 
 
 def load() -> Registry:
-    """The registry with all cases for agents of version 2."""
+    """Return the registry with all cases for agents of version 2."""
     return v2_cases.load(sys.modules[__name__], GROUPS)

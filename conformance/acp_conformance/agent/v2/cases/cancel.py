@@ -33,7 +33,7 @@ async def _cancel(agent: Agent, session: str) -> None:
 
 @case(CONFIRMED, level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def idle_cancelled(agent: Agent) -> None:
-    """session/cancel is confirmed by the state idle with the reason cancelled."""
+    """After session/cancel the agent reports the state idle with the stop reason cancelled."""
     session = await working(agent)
     await _cancel(agent, session)
     await ends(agent, session, "cancelled")
@@ -41,7 +41,7 @@ async def idle_cancelled(agent: Agent) -> None:
 
 @case("v2-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, needs="stubborn", after=CONFIRMED)
 async def slow_stop(agent: Agent) -> None:
-    """Work that is slow to stop ends as cancelled, too, and only then the session is idle."""
+    """Work that stops slowly also ends as cancelled, and the session is not idle before that."""
     session = await working(agent, "stubborn")
     await _cancel(agent, session)
     idle = await ends(agent, session, "cancelled")
@@ -53,7 +53,7 @@ async def slow_stop(agent: Agent) -> None:
 
 @case("v2-cancel/once", level=SHOULD, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
 async def once(agent: Agent) -> None:
-    """Cancelled twice, the end of the work is reported once."""
+    """The end of work that was cancelled twice is reported once."""
     session = await working(agent)
     await _cancel(agent, session)
     await _cancel(agent, session)
@@ -112,7 +112,7 @@ async def other_session(agent: Agent) -> None:
 
 @case("v2-cancel/right-behind", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
 async def right_behind(agent: Agent) -> None:
-    """A cancel in the same write as its prompt takes effect, before the insertion (-32800) or after it (idle)."""
+    """A cancel that arrives together with its prompt takes effect: before the insertion by -32800, after it by idle."""
     session = await session_of(agent)
     id = agent.new_id()
     asked = agent.expect(id, "session/prompt")
@@ -131,7 +131,7 @@ async def right_behind(agent: Agent) -> None:
 
 @case("v2-cancel/inserted-stays", level=MUST, source=SOURCE, section=SECTION, needs="hang")
 async def inserted_stays(agent: Agent) -> None:
-    """$/cancel_request for an inserted prompt changes nothing, because it was answered."""
+    """$/cancel_request for an inserted prompt has no effect, because that request was answered."""
     session = await session_of(agent)
     asked = await work(agent, session)
     await agent.cancel_request(asked)

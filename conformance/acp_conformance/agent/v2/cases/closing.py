@@ -1,4 +1,4 @@
-"""session/close and session/delete, of a session that works and of others."""
+"""session/close and session/delete, for a session that works and for other sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ DELETE = "Session delete"
 
 
 async def _ends_first(agent: Agent, method: str, session: str) -> int:
-    """Send it while the session works: idle precedes the response, whose position is returned."""
+    """Send the request while the session works, and return the position of its response. The state idle must precede
+    the response."""
     ending = await agent.request(method, {"sessionId": session})
     await ending.result()
     answered = ending.position or 0
@@ -39,14 +40,14 @@ async def _can_delete(agent: Agent) -> None:
 
 @case("v2-closing/close", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
 async def close(agent: Agent) -> None:
-    """session/close ends the work: idle precedes its response, and nothing of the session follows."""
+    """session/close ends the work: the state idle precedes the response, and nothing of the session follows."""
     session = await working(agent)
     await nothing_follows(agent, session, await _ends_first(agent, "session/close", session))
 
 
 @case("v2-closing/reason", level=MUST, source=SOURCE, section=SECTION, needs="hang", after="v2-closing/close")
 async def reason(agent: Agent) -> None:
-    """Work that a close ends has the reason cancelled."""
+    """Work that session/close ends has the stop reason cancelled."""
     session = await working(agent)
     await _ends_first(agent, "session/close", session)
     idle = states(agent, session, "idle")[0]
@@ -64,7 +65,7 @@ async def closed_is_gone(agent: Agent) -> None:
 
 @case("v2-closing/other-session", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=LIFE)
 async def other_session(agent: Agent) -> None:
-    """Closing one session leaves the work of the others unchanged."""
+    """Closing a session does not affect the work of other sessions."""
     session, other = await working(agent), await working(agent)
     await (await agent.request("session/close", {"sessionId": session})).result()
     await agent.fence()
@@ -81,7 +82,7 @@ async def unknown(agent: Agent) -> None:
 
 @case("v2-closing/delete", level=SHOULD, source=SOURCE, section=DELETE, needs="hang", after=LIFE)
 async def delete(agent: Agent) -> None:
-    """session/delete ends the work like a close, and nothing of the session follows its response."""
+    """session/delete ends the work like session/close, and nothing of the session follows the response."""
     await _can_delete(agent)
     session = await working(agent)
     await nothing_follows(agent, session, await _ends_first(agent, "session/delete", session))
@@ -89,7 +90,7 @@ async def delete(agent: Agent) -> None:
 
 @case("v2-closing/deleted-is-gone", level=MUST, source=SOURCE, section=DELETE)
 async def deleted_is_gone(agent: Agent) -> None:
-    """A deleted session is not listed any more."""
+    """A deleted session is no longer listed."""
     await _can_delete(agent)
     session = await session_of(agent)
     await (await agent.request("session/delete", {"sessionId": session})).result()

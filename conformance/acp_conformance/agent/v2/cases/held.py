@@ -1,4 +1,4 @@
-"""A second prompt during work: an agent may hold it until it is inserted."""
+"""A second prompt during work, which an agent may hold until it is inserted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECTION = "Prompt lifecycle, Second prompts"
 
 
 async def _held(agent: Agent, session: str, situation: str = "quick") -> Pending:
-    """A second prompt, which the agent holds; else the case does not apply."""
+    """Send a second prompt, which the agent holds. If it does not hold the prompt, the case does not apply."""
     second = await prompt(agent, session, situation)
     await agent.fence()
     await agent.pause()
@@ -33,7 +33,7 @@ async def _held(agent: Agent, session: str, situation: str = "quick") -> Pending
 
 
 async def _ended(second: Pending) -> None:
-    """The held prompt is answered once, with -32800, or the case fails."""
+    """Fail the case unless the held prompt is answered once, with -32800."""
     await second.error(CANCELLED)
     if len(second.answers) != 1:
         fail(f"{len(second.answers)} answers to one prompt")
@@ -41,7 +41,7 @@ async def _ended(second: Pending) -> None:
 
 @case("v2-held/how", level=CHOICE, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def how(agent: Agent) -> None:
-    """The outcome of a prompt during work is left open."""
+    """The specification leaves open how an agent answers a prompt during work."""
     session = await session_of(agent)
     await work(agent, session)
     second = await prompt(agent, session, "quick")
@@ -54,7 +54,7 @@ async def how(agent: Agent) -> None:
 
 @case("v2-held/cancel", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def cancel(agent: Agent) -> None:
-    """session/cancel also ends held prompts: they are answered -32800."""
+    """session/cancel also ends held prompts, which are answered with -32800."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)
@@ -65,7 +65,7 @@ async def cancel(agent: Agent) -> None:
 
 @case("v2-held/close", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def close(agent: Agent) -> None:
-    """session/close ends held prompts before it is answered: -32800."""
+    """session/close answers held prompts with -32800 before its own response."""
     session = await session_of(agent)
     await work(agent, session)
     second = await _held(agent, session)
@@ -91,7 +91,7 @@ async def withdrawn(agent: Agent) -> None:
 
 @case("v2-held/inserted", level=MUST, source=SOURCE, section=SECTION, needs=("permission", "quick"), after=LIFE)
 async def inserted(agent: Agent) -> None:
-    """A held prompt is answered when it is inserted, and its work ends with a separate idle."""
+    """A held prompt is answered when it is inserted, and the end of its work is a separate state idle."""
     session = await session_of(agent)
     asked = await question(agent, session)
     second = await _held(agent, session)

@@ -1,4 +1,4 @@
-"""Agreeing on version 2, and messages that a connection of it refuses."""
+"""The negotiation of version 2, and messages that a connection of version 2 refuses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MESSAGES = "Transports"
 
 @case("v2-negotiation/answers", level=MUST, source=SOURCE, section=SECTION)
 async def answers(agent: Agent) -> None:
-    """An agent that speaks version 2 answers 2 to a client that requests 2."""
+    """An agent that speaks version 2 answers version 2 to a client that requests version 2."""
     await agree(agent)
 
 
@@ -41,7 +41,7 @@ async def says_who(agent: Agent) -> None:
 
 @case("v2-negotiation/highest", level=MUST, source=SOURCE, section=SECTION)
 async def highest(agent: Agent) -> None:
-    """A client that also speaks a later version is answered with the highest that the agent speaks."""
+    """To a client that also speaks a later version, the agent answers the highest version that it speaks."""
     result = await (await agent.request("initialize", hello(65535))).result()
     version = result.get("protocolVersion") if isinstance(result, dict) else None
     if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 65535:
@@ -53,19 +53,20 @@ async def highest(agent: Agent) -> None:
 
 @case("v2-negotiation/lenient-above", level=SHOULD, source=SOURCE, section=SECTION)
 async def lenient_above(agent: Agent) -> None:
-    """The data of a client of a later version are read as far as they can be understood."""
+    """The agent reads the data of a client of a later version as far as it knows their members."""
     await agree(agent, {**hello(65535), "info": 7, "capabilities": {"elicitation": "yes"}})
 
 
 @case("v2-negotiation/strict", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def strict(agent: Agent) -> None:
-    """A client of version 2 that does not send its name is refused with -32602."""
+    """initialize of version 2 without the client's name is refused with -32602."""
     await refused(agent, "initialize", {"protocolVersion": 2, "capabilities": {}}, INVALID_PARAMS)
 
 
 @case("v2-negotiation/none-in-common", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def none_in_common(agent: Agent) -> None:
-    """Without a common version initialize is refused with -32022, and data that lists the supported ones."""
+    """Without a common version, initialize is refused with -32022, and the data of the error lists the supported
+    versions."""
     error = await refused(agent, "initialize", hello(0), UNSUPPORTED)
     data = error.get("data")
     if not isinstance(data, dict) or data.get("requested") != 0:
@@ -76,14 +77,14 @@ async def none_in_common(agent: Agent) -> None:
 
 @case("v2-negotiation/another-try", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def another_try(agent: Agent) -> None:
-    """After a refused initialize the connection accepts another one."""
+    """After a refused initialize, the connection accepts another initialize."""
     await (await agent.request("initialize", hello(0))).error()
     await agree(agent)
 
 
 @case("v2-negotiation/no-higher", level=MUST, source=SOURCE, section=SECTION, after=ANSWERS)
 async def no_higher(agent: Agent) -> None:
-    """A client that requests version 1 is not answered with a higher one."""
+    """To a client that requests version 1, the agent answers no higher version."""
     params = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "acp-conformance", "version": "1"}}
     answer = await (await agent.request("initialize", params)).answer()
     if is_code(answer, UNSUPPORTED):
@@ -95,7 +96,7 @@ async def no_higher(agent: Agent) -> None:
 
 @case("v2-negotiation/nothing-before", level=MUST, source=SOURCE, section=SECTION)
 async def nothing_before(agent: Agent) -> None:
-    """On a connection that becomes one of version 2 no request is served before initialize: -32600."""
+    """Before initialize of version 2, every request is refused with -32600."""
     early = await (await agent.request("session/new", {"cwd": str(agent.cwd), "mcpServers": []})).answer()
     if is_code(early, INVALID_REQUEST):
         await agree(agent)
@@ -118,7 +119,7 @@ async def notifications_before(agent: Agent) -> None:
 
 @case("v2-negotiation/not-again", level=SHOULD, source=SOURCE, section=SECTION)
 async def not_again(agent: Agent) -> None:
-    """Once another request was made, initialize is refused with -32600: a connection speaks one version for ever."""
+    """After another request, initialize is refused with -32600, because the version of a connection cannot change."""
     await begin(agent)
     await (await agent.request("session/list", {})).answer()
     await refused(agent, "initialize", hello(), INVALID_REQUEST)
@@ -143,7 +144,7 @@ async def unknown_notification(agent: Agent) -> None:
 
 @case("v2-negotiation/text-id", level=MUST, source=SOURCE, section=MESSAGES)
 async def text_id(agent: Agent) -> None:
-    """A response has the id of its request, also if that is text or negative."""
+    """A response has the id of its request, also if the id is a string or a negative number."""
     await begin(agent)
     for id in ("7", -7):
         asked: Pending = agent.expect(id, "session/list")
@@ -197,7 +198,7 @@ async def fraction_id(agent: Agent) -> None:
 
 @case("v2-negotiation/gone-methods", level=MUST, source=SOURCE, section="Methods")
 async def gone_methods(agent: Agent) -> None:
-    """The methods that version 2 no longer has are not found: -32601."""
+    """Methods that version 2 has removed are refused with -32601."""
     await agree(agent)
     for method in ("session/load", "session/set_mode", "authenticate"):
         await refused(agent, method, {}, METHOD_NOT_FOUND)

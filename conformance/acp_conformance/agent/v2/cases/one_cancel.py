@@ -1,4 +1,5 @@
-"""tool_call/cancel and terminal/cancel: one tool call, or one terminal of the agent, while its session continues."""
+"""tool_call/cancel and terminal/cancel, which cancel one tool call or one terminal of the agent while its session
+continues."""
 
 from __future__ import annotations
 
@@ -32,19 +33,19 @@ SHELL_ENDS = "v2-terminal-cancel/ends"
 
 
 async def _call(agent: Agent) -> tuple[str, str]:
-    """A session, and its tool call that can be cancelled."""
+    """Return a session, and its tool call that can be cancelled."""
     session = await working(agent, "cancellable")
     return session, await offered(agent, session, *CALL)
 
 
 async def _shell(agent: Agent) -> tuple[str, str]:
-    """A session, and its terminal whose command can be cancelled."""
+    """Return a session, and its terminal whose command can be cancelled."""
     session = await working(agent, "shell")
     return session, await offered(agent, session, *SHELL)
 
 
 async def _stop_call(agent: Agent, session: str, call: str) -> Mapping[str, Any]:
-    """Cancel it, and wait for its end: its final state."""
+    """Cancel the tool call, wait for its end, and return its final state."""
     await (await agent.request("tool_call/cancel", {"sessionId": session, "toolCallId": call})).result()
 
     def find() -> Mapping[str, Any] | None:
@@ -55,7 +56,7 @@ async def _stop_call(agent: Agent, session: str, call: str) -> Mapping[str, Any]
 
 
 async def _stop_shell(agent: Agent, session: str, terminal: str) -> Mapping[str, Any]:
-    """Cancel its command, and wait for its end: its final state."""
+    """Cancel the command of the terminal, wait for its end, and return its final state."""
     await (await agent.request("terminal/cancel", {"sessionId": session, "terminalId": terminal})).result()
 
     def find() -> Mapping[str, Any] | None:
@@ -66,7 +67,7 @@ async def _stop_shell(agent: Agent, session: str, terminal: str) -> Mapping[str,
 
 
 async def _not_cancelled(agent: Agent, session: str) -> None:
-    """The work does not end as cancelled: it continues, or ends with another reason."""
+    """Fail the case if the work ends as cancelled. It may continue, or end with another reason."""
     await agent.fence()
     await agent.pause()
     for idle in states(agent, session, "idle"):
@@ -76,13 +77,13 @@ async def _not_cancelled(agent: Agent, session: str) -> None:
 
 @case(CALL_ENDS, level=MUST, source=SOURCE, section=TOOL, needs="cancellable", after=LIFE)
 async def call_ends(agent: Agent) -> None:
-    """tool_call/cancel is accepted while the call offers it, and confirmed by a final status."""
+    """The agent accepts tool_call/cancel while the tool call offers it, and then sends a final status."""
     await _stop_call(agent, *await _call(agent))
 
 
 @case("v2-tool-cancel/content-first", level=MUST, source=SOURCE, section=TOOL, needs="cancellable", after=CALL_ENDS)
 async def content_first(agent: Agent) -> None:
-    """The output of a cancelled call is in its content when its status is final: nothing is added after it."""
+    """When the status of a cancelled tool call is final, its content is complete, and nothing is added later."""
     session, call = await _call(agent)
     await _stop_call(agent, session, call)
     await agent.fence()
@@ -105,7 +106,7 @@ async def call_alone(agent: Agent) -> None:
 
 @case("v2-tool-cancel/offer-ends", level=SHOULD, source=SOURCE, section=TOOL, needs="cancellable", after=CALL_ENDS)
 async def call_offer_ends(agent: Agent) -> None:
-    """A tool call that has ended does not offer to be cancelled any more."""
+    """A tool call that has ended no longer offers to be cancelled."""
     session, call = await _call(agent)
     if can_be_cancelled(await _stop_call(agent, session, call)):
         fail(f"{short(call)} offers it behind its final status")
@@ -136,7 +137,7 @@ async def call_of_another(agent: Agent) -> None:
 
 @case(SHELL_ENDS, level=MUST, source=SOURCE, section=TERMINAL, needs="shell", after=LIFE)
 async def shell_ends(agent: Agent) -> None:
-    """terminal/cancel is accepted while the terminal offers it, and confirmed by an exitStatus."""
+    """The agent accepts terminal/cancel while the terminal offers it, and then sends an exitStatus."""
     await _stop_shell(agent, *await _shell(agent))
 
 
@@ -150,7 +151,7 @@ async def shell_alone(agent: Agent) -> None:
 
 @case("v2-terminal-cancel/offer-ends", level=SHOULD, source=SOURCE, section=TERMINAL, needs="shell", after=SHELL_ENDS)
 async def shell_offer_ends(agent: Agent) -> None:
-    """A terminal whose command has ended does not offer to be cancelled any more."""
+    """A terminal whose command has ended no longer offers to be cancelled."""
     session, terminal = await _shell(agent)
     if can_be_cancelled(await _stop_shell(agent, session, terminal)):
         fail(f"{short(terminal)} offers it behind its exitStatus")
@@ -173,7 +174,7 @@ async def shell_unknown(agent: Agent) -> None:
 
 @case("v2-terminal-cancel/session-cancel", level=MUST, source=SOURCE, section=TERMINAL, needs="shell", after=LIFE)
 async def shell_of_cancelled_work(agent: Agent) -> None:
-    """session/cancel ends the command of the work, which is reported before the session is idle."""
+    """session/cancel ends the command of the work, and the agent reports that end before the session is idle."""
     session, terminal = await _shell(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     await reached(agent, session, "idle")

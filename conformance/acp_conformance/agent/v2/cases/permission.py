@@ -1,4 +1,5 @@
-"""Permission requests: their contents, the state meanwhile, and the responses that permit."""
+"""Permission requests: their contents, the state of the session meanwhile, and the responses that permit a tool
+call."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ async def title(agent: Agent) -> None:
 
 @case("v2-permission/subject", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def subject(agent: Agent) -> None:
-    """A permission request names its subject in the member `subject`, and not in a `toolCall` beside it."""
+    """A permission request names its subject in the member `subject`, not in `toolCall`."""
     _, asked = await _question(agent)
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     if isinstance(asked.params, dict) and "toolCall" in asked.params:
@@ -49,7 +50,7 @@ async def subject(agent: Agent) -> None:
 
 @case("v2-permission/requires-action", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def requires_action(agent: Agent) -> None:
-    """While all work waits for the user the state is requires_action, and running after the user has answered."""
+    """The state is requires_action while all work waits for the user, and running after the user's answer."""
     session, asked = await _question(agent)
     await agent.fence()
     since = (await reached(agent, session, "requires_action")).position
@@ -76,7 +77,7 @@ async def asks_first(agent: Agent) -> None:
 
 @case("v2-permission/rejected", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def rejected(agent: Agent) -> None:
-    """A rejection permits nothing."""
+    """After a rejection the tool does not run."""
     session, asked = await _question(agent)
     chosen = next((each for each in _options(asked) if str(each.get("kind")).startswith("reject")), None)
     if chosen is None:
@@ -86,14 +87,15 @@ async def rejected(agent: Agent) -> None:
 
 @case("v2-permission/cancelled", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def cancelled(agent: Agent) -> None:
-    """The outcome cancelled, without a cancel of the session, permits nothing."""
+    """After the outcome cancelled, without a cancel of the session, the tool does not run."""
     session, asked = await _question(agent)
     await _permits_nothing(agent, session, asked, {"outcome": "cancelled"})
 
 
 @case("v2-permission/withdrawn", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def withdrawn(agent: Agent) -> None:
-    """session/cancel, after which the client answers cancelled, ends work that waits for the user as cancelled."""
+    """Work that waits for the user ends as cancelled after session/cancel, to which the client adds the outcome
+    cancelled."""
     session, asked = await _question(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     if not asked.answered:
@@ -103,7 +105,7 @@ async def withdrawn(agent: Agent) -> None:
 
 @case("v2-permission/says-so", level=SHOULD, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def says_so(agent: Agent) -> None:
-    """A permission request that a session/cancel makes void is withdrawn by $/cancel_request."""
+    """After session/cancel the agent withdraws its permission request by $/cancel_request."""
     session, asked = await _question(agent)
     await agent.notify("session/cancel", {"sessionId": session})
     await asked.withdrawn()
@@ -111,7 +113,7 @@ async def says_so(agent: Agent) -> None:
 
 @case("v2-permission/late", level=MUST, source=SOURCE, section="Cancellation", needs="permission", after=LIFE)
 async def late(agent: Agent) -> None:
-    """A response that comes after the end of the work resumes nothing."""
+    """A response after the end of the work does not resume the work."""
     session, asked = await _question(agent)
     agent.yields_to_cancel = False
     await agent.notify("session/cancel", {"sessionId": session})
@@ -129,32 +131,32 @@ async def late(agent: Agent) -> None:
 
 @case("v2-permission/not-offered", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def not_offered(agent: Agent) -> None:
-    """An option that was not offered permits nothing."""
+    """After an answer with an option that was not offered, the tool does not run."""
     await _no_leave(agent, "selected", "no-such-option")
 
 
 @case("v2-permission/unknown-outcome", level=MUST, source=SOURCE, section=SECTION, needs="permission", after=LIFE)
 async def unknown_outcome(agent: Agent) -> None:
-    """An unknown outcome permits nothing."""
+    """After an unknown outcome the tool does not run."""
     await _no_leave(agent, "_later", None)
 
 
 async def _no_leave(agent: Agent, outcome: str, option: str | None) -> None:
-    """Send this response, with the first option if none is given: the tool call must not be completed."""
+    """Send this response, by default with the first option. The tool call must not be completed."""
     session, asked = await _question(agent)
     chosen = option or _options(asked)[0].get("optionId")
     await _permits_nothing(agent, session, asked, {"outcome": outcome, "optionId": chosen})
 
 
 def _call(asked: Incoming) -> dict[str, Any]:
-    """The tool call that the request is about; empty if it is about something else."""
+    """Return the tool call that the request is about; empty if the subject is something else."""
     found = asked.params.get("subject") if isinstance(asked.params, dict) else None
     call = found.get("toolCall") if isinstance(found, dict) else None
     return call if isinstance(call, dict) else {}
 
 
 async def _permits_nothing(agent: Agent, session: str, asked: Incoming, outcome: dict[str, Any]) -> None:
-    """Send this outcome: the tool call must not be completed."""
+    """Send this outcome. The tool call must not be completed."""
     id = _call(asked).get("toolCallId")
     if not isinstance(id, str):
         not_applicable("its subject is not a tool call")

@@ -1,4 +1,4 @@
-"""The life of a prompt: its response when it is inserted, the states, the single end."""
+"""The life of a prompt: the response when it is inserted, the states, and the end, which is reported once."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ async def _message_id(prompt: Pending) -> str:
 
 @case("v2-prompts/message-id", level=MUST, source=SOURCE, section=SECTION, needs="quick")
 async def message_id(agent: Agent) -> None:
-    """A prompt is answered with the id of the message that it became."""
+    """The response to a prompt has the id of the inserted message."""
     session = await session_of(agent)
     await _message_id(await prompt(agent, session, "quick"))
 
 
 @case("v2-prompts/own-id", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def own_id(agent: Agent) -> None:
-    """Each prompt of a session becomes a message with a separate id."""
+    """The message of each prompt has a different id."""
     session = await session_of(agent)
     ids: list[str] = []
     for _ in range(2):
@@ -54,7 +54,8 @@ async def own_id(agent: Agent) -> None:
 
 @case("v2-prompts/echo", level=MUST, source=SOURCE, section=SECTION, needs="quick", after="v2-prompts/message-id")
 async def echo(agent: Agent) -> None:
-    """The prompt is reported as a message of the user, with the id of the response and its content."""
+    """The agent reports the prompt as a message of the user, with the id of the response and the content of the
+    prompt."""
     session = await session_of(agent)
     asked = await prompt(agent, session, "quick")
     id = await _message_id(asked)
@@ -93,7 +94,7 @@ async def running_then_idle(agent: Agent) -> None:
 
 @case("v2-prompts/one-idle", level=SHOULD, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def one_idle(agent: Agent) -> None:
-    """The end of work is reported once; a client must accept repetitions."""
+    """The agent reports the end of work once."""
     session = await session_of(agent)
     await run(agent, session, "quick")
     await agent.fence()
@@ -104,7 +105,7 @@ async def one_idle(agent: Agent) -> None:
 
 @case("v2-prompts/states-each", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
 async def states_each(agent: Agent) -> None:
-    """The work of a later prompt has separate states running and idle."""
+    """The work of each prompt has its own states running and idle."""
     session = await session_of(agent)
     for _ in range(3):
         since = len(agent.received)
@@ -115,7 +116,7 @@ async def states_each(agent: Agent) -> None:
 
 @case("v2-prompts/stop-reason", level=SHOULD, source=SOURCE, section=SECTION, needs="quick")
 async def stop_reason(agent: Agent) -> None:
-    """The state idle has the reason for the end of the work."""
+    """The state idle has the stop reason of the work."""
     session = await session_of(agent)
     await (await prompt(agent, session, "quick")).result()
     if not isinstance((await reached(agent, session, "idle")).body.get("stopReason"), str):
@@ -136,7 +137,8 @@ async def silent_when_idle(agent: Agent) -> None:
 
 @case("v2-prompts/failure", level=MUST, source=SOURCE, section=SECTION, needs="fails", after=LIFE)
 async def failure(agent: Agent) -> None:
-    """Work that fails after its message was inserted ends as idle with the reason error; the response is a success."""
+    """Work that fails after the insertion ends in the state idle with the stop reason error, and the response to the
+    prompt is a result."""
     session = await session_of(agent)
     asked = await prompt(agent, session, "fails")
     await asked.result()
@@ -168,7 +170,7 @@ async def unknown_session(agent: Agent) -> None:
 
 @case("v2-prompts/unknown-session-data", level=SHOULD, source=SOURCE, section="Errors")
 async def unknown_session_data(agent: Agent) -> None:
-    """The error about a session that does not exist names it in its data."""
+    """The data of the error about a session that does not exist names the session."""
     await begin(agent)
     error = await refused(agent, "session/prompt", prompt_params("no-such-session", "hello"))
     if not isinstance(data := error.get("data"), dict) or data.get("sessionId") != "no-such-session":
@@ -189,7 +191,7 @@ async def malformed_block(agent: Agent) -> None:
 
 @case("v2-prompts/beside-others", level=MUST, source=SOURCE, section=SECTION, needs=("hang", "quick"), after=LIFE)
 async def other_sessions(agent: Agent) -> None:
-    """While one session works another is served."""
+    """While a session works, the agent serves other sessions."""
     await working(agent)
     other = await session_of(agent)
     await (await prompt(agent, other, "quick")).result()

@@ -53,7 +53,7 @@ async def list_them(agent: Agent) -> None:
 
 
 async def _resumed(agent: Agent, session: str, replay: Mapping[str, Any] | None) -> list[Update]:
-    """Close the session and resume it: the updates before the response."""
+    """Close the session, resume it, and return the updates before the response."""
     await (await agent.request("session/close", {"sessionId": session})).result()
     params: dict[str, Any] = {"sessionId": session, "cwd": str(agent.cwd)}
     resuming = await agent.request("session/resume", params if replay is None else {**params, "replayFrom": replay})
@@ -86,7 +86,7 @@ async def replay(agent: Agent) -> None:
 
 
 def _messages(updates: list[Update]) -> list[tuple[str, object]]:
-    """The messages of the user and of the agent in the order of their first updates: whose, and their ids."""
+    """Return the author and the id of each message, in the order of the first updates."""
     whose = ("user_message", "agent_message")
     found = [(each.kind.removesuffix("_chunk"), each.body.get("messageId")) for each in updates]
     return list(dict.fromkeys(each for each in found if each[0] in whose))
@@ -104,7 +104,7 @@ async def replay_user(agent: Agent) -> None:
 
 @case("v2-sessions/replay-order", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
 async def replay_order(agent: Agent) -> None:
-    """A conversation of two prompts is replayed whole and in its order."""
+    """A conversation of two prompts is replayed completely and in order."""
     session = await session_of(agent)
     live = _messages([*await run(agent, session, "quick"), *await run(agent, session, "quick")])
     again = [each for each in _messages(await _resumed(agent, session, START)) if each in live]
@@ -124,7 +124,7 @@ async def list_by_cwd(agent: Agent) -> None:
 
 @case("v2-sessions/no-replay", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
 async def no_replay(agent: Agent) -> None:
-    """Without replayFrom nothing is replayed."""
+    """session/resume without replayFrom replays nothing."""
     session = await session_of(agent)
     await run(agent, session, "quick")
     if told := [each for each in await _resumed(agent, session, None) if "message" in each.kind]:
@@ -166,7 +166,7 @@ async def resume_unknown(agent: Agent) -> None:
 
 
 async def _select(agent: Agent) -> tuple[str, dict[str, Any], list[str]]:
-    """A session, an option of it, and the values that can be selected."""
+    """Return a session, one of its options, and the values of that option."""
     session = await session_of(agent)
     for option in agent.new_session.get("configOptions") or ():
         if isinstance(option, dict) and option.get("type") == "select":
@@ -181,7 +181,7 @@ def _set(session: str, option: object, value: object) -> dict[str, Any]:
 
 @case("v2-options/set", level=MUST, source=SOURCE, section=OPTIONS)
 async def set_option(agent: Agent) -> None:
-    """An option is set to each value that it offers, and the response has it as the current one."""
+    """An option can be set to each value that it offers, and the response has the value as the current value."""
     session, option, values = await _select(agent)
     for value in values:
         asked = await agent.request("session/set_config_option", _set(session, option["configId"], value))
@@ -210,7 +210,7 @@ async def unknown_option(agent: Agent) -> None:
 
 @case("v2-options/one-session", level=MUST, source=SOURCE, section=OPTIONS, needs="quick", after=STATE)
 async def one_session(agent: Agent) -> None:
-    """An option is set in its session alone."""
+    """Setting an option affects only its session."""
     first, option, values = await _select(agent)
     id, before = option["configId"], option.get("currentValue")
     other = await session_of(agent)
@@ -232,7 +232,7 @@ async def one_session(agent: Agent) -> None:
 
 
 async def _login(agent: Agent) -> list[Mapping[str, Any]]:
-    """Begin: the ways to log in."""
+    """Begin, and return the ways to log in."""
     methods = (await begin(agent)).get("authMethods")
     if not methods:
         not_applicable("it has no way to log in")
@@ -241,7 +241,7 @@ async def _login(agent: Agent) -> list[Mapping[str, Any]]:
 
 @case("v2-auth/login", level=MUST, source=SOURCE, section=AUTH)
 async def login(agent: Agent) -> None:
-    """Each way to log in has an id, and if there is one, auth/login and auth/logout exist."""
+    """Each way to log in has an id, and an agent that offers one has auth/login and auth/logout."""
     for each in await _login(agent):
         if not isinstance(each, dict) or not isinstance(each.get("methodId"), str):
             fail(f"a way to log in is {short(each)}")
@@ -253,7 +253,7 @@ async def login(agent: Agent) -> None:
 
 @case("v2-auth/unknown-way", level=MUST, source=SOURCE, section=AUTH)
 async def unknown_way(agent: Agent) -> None:
-    """A way to log in that was not offered is refused with -32602."""
+    """auth/login with a way that was not offered is refused with -32602."""
     await _login(agent)
     await refused(agent, "auth/login", {"methodId": "no-such-way"}, INVALID_PARAMS)
 

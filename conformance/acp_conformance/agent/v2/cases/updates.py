@@ -1,4 +1,4 @@
-"""The updates of a session during work: messages, tool calls and plans, each by its id."""
+"""The updates of a session during work: messages, tool calls and plans, which are identified by their ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GONE = ("tool_call", "plan", "current_mode_update")
 
 @case("v2-updates/kinds", level=MUST, source=SOURCE, section=SECTION, needs=("tool", "plan"), after=LIFE)
 async def kinds(agent: Agent) -> None:
-    """No update is of a kind that version 2 no longer has."""
+    """No update is of a kind that version 2 has removed."""
     session = await session_of(agent)
     for update in [*await run(agent, session, "tool"), *await run(agent, session, "plan")]:
         if update.kind in GONE:
@@ -35,7 +35,8 @@ async def kinds(agent: Agent) -> None:
 
 @case("v2-updates/text", level=MUST, source=SOURCE, section="Messages", needs="stream", after=LIFE)
 async def text(agent: Agent) -> None:
-    """Chunks append to the message with their id, and a whole message replaces it: the result is the whole text."""
+    """Chunks append to the message with their id, a whole message replaces it, and together they give the whole
+    text."""
     wanted = agent.profile.situations["stream"].says
     if wanted is None:
         skip("the profile has no text (says) of the situation 'stream'")
@@ -46,7 +47,7 @@ async def text(agent: Agent) -> None:
 
 @case("v2-updates/message-ids", level=MUST, source=SOURCE, section="Messages", needs="stream", after=LIFE)
 async def message_ids(agent: Agent) -> None:
-    """The agent's message to a later prompt has a separate id."""
+    """The agent's message for a later prompt has a new id."""
     session = await session_of(agent)
     first, second = [said(await run(agent, session, "stream")) for _ in range(2)]
     if both := first.keys() & second.keys():
@@ -55,7 +56,7 @@ async def message_ids(agent: Agent) -> None:
 
 @case("v2-updates/tool-ids", level=MUST, source=SOURCE, section=TOOLS, needs="tool", after=LIFE)
 async def tool_ids(agent: Agent) -> None:
-    """A tool call of a later prompt has a separate id."""
+    """A tool call for a later prompt has a new id."""
     session = await session_of(agent)
     await run(agent, session, "tool")
     before, since = tool_calls(agent, session).keys(), len(agent.received)
@@ -86,7 +87,7 @@ async def tool_final(agent: Agent) -> None:
 
 @case("v2-updates/final-stays", level=SHOULD, source=SOURCE, section=TOOLS, needs="tool", after=LIFE)
 async def final_stays(agent: Agent) -> None:
-    """A tool call whose status is final keeps it."""
+    """A final status of a tool call does not change."""
     final: dict[object, object] = {}
     for update in _of_tools(await run(agent, await session_of(agent), "tool")):
         id, status = update.body.get("toolCallId"), update.body.get("status")
@@ -98,7 +99,7 @@ async def final_stays(agent: Agent) -> None:
 
 @case("v2-updates/plan-id", level=MUST, source=SOURCE, section="Plan", needs="plan", after=LIFE)
 async def plan_id(agent: Agent) -> None:
-    """A plan is reported with an id, and its changes with the same."""
+    """A plan and its changes have the same id."""
     plans = [each for each in await run(agent, await session_of(agent), "plan") if each.kind == "plan_update"]
     ids: set[str] = set()
     for update in plans:
@@ -114,7 +115,7 @@ async def plan_id(agent: Agent) -> None:
 
 @case("v2-updates/terminal-command", level=SHOULD, source=SOURCE, section="Terminals", needs="shell")
 async def terminal_command(agent: Agent) -> None:
-    """A terminal that a tool call shows is reported with its command."""
+    """The agent reports the command of a terminal that a tool call shows."""
     session = await working(agent, "shell")
     id = await offered(agent, session, "terminal_update", "terminalId")
     shown = fields(agent, session, "terminal_update", "terminalId")[id]

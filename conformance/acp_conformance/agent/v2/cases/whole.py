@@ -1,4 +1,4 @@
-"""The messages that the agent sent on version 2 in this run, checked against JSON-RPC and the schema of version 2."""
+"""Rules for all messages that the agent sent on version 2, checked against JSON-RPC and the schema of version 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from acp_conformance.core.violation import Rule
 
 
 def _rule(id: str, title: str, *rules: Rule, section: str) -> None:
-    """A case that passes if no message on version 2 breaks any of `rules`."""
+    """Register a case that passes if no message on version 2 breaks one of `rules`."""
 
     async def judge(observed: Observed) -> None:
         observed.forbid(*rules, protocol=2)

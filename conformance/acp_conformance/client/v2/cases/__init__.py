@@ -12,5 +12,5 @@ GROUPS = ("negotiation", "sessions", "prompts", "updates", "cancel", "requests",
 
 
 def load() -> Registry:
-    """The registry with all cases for clients of version 2."""
+    """Return the registry with all cases for clients of version 2."""
     return v2_cases.load(sys.modules[__name__], GROUPS)

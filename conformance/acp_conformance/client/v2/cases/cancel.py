@@ -1,4 +1,4 @@
-"""How a client stops work: the whole turn, and a prompt that is not in the conversation yet."""
+"""How a client stops a turn, or a prompt that is not in the conversation yet."""
 
 from acp_conformance.client.cases import load
 from acp_conformance.client.conversation import Ended
@@ -16,7 +16,7 @@ same_as(_OLD["permission/cancelled"], "v2-cancel/permission", _SECTION)
 
 @case("v2-cancel/before-the-answer", level=MUST, source=SOURCE, section=_SECTION, needs="cancel")
 async def before_the_answer(client: Client) -> None:
-    """A prompt that is not answered yet is stopped by session/cancel, or withdrawn by $/cancel_request."""
+    """A client stops a prompt without a response by session/cancel, or withdraws it by $/cancel_request."""
     await client.initialize()
     await client.session()
     prompt = await client.arrived()

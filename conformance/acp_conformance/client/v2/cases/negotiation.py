@@ -1,4 +1,4 @@
-"""How a client requests version 2, and its reaction if the agent has another one."""
+"""How a client requests version 2, and reacts to an agent of another version."""
 
 from acp_conformance.client.cases import load
 from acp_conformance.client.conversation import Ended
@@ -16,7 +16,7 @@ same_as(_OLD["initialize/unsupported-version"], "v2-negotiation/unsupported-vers
 
 @case("v2-negotiation/version-1", level=MUST, source=SOURCE, section=_SECTION)
 async def version_1(client: Client) -> None:
-    """A client whose agent answers 1 goes on with version 1, or closes the connection."""
+    """A client whose agent answers version 1 continues with version 1, or closes the connection."""
     request = await client.greeting()
     client.begin_trial()
     await client.conversation.release("initialize")
@@ -31,7 +31,7 @@ async def version_1(client: Client) -> None:
 
 @case("v2-negotiation/refused", level=MUST, source=SOURCE, section=_SECTION)
 async def refused(client: Client) -> None:
-    """A client whose agent refuses version 2 requests a lower one, or closes the connection."""
+    """A client whose agent refuses version 2 requests a lower version, or closes the connection."""
     conversation = client.conversation
     request = await client.greeting()
     client.begin_trial()

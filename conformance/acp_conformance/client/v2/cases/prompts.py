@@ -1,4 +1,4 @@
-"""A client and the life of a prompt: the response comes at once, states report the rest."""
+"""The life of a prompt, whose response comes at once and whose progress is reported by states."""
 
 from acp_conformance.client.conversation import Silent
 from acp_conformance.client.subject import Client, brief
@@ -9,7 +9,7 @@ _SECTION = "Prompt lifecycle"
 
 
 async def _goes_on(client: Client, what: str) -> None:
-    """Check that the client considers its turn ended: the user's next prompt comes, in the same session."""
+    """Check that the client considers its turn ended, by waiting for the user's next prompt in the same session."""
     client.conversation.hold("session/prompt")
     await client.alive()  # the user goes on when the end is shown
     await client.user("again")
@@ -27,7 +27,7 @@ async def _state(client: Client, state: str, **members: object) -> None:
 
 @case("v2-prompts/answer-is-not-the-end", level=MUST, source=SOURCE, section=_SECTION)
 async def answer_is_not_the_end(client: Client) -> None:
-    """The response to a prompt begins the work and does not end it: the client stays and accepts updates."""
+    """The response to a prompt begins the work, so the client stays and accepts updates."""
     await client.prompt()
     await client.alive()
     await client.say("working")
@@ -36,7 +36,7 @@ async def answer_is_not_the_end(client: Client) -> None:
 
 @case("v2-prompts/idle-ends", level=MUST, source=SOURCE, section=_SECTION, needs="again")
 async def idle_ends(client: Client) -> None:
-    """The state idle ends the work for a prompt."""
+    """A client considers the work for a prompt ended at the state idle."""
     await client.prompt()
     await client.end_turn()
     await _goes_on(client, "the session is idle")
@@ -44,7 +44,7 @@ async def idle_ends(client: Client) -> None:
 
 @case("v2-prompts/idle-without-reason", level=SHOULD, source=SOURCE, section=_SECTION, needs="again")
 async def idle_without_reason(client: Client) -> None:
-    """The state idle without a stop reason ends the work for a prompt as well."""
+    """A client considers the work for a prompt ended at the state idle without a stop reason."""
     await client.prompt()
     await _state(client, "idle")
     await _goes_on(client, "the session is idle, without a stopReason")
@@ -52,7 +52,7 @@ async def idle_without_reason(client: Client) -> None:
 
 @case("v2-prompts/error", level=MUST, source=SOURCE, section=_SECTION, needs="again")
 async def error(client: Client) -> None:
-    """Work that ends with the stop reason error is over, and the session lives."""
+    """After work that ends with the stop reason error, a client can prompt in the session again."""
     await client.prompt()
     await _state(client, "idle", stopReason="error", error={"code": -32603, "message": "Internal error"})
     await _goes_on(client, "the work ended with the stopReason error")
@@ -60,7 +60,7 @@ async def error(client: Client) -> None:
 
 @case("v2-prompts/overtaken", level=MUST, source=SOURCE, section=_SECTION, needs="again")
 async def overtaken(client: Client) -> None:
-    """A response to a prompt that comes after the states does not undo them."""
+    """A response to a prompt that comes after the states running and idle does not begin the work again."""
     await client.initialize()
     await client.session()
     prompt = await client.arrived()
@@ -74,7 +74,7 @@ async def overtaken(client: Client) -> None:
 
 @case("v2-prompts/unknown-state", level=MUST, source=SOURCE, section=_SECTION)
 async def unknown_state(client: Client) -> None:
-    """An unknown state is not idle."""
+    """A client does not treat an unknown state as idle."""
     await client.prompt()
     await _state(client, "_conformance/dreaming")
     await client.alive()

@@ -1,4 +1,4 @@
-"""How a client answers an agent: requests for its user, unknown ones, arrays."""
+"""How a client answers an agent: requests for the user, unknown requests, arrays."""
 
 from acp_conformance.client.cases import load
 from acp_conformance.client.cases.permission import left_open
@@ -17,7 +17,7 @@ same_as(_OLD["requests/unknown-method"], "v2-requests/unknown-method", "Extensib
 
 @case("v2-requests/withdrawn", level=MUST, source=SOURCE, section=_PERMISSION, needs="approve")
 async def withdrawn(client: Client) -> None:
-    """A permission request that the agent withdraws is answered once: with the outcome cancelled, or with -32800."""
+    """A permission request that the agent withdraws is answered once, with the outcome cancelled or with -32800."""
     await client.prompt()
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
     await client.update(client.dialect.call("call-1"))
@@ -37,7 +37,7 @@ async def withdrawn(client: Client) -> None:
 
 @case("v2-requests/gone", level=MUST, source=SOURCE, section="Methods")
 async def gone(client: Client) -> None:
-    """Files and terminals of the client do not exist on version 2: such a request is refused with -32601."""
+    """A request for files or terminals, which version 2 does not have, is refused with -32601."""
     await client.prompt()
     (client.folder / "here.txt").write_text("here\n")
     for method, params in (
@@ -52,7 +52,7 @@ async def gone(client: Client) -> None:
 
 @case("v2-requests/batch", level=MUST, source=SOURCE, section="Transports")
 async def batch(client: Client) -> None:
-    """An array is not a message: its members are not served, and the client lives."""
+    """The members of an array are not served, and the client still answers."""
     await client.prompt()
     conversation = client.conversation
     ask = conversation.expect(PROBE)
@@ -64,7 +64,8 @@ async def batch(client: Client) -> None:
 
 @case("v2-requests/elicitation", level=MUST, source=SOURCE, section="Elicitation")
 async def elicitation(client: Client) -> None:
-    """An elicitation of a kind that was not announced is refused; any other that is withdrawn is answered once."""
+    """An elicitation of a kind that was not announced is refused, and a withdrawn elicitation of an announced kind is
+    answered once."""
     await client.prompt()
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     ask = await client.ask("elicitation/create", {"mode": "form", "message": "Who?", "requestedSchema": schema})

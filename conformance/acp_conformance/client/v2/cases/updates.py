@@ -1,4 +1,5 @@
-"""A client's reaction to updates, which are patches: absent is unchanged, null is cleared, a value replaces."""
+"""How a client reacts to updates, which are patches: an absent member is unchanged, null clears a member, a value
+replaces it."""
 
 from typing import Any
 
@@ -48,7 +49,7 @@ _UPDATES: list[dict[str, Any]] = [
 
 @case("v2-updates/known-kinds", level=MUST, source=SOURCE, section="Session updates")
 async def known_kinds(client: Client) -> None:
-    """Every kind of update is accepted, and none is answered."""
+    """A client accepts every kind of update, and answers no update."""
     await client.prompt()
     for update in _UPDATES:
         await client.update(update)
@@ -57,7 +58,7 @@ async def known_kinds(client: Client) -> None:
 
 @case("v2-updates/null-clears", level=MUST, source=SOURCE, section="Session updates")
 async def null_clears(client: Client) -> None:
-    """A field of a patch may be null, which clears it, and be absent, which leaves it."""
+    """A client accepts patches in which a field is null, which clears it, or absent, which leaves it unchanged."""
     await client.prompt()
     await client.update({**_CALL, "title": "Looking", "kind": "read", "status": "pending", "content": []})
     cleared = ("name", "title", "kind", "status", "content", "locations", "rawInput", "rawOutput", "capabilities")
@@ -72,7 +73,7 @@ async def null_clears(client: Client) -> None:
 
 @case("v2-updates/unknown-kinds", level=MUST, source=SOURCE, section="Extensibility")
 async def unknown_kinds(client: Client) -> None:
-    """Unknown updates, content, states and kinds do not disturb the client."""
+    """A client accepts unknown updates, content, states and kinds."""
     await client.prompt()
     await client.update({"sessionUpdate": "mood_update", "mood": "good"})
     await client.update({"sessionUpdate": "_conformance/mood", "mood": {"a": [None]}})
@@ -85,7 +86,7 @@ async def unknown_kinds(client: Client) -> None:
 
 @case("v2-updates/first-sight", level=MUST, source=SOURCE, section="Session updates")
 async def first_sight(client: Client) -> None:
-    """The first patch of an id creates its object, whatever fields it has."""
+    """A client accepts a first patch of an id with any fields."""
     await client.prompt()
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "new-1"})
     await client.update({"sessionUpdate": "tool_call_update", "toolCallId": "new-2", "status": "failed"})

@@ -6,7 +6,7 @@ from acp_conformance.core.case import MUST, fail
 
 
 def _rule(id: str, title: str, *rules: str, section: str) -> None:
-    """A case that passes if no message was found to break any of `rules`."""
+    """Register a case that passes if no message broke one of `rules`."""
 
     async def judge(seen: Seen) -> None:
         if found := seen.against([f"v2-{rule}" for rule in rules]):
