@@ -80,9 +80,9 @@ class RpcError(AcpError):
         # A code passed as the message would reach the peer as a text, and with another error code.
         if not isinstance(cast("object", message), str | None):
             kind = type(message).__name__
-            raise TypeError(f"the message of an error is text, and not of type {kind}; a code goes into code=")
+            raise TypeError(f"the message of an error must be a string, not {kind}; pass an error code as code=")
         if not isinstance(cast("object", code), int | None) or isinstance(code, bool):
-            raise TypeError(f"the code of an error is a whole number, and not of type {type(code).__name__}")
+            raise TypeError(f"the code of an error must be an int, not {type(code).__name__}")
         if code is not None:
             self.code = code
         self.message: str = self.default_message if message is None else message

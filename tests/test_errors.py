@@ -40,15 +40,15 @@ def test_what_an_agent_logged_once_is_not_taken_for_the_reason_why_it_ended() ->
 
 @pytest.mark.parametrize("message", [-31001, b"no", {"code": 1}, ValueError("no")])
 def test_a_message_that_is_not_text_is_refused(message: Any) -> None:
-    with pytest.raises(TypeError, match=r"the message of an error is text.* a code goes into code="):
+    with pytest.raises(TypeError, match=r"the message of an error must be a string.* pass an error code as code="):
         RpcError(message)
-    with pytest.raises(TypeError, match="a code goes into code="):
+    with pytest.raises(TypeError, match="pass an error code as code="):
         InvalidParams(message, data=1)
 
 
 @pytest.mark.parametrize("code", ["-31001", 1.5, True])
 def test_a_code_that_is_no_whole_number_is_refused(code: Any) -> None:
-    with pytest.raises(TypeError, match="the code of an error is a whole number"):
+    with pytest.raises(TypeError, match="the code of an error must be an int"):
         RpcError("no", code=code)
 
 

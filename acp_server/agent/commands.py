@@ -38,11 +38,11 @@ class Command:
 
     def __init__(self, name: str, function: Callable[..., Any], hint: str | None, description: str | None) -> None:
         if not is_command(name):
-            raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
+            raise UsageError(f"the name of a command must be one word without a slash, such as 'notes', not {name!r}")
         self.name: Final = name
         for what, text in {"hint": hint, "description": description}.items():
             if not isinstance(text, str | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise UsageError(f"the {what} of a command is a string, and not {text!r}")
+                raise UsageError(f"the {what} of a command must be a string, not {text!r}")
         if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
             raise UsageError(f"the function of the command /{name} must be `async def`")
         takes = list(signature_of(function).parameters.values())
@@ -81,7 +81,7 @@ class Command:
             return {}
         words = _words(typed, len(names) if self._rest_is_text else None)
         if len(words) > len(names):
-            raise ValueError(f"/{self.name} takes {len(names)} words, and not {len(words)}.")
+            raise ValueError(f"/{self.name} takes {len(names)} words, not {len(words)}.")
         return dict(zip(names, words, strict=False))
 
 

@@ -263,7 +263,7 @@ class Children:
         try:
             self._seen = _children() if _has_children() else []
         except Exception:
-            logger.exception("looking for child processes failed")
+            logger.exception("cannot list the child processes of the agent")
 
     def _end(self) -> None:
         found = [process for process in self._seen if _lives(process)]

@@ -136,7 +136,9 @@ class _Useless:
 
     def __call__(self, returned: Any) -> None:
         if returned is False:
-            raise UsageError(f"{self._who} returned False: to refuse, raise an error, such as InvalidParams")
+            raise UsageError(
+                f"{self._who} returned False, which does not refuse the login; raise an error, such as InvalidParams"
+            )
         if returned is not None and not self._said:
             self._said = True
             what = f"{self._who} returned a {type(returned).__name__}, which has no effect"
@@ -184,7 +186,10 @@ def check_first(function: Callable[..., Any], first: inspect.Parameter, what: st
     declared = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     named = declared.rpartition(".")[2]
     if _OF_JSON.match(declared) or (named in _RUNTIME and named != _OURS.get(what, named)):
-        raise UsageError(f"the first argument of {name_of(function)!r} is the {what}, and not {first.name}: {declared}")
+        raise UsageError(
+            f"the runtime passes the {what} as the first argument of {name_of(function)!r}, but its first parameter "
+            f"is {first.name}: {declared}"
+        )
 
 
 def _check_returns(function: Callable[..., Any]) -> None:
@@ -313,7 +318,7 @@ def offer_tool_cancel(definition: AgentDefinition, find: Callable[[Peer, str], S
             raise InvalidParams("sessionId and toolCallId must be strings")
         session = find(call.connection, session_id)
         if not any(session.tools.cancel_from_client(turn.face, id) for turn in session.turns):
-            raise InvalidParams("No such tool call is running", data={"toolCallId": id[:NAME]})
+            raise InvalidParams("No tool call with this toolCallId is running", data={"toolCallId": id[:NAME]})
 
     definition.methods.setdefault(CANCEL_TOOL_CALL, Route(_nothing, register=cancel, urgent=True))
     definition.extensions.setdefault(CANCEL_TOOL_CALL, {})

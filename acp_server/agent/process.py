@@ -43,7 +43,7 @@ class StandardIO:
         if StandardIO._taken:
             # The descriptors now lead to /dev/null and standard error: a second agent would serve no client, and the
             # log would be lost.
-            raise UsageError("standard input and output serve an agent already")
+            raise UsageError("standard input and output already serve another agent")
         if sys.__stdin__ is None or not _is_open(0):
             raise UsageError("standard input is closed, so there is no client to serve")
         if sys.__stdout__ is None or not _is_open(1):

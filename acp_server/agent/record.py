@@ -55,7 +55,7 @@ class Recorder:
         except OSError as error:
             raise UsageError(f"cannot record to {path}: {error.strerror}") from None
         if (mode := lax_rights(self._fd)) is not None:
-            logger.warning("other users may read the recording: %s has the permissions %s", path, mode)
+            logger.warning("other users may be able to read the recording %s: its permissions are %s", path, mode)
         self._framers = {"in": LineFramer(LONGEST_LINE), "out": LineFramer(LONGEST_LINE)}
 
     def add(self, direction: Direction, data: bytes) -> None:

@@ -188,11 +188,13 @@ def say_if_terminal(descriptor: int) -> None:
 
 def _check_loop(backend: str, loop: str | None) -> None:
     if backend not in ("asyncio", "trio"):
-        raise UsageError(f"there is no backend {backend!r}: asyncio and trio are supported")
+        raise UsageError(f"there is no backend {backend!r}; use 'asyncio' or 'trio'")
     if loop not in (None, "uvloop"):
-        raise UsageError(f"there is no loop {loop!r}: uvloop, or none for the default")
+        raise UsageError(
+            f"there is no event loop {loop!r}; name 'uvloop', or leave the option out for the default loop"
+        )
     if loop is not None and backend == "trio":
-        raise UsageError("uvloop works with the backend asyncio, and not with trio")
+        raise UsageError("uvloop works only with the backend asyncio, not with trio")
     for name in (backend, loop):
         if name in ("trio", "uvloop") and importlib.util.find_spec(name) is None:
             raise UsageError(f"{name} is not installed: pip install 'acp-server[{name}]'")
@@ -204,7 +206,7 @@ def _check_no_loop() -> None:
     except sniffio.AsyncLibraryNotFoundError:
         return
     instead = "await serve_stdio(agent), or serve(agent, stream)"
-    raise UsageError(f"agent.run() starts an event loop, and one is running here: {instead} instead")
+    raise UsageError(f"agent.run() starts an event loop, but an event loop is already running; use {instead} instead")
 
 
 class _Program:
@@ -260,14 +262,18 @@ class _Program:
     async def _watching(self, signals: Signals) -> AsyncGenerator[None]:
         """Meanwhile, handle signals, and notice that the client no longer reads."""
         scope = anyio.CancelScope()
-        watchers = Spawner(lambda error: logger.error("watching the process failed", exc_info=error))
+        watchers = Spawner(
+            lambda error: logger.error(
+                "the task that watches for signals and a closed standard output failed", exc_info=error
+            )
+        )
 
         async def watch() -> None:
             with scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(signals.deliver, self._heard)
                     await self._stream.unread()
-                    logger.info("the client no longer reads")
+                    logger.info("the client has closed its end of standard output")
                     self._connection.close(Cause.CLOSED)
 
         watchers.spawn(watch)
@@ -288,10 +294,10 @@ class _Program:
                 if self._agent.interrupt(self._connection):
                     return
             except Exception:
-                logger.exception("interrupting the agent failed")
+                logger.exception("the agent's interrupt() failed; closing the connection")
         if self._signal is None:
             self._signal = number
-            logger.info("closing because of signal %d", number)
+            logger.info("closing the connection because of signal %d", number)
             self._ending.signalled(128 + number)
             self._connection.close(Cause.SHUTDOWN)
 

@@ -186,7 +186,7 @@ class _Wakeups:
                 try:
                     self._hear(byte)
                 except Exception:
-                    logger.exception("acting on a signal failed")
+                    logger.exception("handling a signal failed")
 
     def _hear(self, byte: int) -> None:
         number = byte & ~_CONFIRMED

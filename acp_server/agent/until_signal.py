@@ -52,7 +52,7 @@ def run_until_signal(
                     hurry()
                     return
                 code = 128 + number
-                logger.info("ending because of signal %d", number)
+                logger.info("ending the program because of signal %d", number)
                 ending.signalled(code)
                 group.start_soon(end)
 

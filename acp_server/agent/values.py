@@ -31,9 +31,9 @@ def check_texts(name: Any, version: Any, title: Any) -> None:
     """Raise UsageError unless the name, version and title are strings, as clients require."""
     for what, value in {"name": name, "version": version, "title": "" if title is None else title}.items():
         if not isinstance(value, str):
-            raise UsageError(f"the {what} of an agent is a string, and not {value!r}")
+            raise UsageError(f"the {what} of an agent must be a string, not {value!r}")
     if not name:
-        raise UsageError("an agent needs a name")
+        raise UsageError("the name of an agent must not be empty")
 
 
 def check_method(name: Any) -> None:
@@ -60,12 +60,14 @@ def check_own_method(name: str) -> None:
     known = {method for version in versions() for method in version.methods}
     if name in known - unstable:
         raise UsageError(
-            f"{name} is a method of the protocol: give yours a name that begins with _, or say replace=True if yours "
-            "is to answer it for every client, in the protocol's form"
+            f"{name} is a method of the protocol: name your own method with a leading _, or pass replace=True to "
+            f"answer {name} for every client in the protocol's form"
         )
     if not any(method.partition("/")[0] == name.partition("/")[0] for method in known):
         # A name with the prefix of protocol methods may be of a draft.
-        logger.warning("no client sends %r: your own names begin with _, as in %r", name, f"_{name}")
+        logger.warning(
+            "no client sends %r, because the name of an extension method begins with _; name it %r", name, f"_{name}"
+        )
 
 
 def bare(register: M) -> M:
@@ -76,7 +78,7 @@ def bare(register: M) -> M:
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
         if not args:
             name = register.__name__
-            raise UsageError(f"@agent.{name} takes only its function: write it without parentheses")
+            raise UsageError(f"@agent.{name} is written without parentheses and takes only the function")
         return early(register)(agent, *args, **options)
 
     return cast("M", checked)
@@ -90,7 +92,9 @@ def early(register: M) -> M:
     def checked(agent: Any, *args: Any, **options: Any) -> Any:
         name = register.__name__
         if agent.is_serving:
-            raise UsageError(f"agent.{name} must be called before a client is served{_IN_SESSIONS.get(name, '')}")
+            raise UsageError(
+                f"agent.{name} cannot be called while the agent serves a client{_IN_SESSIONS.get(name, '')}"
+            )
         return register(agent, *args, **options)
 
     return cast("M", checked)
@@ -113,7 +117,7 @@ def check_choices(definition: AgentDefinition) -> None:
 def limits_of(limits: Limits | None) -> Limits:
     """Return `limits`, or the defaults for None. Raises UsageError for anything else."""
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"limits must be a Limits object, and not {limits!r}")
+        raise UsageError(f"limits must be a Limits object, not {limits!r}")
     return limits or Limits()
 
 
@@ -122,7 +126,7 @@ def having(what: str, value: T, *methods: str) -> T:
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if value is None or not (missing or isinstance(value, type)):
         return value
-    lacks = "not a class" if isinstance(value, type) else f"which {value!r} has not"
+    lacks = "not a class" if isinstance(value, type) else f"but {value!r} lacks some of them"
     raise UsageError(f"{what} must be an object with the methods {', '.join(methods)}, {lacks}")
 
 
@@ -131,7 +135,7 @@ def observers_of(values: Iterable[Observer]) -> Observers | None:
     given: Any = values
     listed = tuple(cast("Iterable[Observer]", given)) if isinstance(given, Iterable) else None
     if listed is None or not all(isinstance(value, Observer) for value in cast("tuple[Any, ...]", listed)):
-        raise UsageError(f"observers must be a list of instances of Observer's subclasses, and not {given!r}")
+        raise UsageError(f"observers must be a list of Observer instances, not {given!r}")
     return Observers(listed) if listed else None
 
 
@@ -151,7 +155,7 @@ def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: 
     try:
         signature_of(method).bind(*args, **options)
     except TypeError as error:
-        raise UsageError(f"store.{name} cannot be called like SessionStore.{name}: {error}") from None
+        raise UsageError(f"store.{name} does not accept the arguments of SessionStore.{name}: {error}") from None
     except ValueError:
         pass  # a function that is not written in Python may have no signature
 
@@ -159,7 +163,7 @@ def _check_called(name: str, method: Callable[..., Any], *args: Any, **options: 
 def switch(what: str, on: bool) -> bool:
     """Return `on`. Raises UsageError unless it is True or False, because the text "no" would count as true."""
     if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"{what} is True or False, and not {on!r}")
+        raise UsageError(f"{what} must be True or False, not {on!r}")
     return on
 
 
@@ -171,7 +175,7 @@ def several(what: str, values: Iterable[T], kind: type) -> tuple[T, ...]:
         listed = tuple(cast("Iterable[T]", given))
         if all(isinstance(value, kind) for value in listed):
             return listed
-    raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, and not {given!r}")
+    raise UsageError(f"{what} must be a list of {'strings' if kind is str else 'numbers'}, not {given!r}")
 
 
 def versions_of(values: Iterable[int]) -> tuple[int, ...]:
@@ -180,7 +184,7 @@ def versions_of(values: Iterable[int]) -> tuple[int, ...]:
 
     asked = {*several("versions", values, int)}
     if not asked or asked - {*spoken()}:
-        raise UsageError(f"an agent speaks version {' or '.join(map(str, spoken()))} of the protocol, or both")
+        raise UsageError(f"versions must list version {' or '.join(map(str, spoken()))} of the protocol, or both")
     return tuple(sorted(asked))
 
 
@@ -206,7 +210,7 @@ def options_of(values: tuple[Option, ...], before: list[Option]) -> tuple[Option
 
 def _check_some(what: str, values: tuple[Any, ...]) -> None:
     if not values:
-        raise UsageError(f"agent.{what} was called with nothing to offer")
+        raise UsageError(f"agent.{what} was called without arguments; pass at least one")
 
 
 def described(method: dict[str, Any], description: str | None) -> dict[str, Any]:

@@ -109,13 +109,13 @@ def _first(request: RequestPermissionRequest, *kinds: str) -> PermissionOption |
 
 def _check_function(name: str, given: Any, may_be_none: bool = False) -> None:
     if not (callable(given) or (may_be_none and given is None)):
-        raise UsageError(f"Handlers({name}=...) is a function, and not {given!r}")
+        raise UsageError(f"Handlers({name}=...) must be a function, not {given!r}")
 
 
 def _check_methods(name: str, given: Any, methods: tuple[str, ...], enough: Callable[[Iterable[bool]], bool]) -> None:
     has = enough(callable(getattr(given, method, None)) for method in methods)
     if given is not None and (isinstance(given, type) or not has):
-        raise UsageError(f"Handlers({name}=...) is an object with the methods {', '.join(methods)}, and not {given!r}")
+        raise UsageError(f"Handlers({name}=...) must be an object with the methods {', '.join(methods)}, not {given!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Handlers:
         for name in ("methods", "notifications"):
             given: Any = getattr(self, name)
             if not isinstance(given, Mapping):
-                raise UsageError(f"Handlers({name}=...) has functions by the names of methods, and not {given!r}")
+                raise UsageError(f"Handlers({name}=...) must map the names of methods to functions, and is {given!r}")
             for method, function in cast("Mapping[Any, Any]", given).items():
                 _check_function(f"{name}[{method!r}]", function)
         _check_methods("files", self.files, ("read_text_file", "write_text_file"), any)

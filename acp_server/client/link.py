@@ -235,5 +235,5 @@ class Link:
 
     def _crashed(self, error: BaseException) -> None:
         if not isinstance(error, anyio.get_cancelled_exc_class()):
-            logger.error("an internal task failed", exc_info=error)
+            logger.error("an internal task of the client failed", exc_info=error)
             self.connection.close()

@@ -67,7 +67,7 @@ class LocalReader:
     def __init__(self, roots: Iterable[str | os.PathLike[str]], *, most_bytes: int = MOST_BYTES) -> None:
         if isinstance(roots, (str, os.PathLike)):
             # Each character would become a folder, and the first one of an absolute path is the whole disk.
-            raise UsageError(f"the folders are a list, as in [{os.fspath(roots)!r}], and not one path")
+            raise UsageError(f"the folders must be a list, as in [{os.fspath(roots)!r}], not one path")
         self._roots = [Path(root).resolve() for root in roots]
         self._most_bytes = most_bytes
 
@@ -284,7 +284,7 @@ class LocalTerminals:
         while len(self._terminals) + self._starting >= self._commands:
             over = next((id for id, terminal in self._terminals.items() if terminal.ended.is_set()), None)
             if over is None:
-                raise InternalError("Too many commands run at once", data={"limit": "commands"})
+                raise InternalError("Too many commands are running", data={"limit": "commands"})
             await self._terminals.pop(over).end()
 
     def _find(self, id: str) -> _Terminal:
@@ -313,7 +313,7 @@ class LocalTerminals:
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("a command could not be ended", exc_info=error)
+        logger.error("a command could not be killed", exc_info=error)
 
 
 class _Terminal(Command):

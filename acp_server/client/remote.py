@@ -158,7 +158,7 @@ class RemoteAgent:
         Raises OSError if the process cannot be started, and UsageError if it was started before.
         """
         if self._is_used:
-            raise UsageError("an agent can be started only once; get another one from spawn_agent or connect_agent")
+            raise UsageError("an agent can be started only once; call spawn_agent or connect_agent again")
         self._is_used = True
         stream = await self._source.start()
         if self._is_closed:
@@ -511,7 +511,7 @@ class RemoteAgent:
         fields: dict[str, Any] = {"mcp_servers": list(mcp_servers)}
         needed = [MEMBER_CAPABILITIES["McpServer"].get(server.type or "stdio") for server in mcp_servers]
         if isinstance(directories, (str, os.PathLike)):
-            raise UsageError(f"additional_directories is a list, as in [{os.fspath(directories)!r}], and not one path")
+            raise UsageError(f"additional_directories must be a list, as in [{os.fspath(directories)!r}], not one path")
         if directories:
             fields["additional_directories"] = [absolute(directory) for directory in directories]
             needed.append("agentCapabilities.sessionCapabilities.additionalDirectories")
@@ -565,7 +565,7 @@ class RemoteAgent:
         try:
             self._router.give(session_id)
         except SessionTaken as error:
-            logger.warning("an unwanted session stays open: %s", error)
+            logger.warning("a session whose opening was cancelled stays open: %s", error)
             return
         if self.link.announced(_CLOSE):
             self.link.spawn(self._close_quietly, session_id)
@@ -574,4 +574,4 @@ class RemoteAgent:
         try:
             await self.request("session/close", {"sessionId": session_id}, timeout=CLOSE_SECONDS)
         except AcpError as error:
-            logger.info("an unwanted session could not be closed: %s", error)
+            logger.info("a session whose opening was cancelled could not be closed: %s", error)

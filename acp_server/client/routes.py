@@ -58,7 +58,7 @@ def client_routes(handlers: Handlers, questions: Questions, on_update: NoticeHan
             requests[name] = _typed(name, answer)
     for name, answer in handlers.methods.items():
         if name in METHODS:
-            raise UsageError(f"{name} is a method of the protocol; use its handler in Handlers")
+            raise UsageError(f"{name} is a method of the protocol; set its own field of Handlers")
         requests[name] = _raw(answer)
     registers: dict[str, Register] = {
         "session/request_permission": questions.register_permission,
@@ -85,7 +85,7 @@ def _typed(name: str, answer: _Answer) -> Handler:
             return {}
         if not isinstance(cast("object", result), (Model, dict)):
             wanted = cast("type", METHODS[name].result_type).__name__
-            raise UsageError(f"the handler of {name} returned {result!r:.100}, and not a {wanted}")
+            raise UsageError(f"the handler of {name} must return a {wanted}, but returned {result!r:.100}")
         return result
 
     return handler
@@ -100,7 +100,7 @@ def _raw(answer: _Answer) -> Handler:
 
 async def _awaited(method: str, pending: Any) -> Any:
     if not isawaitable(pending):
-        raise UsageError(f"the handler of {method} is a plain function; write `async def`")
+        raise UsageError(f"the handler of {method} must be `async def`")
     return await pending
 
 
@@ -126,7 +126,7 @@ def _elicitation(handlers: Handlers) -> _Answer | None:
     async def answer(request: Any) -> Any:
         ask = modes.get(request.mode)
         if ask is None:
-            raise InvalidParams(f"Invalid params: elicitation of mode {request.mode!r} was not announced")
+            raise InvalidParams(f"Invalid params: the client does not support elicitations of mode {request.mode!r}")
         return await ask(request)
 
     return answer
@@ -164,8 +164,8 @@ class Questions:
         if self.count >= QUESTIONS:
             if not self._has_told:
                 self._has_told = True
-                logger.warning("the agent has too many open questions to the user; further ones are refused")
-            raise InternalError("Too many questions at once", data={"limit": "questions"})
+                logger.warning("the agent has too many open questions to the user; further questions are refused")
+            raise InternalError("Too many questions are waiting for the user", data={"limit": "questions"})
         self.count += 1
         call.follower = _Question(self)
 
@@ -229,8 +229,8 @@ def _wire(answer: Any) -> Any:
     if isinstance(answer, RequestPermissionResponse):
         return answer
     raise UsageError(
-        f"the permission handler returned {answer!r:.100}; it returns one of `request.options`, a "
-        "RequestPermissionResponse, or None"
+        "the permission handler must return one of `request.options`, a RequestPermissionResponse or None, but "
+        f"returned {answer!r:.100}"
     )
 
 

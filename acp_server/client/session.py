@@ -249,7 +249,7 @@ class RemoteSession:
             except TypeError:
                 continue
             return taking
-        raise UsageError(f"on_update takes an update, or a session and an update: {function!r:.100}")
+        raise UsageError(f"on_update must take an update, or a session and an update; {function!r:.100} takes neither")
 
     def _has_id(self) -> bool:
         # Whether the id belongs to no other session that is open here.
@@ -348,5 +348,5 @@ def absolute(path: str | os.PathLike[str]) -> str:
     """Return the path of a directory, which must be absolute in the protocol. Raises UsageError for a relative path."""
     path = os.fspath(path)
     if not os.path.isabs(path):
-        raise UsageError(f"the protocol requires absolute paths, and {path!r} is relative")
+        raise UsageError(f"the protocol requires an absolute path, but {path!r} is relative")
     return path

@@ -24,7 +24,7 @@ class AsyncioStream:
         (`subprocess.PIPE`). The program still owns the process: closing the stream only closes the process's input.
         Raises ValueError without pipes."""
         if process.stdout is None or process.stdin is None:
-            raise ValueError("the process needs stdin=PIPE and stdout=PIPE")
+            raise ValueError("start the process with stdin=PIPE and stdout=PIPE")
         return cls(process.stdout, process.stdin)
 
     async def receive(self) -> bytes:

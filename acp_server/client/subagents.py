@@ -77,7 +77,7 @@ class RemoteSubagent:
 
     def miss(self, what: str) -> None:
         """Log that an update of the child cannot be read. Called by the connection."""
-        logger.warning("%s was about the child session %r", what, self.title)
+        logger.warning("%s of the child session %r was dropped", what, self.title)
 
     def told(self, update: SubagentUpdate) -> None:
         """Store the description of the child from an update of its parent. Called by the connection."""
@@ -160,5 +160,7 @@ class Subagents:
                 return True
         if not self._is_full:
             self._is_full = True
-            logger.warning("the agent has more than %d child sessions at once; more are not shown", MOST)
+            logger.warning(
+                "the agent has more than %d child sessions at once; further child sessions are not shown", MOST
+            )
         return False

@@ -92,7 +92,7 @@ class RemoteTurn:
             self._error_seen = True
             raise self._error
         if self._result is None:
-            raise UsageError("the turn has not been answered")
+            raise UsageError("the turn has no response yet")
         return self._result
 
     @property
@@ -273,7 +273,7 @@ class Backlog:
         size = len(kept) + _OVERHEAD
         if self.lost or self._size + size > UNTAKEN_BYTES:
             if not self.lost:
-                logger.warning("the program does not read the updates of a turn; further ones are dropped")
+                logger.warning("the program does not read the updates of a turn; further updates are dropped")
             self.lost += 1
             return
         self._updates.append(kept)

@@ -60,5 +60,5 @@ def beyond_1(number: int) -> Version | None:
     support."""
     if number != 1 and number not in _VERSIONS:
         known = ", ".join(map(str, (1, *sorted(_VERSIONS))))
-        raise UsageError(f"a client can ask for the versions {known} of the protocol, and not for {number!r}")
+        raise UsageError(f"the protocol version must be one of {known}, not {number!r}")
     return _VERSIONS.get(number)

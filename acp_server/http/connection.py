@@ -137,7 +137,7 @@ class HttpConnection:
             await self._refuse()
             return False
         if request is None:
-            raise Disconnected("it sent no further request")
+            raise Disconnected("the client sent no further request in time")
         if self._websocket is not None and (b"upgrade", b"websocket") in _lower(request):
             await self._upgrade(request, self._websocket)
             return False
@@ -257,7 +257,9 @@ class _Exchange:
                 raise Disconnected("the client has left") from None
             logger.exception("the application failed")
             if self.has_begun:
-                raise Disconnected("aborted, so that the client does not take it for a complete response") from None
+                raise Disconnected(
+                    "the application failed within its response, so the connection was aborted"
+                ) from None
         if self._is_refused:
             raise Disconnected("the request was refused")
         if not self.has_begun:
@@ -310,7 +312,7 @@ class _Exchange:
             await self._begin(message["status"], message.get("headers", ()))
             return
         if not self.has_begun or self._has_ended:
-            raise RuntimeError(f"{message['type']} is not expected now")
+            raise RuntimeError(f"the application sent {message['type']} at the wrong time")
         data, self._head = self._head, b""
         body = message.get("body", b"")
         if body and self._request.method != b"HEAD":
@@ -327,7 +329,7 @@ class _Exchange:
         if self._is_refused:
             raise Disconnected("the request was refused")
         if self.has_begun:
-            raise RuntimeError("the response has begun")
+            raise RuntimeError("the application sent http.response.start twice")
         self.has_begun = True
         pairs = [(bytes(name).lower(), bytes(value)) for name, value in headers]
         pairs.append((b"date", _date(int(time.time()))))

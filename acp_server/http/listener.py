@@ -130,7 +130,9 @@ class Listener:
             return  # the client disconnected before it was accepted (accept(2))
         if self._may_say():
             logger.warning(
-                "no new connections are accepted for a moment: %s; %d are open", error.strerror, len(self._places)
+                "cannot accept a new connection (%s); retrying soon, %d connections are open",
+                error.strerror,
+                len(self._places),
             )
         self._places.close_one()
         await anyio.sleep(_PAUSE)
@@ -138,7 +140,9 @@ class Listener:
     def _report(self) -> None:
         if self._places.closed > self._counted and self._may_say():
             count, self._counted = self._places.closed - self._counted, self._places.closed
-            logger.warning("all %d connections are in use: %d idle ones were closed", self._places.most, count)
+            logger.warning(
+                "the limit of %d connections is reached; %d idle connections were closed", self._places.most, count
+            )
 
     def _may_say(self) -> bool:
         now = anyio.current_time()

@@ -117,7 +117,7 @@ class Server:
             connection.end()
         with anyio.move_on_after(_LAST_ANSWERS):
             while self._connections and not self._is_hurried:
-                logger.info("connections still open: %d", len(self._connections))
+                logger.info("%d connections are still open", len(self._connections))
                 self._changed = anyio.Event()
                 await self._changed.wait()
 
@@ -151,7 +151,7 @@ class Lifespan:
         except Exception:
             if is_up or self._failure is not None:
                 raise
-            logger.debug("the application has no lifespan", exc_info=True)
+            logger.debug("the application does not support the ASGI lifespan protocol", exc_info=True)
         if self._failure is not None and not is_up:
             raise RuntimeError(f"the application does not start: {self._failure}")
         if not is_up:

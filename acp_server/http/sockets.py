@@ -92,7 +92,7 @@ class SocketStream:
                     await self._wait(anyio.wait_writable)
                 if limit.cancelled_caught:
                     self.abort()
-                    raise Disconnected("the peer reads nothing") from None
+                    raise Disconnected("the peer does not read") from None
             except OSError as error:
                 raise Disconnected(error.errno, error.strerror) from error
 

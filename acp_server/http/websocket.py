@@ -230,7 +230,7 @@ class WebSocketExchange:
 
     async def _fail(self, code: int) -> None:
         """End the WebSocket because the client violates the protocol."""
-        logger.info("a WebSocket is closed: code %d", code)
+        logger.info("a WebSocket was closed with code %d", code)
         self._over(code)
         try:
             await self._tell(CloseConnection(code=code))
@@ -274,7 +274,7 @@ class WebSocketExchange:
             else:
                 await self._write(frame)
         else:
-            raise RuntimeError(f"{kind} is not expected now")
+            raise RuntimeError(f"the application sent {kind} at the wrong time")
 
     async def _refuse(self, status: int) -> None:
         self._has_answer = True

@@ -164,7 +164,7 @@ async def _invoked(self: Any, given: Any, _config: Any = None, **_: Any) -> Any:
     """Run the tool for a model's call, which has an id, or for arguments without a call."""
     view = running.get()
     if view is None:
-        raise RuntimeError(f"{self.name} is a tool of a session, and runs only in its turns")
+        raise RuntimeError(f"{self.name} is a tool of a session and can run only in a turn of that session")
     call: dict[str, Any] = given if given.get("type") == "tool_call" else {"args": given, "id": None}
     id: str | None = call["id"]
     result = await view.turn.run_tool(self.name, call["args"], id=id)
@@ -218,14 +218,17 @@ def from_graph(
     Raises UsageError for anything but a compiled graph.
     """
     if not (hasattr(graph, "astream") and hasattr(graph, "aget_state")):
-        raise UsageError(f"from_graph takes a compiled graph, not a {type(graph).__name__}: call its compile()")
+        raise UsageError(f"from_graph needs a compiled graph, not a {type(graph).__name__}; call its compile()")
     if not graph.checkpointer:
         memory = import_module("langgraph.checkpoint.memory")
         # A copy, so that the author's graph is unchanged.
         graph = graph.copy(update={"checkpointer": memory.InMemorySaver()})
     options = appending(options)
     if options["system_prompt"] == "override":
-        raise UsageError("a graph has its instructions in its nodes, where a client cannot override them: append them")
+        raise UsageError(
+            "the instructions of a graph are in its nodes, where a client cannot override them; use "
+            "system_prompt='append'"
+        )
     agent = Agent(name or graph.get_name(), **options)
     size = checked_size(context_size)
 

@@ -173,7 +173,10 @@ class History:
             try:
                 added = self._said(record.messages()) if kept is None else self._load(kept["messages"])
             except ValueError:
-                logger.warning("the kept messages of turn %s cannot be read; using its conversation instead", record.id)
+                logger.warning(
+                    "the stored messages of turn %s cannot be read; the model gets the text of the turn instead",
+                    record.id,
+                )
                 kept, added = None, self._said(record.messages())
             messages = [*([] if kept is not None and kept["whole"] else messages), *added]
         return messages
@@ -186,7 +189,7 @@ class History:
             added = self._dump(behind if whole else behind[len(before) :])
             turn.keep(self._key, {"whole": whole, "messages": added}, version=self._version)
         except (UsageError, EncodeError):
-            logger.warning("the messages of a turn are too large to keep; its conversation is kept instead")
+            logger.warning("the messages of a turn are too large to store; only the text of the turn is stored")
         self._last[turn.session] = turn.record, behind
 
 

@@ -48,16 +48,16 @@ def find_model(name: str, *, base_url: str | None = None, reads: set[str] | None
         raise UsageError("--model needs the extra model: pip install 'acp-server[model]'") from None
     provider, colon, rest = name.partition(":")
     if not (provider and colon and rest):
-        raise UsageError(f"{name!r} is not the name of a model: {_FORM}")
+        raise UsageError(f"{name!r} is not a valid name of a model: {_FORM}")
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise UsageError(f"{base_url!r} is not a base URL: it begins with http:// or https://")
+        raise UsageError(f"{base_url!r} is not a base URL, which must begin with http:// or https://")
     try:
         with reading(provider, set() if reads is None else reads):
             return bound_model(_found(models, provider, rest, base_url))
     except ImportError as error:
         raise UsageError(_missing(provider, str(error))) from None
     except TypeError:
-        raise UsageError(f"the provider {provider} has no base URL that can be set") from None
+        raise UsageError(f"--base-url has no effect on the provider {provider}") from None
     except (errors.UserError, ValueError) as error:
         raise UsageError(_unusable(name, provider, str(error))) from None
 

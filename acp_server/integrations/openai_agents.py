@@ -60,7 +60,7 @@ def from_agent(
     Raises UsageError for anything but an agent of the SDK.
     """
     if not (hasattr(agent, "handoffs") and hasattr(agent, "clone")):
-        raise UsageError(f"from_agent takes an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
+        raise UsageError(f"from_agent needs an agent of the OpenAI Agents SDK, not a {type(agent).__name__}")
     made = Agent(name or agent.name, **appending(options))
     history = History("openai-agents", 1, dump=list, load=_load, said=_said)
     size = checked_size(context_size)

@@ -55,7 +55,9 @@ def from_agent(
     """
     options = appending(options)
     if options["system_prompt"] == "override" and _has_system_prompt(agent):
-        raise UsageError("a system_prompt of pydantic-ai is part of the history: take instructions if they may change")
+        raise UsageError(
+            "pydantic-ai keeps a system_prompt in the history, where it cannot change; set instructions instead"
+        )
     made = Agent(name or getattr(agent, "name", None) or "pydantic-ai", **options)
     named = models if isinstance(models, Mapping) else {model: find_model(model) for model in models}
     offer_models(made, list(named))
@@ -101,7 +103,7 @@ def prompt_handler(
     design, the handler sets `Turn.stop_reason` to `max_turn_requests`, `max_tokens` or `refusal`.
     """
     if not hasattr(agent, "run_stream_events"):
-        raise UsageError(f"from_agent takes an agent of pydantic-ai, not a {type(agent).__name__}")
+        raise UsageError(f"from_agent needs an agent of pydantic-ai, not a {type(agent).__name__}")
     history = History("pydantic-ai", 1, dump=_dump, load=_load, said=_said)
     checked_size(context_size)
 
@@ -208,7 +210,7 @@ def _tokens(used: Any) -> Tokens:
 
 async def _decided(view: CallsView, requests: Any, library: Any) -> Any:
     if requests.calls:
-        raise UsageError("external tools are not supported; only tools that need approval can be deferred")
+        raise UsageError("deferred tools are supported only if they need approval; external tools are not supported")
     decided: dict[str, Any] = {}
     for call in requests.approvals:
         arguments = call.args_as_dict()

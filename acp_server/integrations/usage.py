@@ -107,7 +107,7 @@ def checked_size(context_size: int | None) -> int | None:
     """Return the number of tokens that an author gives. Raises UsageError unless it is None or a positive number."""
     if context_size is None or (type(context_size) is int and 0 < context_size <= MOST):
         return context_size
-    raise UsageError(f"context_size is a number of tokens, not {context_size!r}")
+    raise UsageError(f"context_size must be a number of tokens, not {context_size!r}")
 
 
 @cache

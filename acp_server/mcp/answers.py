@@ -282,7 +282,9 @@ class Answers:
         is_new = problem not in self._said and len(self._said) < _SAID
         if is_new:
             self._said.add(problem)
-        logger.log(logging.WARNING if is_new else logging.DEBUG, "the MCP server %r: %s", self._server, problem)
+        logger.log(
+            logging.WARNING if is_new else logging.DEBUG, "a response of the MCP server %r: %s", self._server, problem
+        )
 
 
 def _key(id: Any) -> Any:

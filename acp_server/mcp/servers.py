@@ -54,7 +54,7 @@ class Servers:
         """See `McpHost`."""
         need_extra()
         if isinstance(trusted, str):
-            raise UsageError(f"trusted is a list of names, as in [{trusted!r}]")
+            raise UsageError(f"trusted must be a list of server names, as in [{trusted!r}]")
         if self._is_connected:
             raise UsageError("the session is already connected to its MCP servers")
         self._is_connected = True
@@ -284,7 +284,7 @@ class Server:
         except (subscriptions.ListenNotSupportedError, subscriptions.SubscriptionLost, TimeoutError):
             pass  # an older server sends changes without a subscription
         except import_module("mcp").MCPError as error:
-            logger.debug("the MCP server %r does not send changes: %s", self.name, error.code)
+            logger.debug("the MCP server %r refuses to report changes of its tools: error %s", self.name, error.code)
 
     async def _relist(self, client: Any) -> None:
         while True:
@@ -309,14 +309,16 @@ class Server:
             cursor = page.next_cursor
             if not cursor or len(listed) > TOOLS:
                 return listed
-        logger.warning("the list of tools of the MCP server %r has more than %d pages", self.name, _PAGES)
+        logger.warning(
+            "the tool list of the MCP server %r has more than %d pages; further pages are not read", self.name, _PAGES
+        )
         return listed
 
     def _fail(self, problem: str) -> None:
         self.state = "failed"
         self.problem = problem
         self.tried.set()
-        logger.warning("the MCP server %r: %s", self.name, problem)
+        logger.warning("the MCP server %r failed: %s", self.name, problem)
         self._on_failure(self)
 
     # -- its tools

@@ -168,7 +168,9 @@ class ServerTools:
             if definition is None or tool.name in definitions:
                 continue
             if len(definitions) == TOOLS:
-                logger.warning("the MCP server %r has more than %d tools; others are not offered", self._name, TOOLS)
+                logger.warning(
+                    "the MCP server %r has more than %d tools; further tools are not offered", self._name, TOOLS
+                )
                 break
             definitions[tool.name] = definition
             if self._definitions.get(tool.name) != definition:
@@ -185,7 +187,7 @@ class ServerTools:
             definition = b""
         if definition and len(definition) <= _SCHEMA:
             return definition
-        logger.warning("a tool of the MCP server %r has a definition that is too long; it is not offered", self._name)
+        logger.warning("a tool of the MCP server %r is not offered, because its definition is too long", self._name)
         return None
 
     async def _add(self, tool: Any, definition: bytes) -> None:
@@ -318,7 +320,9 @@ class ServerQuestions:
             try:
                 answer = await self._asked(params)
             except (AcpError, ValidationError) as error:
-                logger.warning("a question of the MCP server %r is declined: %s", self._name, type(error).__name__)
+                logger.warning(
+                    "an elicitation of the MCP server %r was declined because of %s", self._name, type(error).__name__
+                )
                 return result(action="decline")
             finally:
                 self._waiting.discard(scope)
@@ -332,7 +336,7 @@ class ServerQuestions:
         call = self._calls[0].id if len(self._calls) == 1 else None
         if params.mode == "url":
             if not _is_address(params.url):
-                raise UsageError("its address is not an http or https URL")
+                raise UsageError("the URL of the question is not an http or https URL")
             id = params.elicitation_id or uuid4().hex
             return await self._client.elicit_url(message, params.url, elicitation_id=id, tool_call_id=call)
         form = ElicitationSchema.from_wire(_harmless(params.requested_schema))

@@ -122,11 +122,11 @@ def _check(spec: McpServerStdio) -> None:
     """Raise SettingsError for settings that no process can be started with."""
     for variable in spec.env:
         if not variable.name or "=" in variable.name or "\0" in variable.name:
-            raise SettingsError(f"its settings have an environment variable with the invalid name {variable.name!r}")
+            raise SettingsError(f"its settings contain the invalid environment variable name {variable.name!r}")
         if "\0" in variable.value:
-            raise SettingsError(f"the variable {variable.name} of its settings has a NUL in it")
+            raise SettingsError(f"the environment variable {variable.name} of its settings contains a NUL character")
     if any("\0" in word for word in (spec.command, *spec.args)):
-        raise SettingsError("its command has a NUL in it")
+        raise SettingsError("its command contains a NUL character")
 
 
 class _Stream:

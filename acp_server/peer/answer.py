@@ -44,9 +44,9 @@ class Answer(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == META and not isinstance(value, dict):
-            raise UsageError("_meta is an object: use answer.meta[...]")
+            raise UsageError("_meta must be a dict; set single keys by answer.meta[...]")
         if name in self._own():
-            raise UsageError(f"{name!r} of the response to {self._method} is set by the runtime")
+            raise UsageError(f"the runtime sets {name!r} of the response to {self._method}")
         codec.encode(value)
         self._members[name] = value
 
@@ -80,13 +80,15 @@ class Answer(MutableMapping[str, Any]):
             return result
         own: Any = result.to_wire() if hasattr(result, "to_wire") else {} if result is None else result
         if not isinstance(own, dict):
-            logger.warning("nothing is added to the response to %s, which is not an object", self._method)
+            logger.warning(
+                "cannot add members to the response to %s, because its result is not an object", self._method
+            )
             return result
         try:
             codec.encode(members)
         except EncodeError as problem:
             # The author changed a nested value after it was checked. The result itself can be encoded.
-            logger.error("the additions to the response to %s cannot be written as JSON: %s", self._method, problem)
+            logger.error("the additions to the response to %s cannot be expressed in JSON: %s", self._method, problem)
             return result
         own = cast("dict[str, Any]", own)
         whole = {**members, **own}

@@ -87,7 +87,7 @@ class Connection(Peer):
         a handler.
         """
         if self._begun:
-            raise RuntimeError("a connection runs only once")
+            raise RuntimeError("run() of a connection can be called only once")
         self._begun = True
         self._house.spawn(self.writer.run)
         # In another task, which a cancel of this one does not reach: cleanup may need responses of the peer.
@@ -141,7 +141,7 @@ class Connection(Peer):
 
     def _say(self, event: Outgoing) -> None:
         if event.reason is not None:
-            logger.debug("not JSON: %s", event.reason)
+            logger.debug("a line is not valid JSON: %s", event.reason)
         self.writer.put(event.frame)
 
     def _dropped(self, event: Dropped) -> None:
@@ -271,7 +271,7 @@ class Connection(Peer):
         self.writer.abort()
         self.leaked: int = self.work.running + self._cleaning.running + self.lasting.running
         if self.leaked:
-            logger.error("%d tasks ignored their cancel and were abandoned", self.leaked)
+            logger.error("%d tasks did not end after their cancel and were abandoned", self.leaked)
 
     async def _last_rounds(self, is_over: Callable[[], bool]) -> None:
         self.tree.finish_cancels()
@@ -290,7 +290,7 @@ class Connection(Peer):
             except BaseException as error:
                 what, cause = "a callback for the end of the connection", self.cleanups.cause
                 if cause is None and is_cancellation(error):
-                    logger.warning("%s was cancelled from outside", what)
+                    logger.warning("%s was cancelled by code outside the runtime", what)
                 elif cause is None or program_end(error) is not None:
                     self._failed(what, error)
                 else:

@@ -190,7 +190,9 @@ class Dispatcher:
                             node.pair = None
                         self._serving = False
                         if error is None and pair.nested:
-                            error = RuntimeError("a cancel scope was entered and not left")
+                            error = RuntimeError(
+                                "the handler has returned inside a cancel scope or task group that it entered"
+                            )
                         self._over(call, value, error)
                         try:
                             is_other = (
@@ -228,7 +230,7 @@ class Dispatcher:
             if pair is None or not pair.nested:
                 raise
             # A handler left a scope open; its request was answered with an error.
-            logger.debug("a task ends in a scope that a handler has left open", exc_info=True)
+            logger.debug("a task ends inside a cancel scope that a handler did not close", exc_info=True)
         finally:
             if self.ready and not self._due:
                 self._spawn()

@@ -135,7 +135,10 @@ class Inbound:
             self._moved()
             self._finish(call, value, None)
         elif not call.is_answered:
-            logger.warning("%s does not end although it was cancelled; answered without it", call.method)
+            logger.warning(
+                "the handler of %s does not end although it was cancelled; the response was sent without it",
+                call.method,
+            )
             self._answer(call, value, None)
 
     def _answer(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
@@ -192,8 +195,10 @@ class Inbound:
     def _refuse(self, request: Request) -> None:
         if not self._has_told:
             self._has_told = True
-            logger.warning("the peer has more requests in flight than Limits.requests allows; more are refused")
-        refusal = InternalError("Too many requests at once", data={"limit": "requests"})
+            logger.warning(
+                "the peer has more requests in flight than Limits.requests allows; further requests are refused"
+            )
+        refusal = InternalError("Too many requests are in flight", data={"limit": "requests"})
         self._write(self._endpoint.refuse(request, refusal))
 
     def _resolve(self, call: LiveCall) -> Awaitable[Any]:

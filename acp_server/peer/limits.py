@@ -96,9 +96,9 @@ class Limits:
             if (type(value) is int and value >= 0) or (value is None and each.metadata["optional"]):
                 continue
             if each.metadata["unit"] != "seconds":
-                raise UsageError(f"Limits({each.name}=...) is a whole number from 0 on, and not {value!r}")
+                raise UsageError(f"Limits({each.name}=...) must be an int of at least 0, not {value!r}")
             if not (isinstance(value, float) and value >= 0):
-                raise UsageError(f"Limits({each.name}=...) is a number of seconds from 0 on, and not {value!r}")
+                raise UsageError(f"Limits({each.name}=...) must be a number of seconds of at least 0, not {value!r}")
 
     @property
     def patience(self) -> float:

@@ -55,7 +55,9 @@ class NotificationQueue:
             return True
         if not self._dropped:
             name = reprlib.repr(method)
-            logger.warning("notifications are dropped from %s on: the handler of an earlier one takes too long", name)
+            logger.warning(
+                "the handler of a notification takes too long, so notifications are dropped, beginning with %s", name
+            )
         self._dropped += 1
         return False
 
@@ -113,7 +115,10 @@ class NotificationQueue:
 
     def _tell(self) -> None:
         if self._dropped:
-            logger.warning("%d notifications were dropped", self._dropped)
+            logger.warning(
+                "%d notifications were dropped, because the handler of an earlier notification took too long",
+                self._dropped,
+            )
             self._dropped = 0
 
     async def _guard(self, method: str, pending: Awaitable[None]) -> None:

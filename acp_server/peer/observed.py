@@ -60,4 +60,4 @@ class ObservedStream:
             try:
                 self._observe(way, message)
             except Exception:
-                logger.exception("an observer of the messages has failed")
+                logger.exception("an observer of messages failed")

@@ -160,9 +160,13 @@ class Observers:
             method(argument)
         except Exception:
             if self._is_first(name := f"{_name(method)}"):
-                logger.exception("the observer's %s failed; further failures of it are not logged", name)
+                logger.exception("the observer's %s failed; its further failures are not logged", name)
         if (took := perf_counter() - began) > _SLOW and self._is_first(f"slow {_name(method)}"):
-            logger.warning("the observer's %s blocked the event loop for %.1f s; logged once", _name(method), took)
+            logger.warning(
+                "the observer's %s blocked the event loop for %.1f s; further delays are not logged",
+                _name(method),
+                took,
+            )
 
     def _is_first(self, what: str) -> bool:
         is_first = what not in self._logged

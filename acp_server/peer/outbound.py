@@ -83,7 +83,7 @@ class PendingRequest(OutgoingRequest):
             try:
                 function(response.result)
             except Exception:
-                logger.exception("a callback for the result of %s failed", self.method)
+                logger.exception("a callback for the result of the request %s failed", self.method)
 
     def over(self) -> None:
         """Call `on_over`, because the caller stopped waiting and no response will come any more."""
@@ -91,7 +91,7 @@ class PendingRequest(OutgoingRequest):
             try:
                 self._on_over()
             except Exception:
-                logger.exception("a callback for the end of %s failed", self.method)
+                logger.exception("a callback for the end of the request %s failed", self.method)
 
     def result(self) -> Any:
         """Return the result of the response. Raises RpcError, MalformedResponse or ConnectionClosed."""

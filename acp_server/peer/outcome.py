@@ -49,19 +49,23 @@ def outcome(
     failures = list(failures_in(error))
     if not failures:
         # An internal cancellation has the code of any cancellation (ACP, Cancellation).
-        logger.warning("%s was cancelled from inside, not by the client or the agent", method, exc_info=error)
-        return NOTHING, RequestCancelled("Cancelled from inside, not by the client or the agent")
+        logger.warning("the handler of %s was cancelled by its own program, not by the peer", method, exc_info=error)
+        return NOTHING, RequestCancelled("The handler was cancelled by its own program, not by the peer")
     answer = refusal(error, unexplained)
     only = failures[0] if len(failures) == 1 else None
     if isinstance(only, RpcError) and only.received:
         # An error of the peer that the handler let through, and not an error that its author raised.
         logger.warning("%s failed: %s", method, _words(only))
     elif isinstance(only, RpcError | CapabilityMissing) or _is_told(only):
-        logger.info("%s is answered with its handler's error: %s", method, only)
+        logger.info("the response to %s is the error of its handler: %s", method, only)
     elif not isinstance(answer, RequestCancelled):
         logger.error("%s failed", method, exc_info=error)
     elif any(map(is_time_out, failures)):
-        logger.warning("%s was cancelled from inside: it ran out of time", method, exc_info=error)
+        logger.warning(
+            "the handler of %s exceeded its own time limit, so the response is -32800",
+            method,
+            exc_info=error,
+        )
     else:
         logger.info("%s ended because the connection is closed", method)
     return NOTHING, answer
@@ -78,7 +82,7 @@ def refusal(error: BaseException | None, unexplained: str = InternalError.defaul
         return InternalError(str(only).strip())
     if isinstance(only, CapabilityMissing):
         # The text names a capability of the protocol, and nothing else would explain the failure to the user.
-        return InternalError(f"The client cannot do what is needed: {only}")
+        return InternalError(f"The client lacks a capability: {only}")
     if not isinstance(only, RpcError) or (only.received and only.code == RequestCancelled.code):
         # Forwarding the peer's -32800 would make it believe that its own request was cancelled.
         return InternalError(unexplained)
@@ -94,7 +98,7 @@ def unwritable(
     method: str, cause: Cause | None, problem: EncodeError, unexplained: str = InternalError.default_message
 ) -> RpcError:
     """Return the error response that replaces a result that JSON cannot express."""
-    logger.error("the result of %s cannot be written as JSON: %s", method, problem)
+    logger.error("the result of %s cannot be expressed in JSON: %s", method, problem)
     # The response to a cancelled request is a result or -32800, and no other error (ACP, Cancellation).
     return InternalError(unexplained) if cause is None else RequestCancelled()
 
@@ -104,7 +108,12 @@ def check_data(method: str, refusal: RpcError) -> None:
     try:
         codec.encode(refusal.data)
     except EncodeError as problem:
-        logger.error("%s is answered without the data of its error (%s): %s", method, refusal.message, problem)
+        logger.error(
+            "the data of the error response to %s (%s) was left out, because JSON cannot express it: %s",
+            method,
+            refusal.message,
+            problem,
+        )
 
 
 def report(what: str, error: BaseException) -> None:

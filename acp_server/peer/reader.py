@@ -192,8 +192,8 @@ class Reader:
         self._feed = None
         self._writer.uncork(True)
         logger.warning(
-            "a handler runs the event loop within itself (nest_asyncio): other handlers still run, but a cancel does "
-            "not reach that handler before it returns; await the coroutine, or run it in a thread"
+            "a handler runs the event loop inside itself (nest_asyncio), so a cancel does not reach the handler "
+            "before it returns; await the coroutine, or run it in a thread"
         )
 
     def _take(self, data: bytes) -> bool:
@@ -311,7 +311,9 @@ class Reader:
             self._behind = False
 
     def _forget(self) -> None:
-        logger.warning("the peer has ended its output and does not read; the last %d bytes are ignored", self._held)
+        logger.warning(
+            "the peer has closed its output and does not read; the last %d received bytes are ignored", self._held
+        )
         self._blocks.clear()
         self._lines.clear()
         self._held = 0

@@ -43,7 +43,6 @@ class Writer:
         "_laned",
         "_on_broken",
         "_on_sent",
-        "_order",
         "_rest",
         "_room",
         "_scope",
@@ -78,8 +77,6 @@ class Writer:
         self._rest = b""
         """The unwritten rest of a partial write."""
         self._room: anyio.Event | None = None
-        self._order = anyio.Lock(fast_acquire=True)
-        """Held by the producer that waits for room. A producer that fills the buffer again waits behind the others."""
         self._scope = anyio.CancelScope()
         self._closing = False
         self.is_broken = False
@@ -127,7 +124,7 @@ class Writer:
         """Raise RuntimeError outside of the event loop's thread, because the writer cannot be woken from there."""
         if threading.get_ident() != self._home:
             how = "call.run(...) in a tool, anyio.from_thread.run(...) or run_sync(...) in another plain function"
-            raise RuntimeError(f"messages can only be sent in the event loop of their connection; use {how}")
+            raise RuntimeError(f"messages can be sent only in the thread of the connection's event loop; use {how}")
 
     def take_back(self, ticket: int) -> bool:
         """Undo a `put`. Returns False if the write may have begun, because a frame must not be written in part."""
@@ -143,10 +140,8 @@ class Writer:
         return self if self._laned is None else Lane(self, self._laned, name)
 
     async def room(self) -> None:
-        """Wait until the buffer is below the high-water mark (backpressure). Producers continue in the order in which
-        they came. Raises ConnectionClosed."""
-        async with self._order:
-            await self.below(HIGH_WATER)
+        """Wait until the buffer is below the high-water mark (backpressure). Raises ConnectionClosed."""
+        await self.below(HIGH_WATER)
         if self.is_broken:
             raise ConnectionClosed
 

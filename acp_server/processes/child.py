@@ -267,7 +267,7 @@ class ChildProcess:
         try:
             self._on_stderr(line)
         except Exception:
-            logger.exception("the callback for standard error failed")
+            logger.exception("the callback for the standard error of a process failed")
 
     async def _discard_output(self) -> None:
         try:
@@ -279,4 +279,4 @@ class ChildProcess:
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching a process failed", exc_info=error)
+        logger.error("the task that waits for the end of a process failed", exc_info=error)

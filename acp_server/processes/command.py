@@ -154,7 +154,7 @@ class Command(ABC):
 
 def _crashed(error: BaseException) -> None:
     if not isinstance(error, anyio.get_cancelled_exc_class()):
-        logger.error("watching a command failed", exc_info=error)
+        logger.error("the task that waits for the end of a command failed", exc_info=error)
 
 
 __all__ = ["Command", "CommandOutput", "open_command"]

@@ -61,7 +61,7 @@ def address_of(url: str) -> Address:
     if url.startswith("unix:"):
         path = url.removeprefix("unix:")
         if not path or "\0" in path:
-            raise UsageError("a Unix socket is named as unix:PATH")
+            raise UsageError("the address of a Unix socket must be unix:PATH")
         return Address("http://localhost/acp", path)
     try:
         parts = urlsplit(url)
@@ -69,7 +69,9 @@ def address_of(url: str) -> Address:
     except ValueError:
         host, parts = None, None
     if parts is None or parts.scheme not in _SECURE or not host or not url.isprintable() or " " in url:
-        raise UsageError("an agent's address begins with http://, https://, ws://, wss:// or unix:, and names a host")
+        raise UsageError(
+            "the address of an agent must begin with http://, https://, ws://, wss:// or unix:, and must name a host"
+        )
     # A fragment is never sent.
     return Address(parts._replace(scheme=_SECURE[parts.scheme], fragment="").geturl())
 
@@ -88,19 +90,21 @@ def headers_of(headers: Mapping[str, str] | None, token: str | None, address: Ad
     checked: dict[str, str] = {}
     for name, value in (headers or {}).items():
         if _NAME.fullmatch(name) is None:
-            raise UsageError(f"{name!r} is not the name of a header")
+            raise UsageError(f"{name!r} is not a valid name of a header")
         if name.lower() in _OWN:
-            raise UsageError(f"the header {name} belongs to the transport")
+            raise UsageError(f"the transport sets the header {name}; leave it out")
         if _VALUE.fullmatch(value) is None:
             # The value may be a secret.
-            raise UsageError(f"the value of the header {name} is not one line of printable ASCII")
+            raise UsageError(f"the value of the header {name} must be one line of printable ASCII")
         checked[name] = value
     if token is not None:
         if _ID.fullmatch(token) is None or " " in token:
-            raise UsageError("the token is not one word of printable ASCII")
+            raise UsageError("the token must be one word of printable ASCII")
         checked["Authorization"] = f"Bearer {token}"
     if any(name.lower() in ("authorization", "cookie") for name in checked) and not _is_private(address):
-        logger.warning("%s is not encrypted: the network can read the token", address.name)
+        logger.warning(
+            "the connection to %s is not encrypted, so others in the network can read the token", address.name
+        )
     return checked
 
 

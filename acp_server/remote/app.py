@@ -194,7 +194,7 @@ class _Exchange:
                 await self._initialize(message, line, reserved)
                 return
             if is_initialize:
-                raise Refused(400, "The connection is initialized")
+                raise Refused(400, "The connection is already initialized")
             await self._hand_over(connection, message, line, reserved)
         await self._answer.give(202)
 

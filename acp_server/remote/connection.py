@@ -210,7 +210,7 @@ class HttpConnection(Kept):
     async def room(self, lane: str) -> None:
         """See `is_full`."""
         if (ring := self._rings.get(lane)) is not None:
-            await ring.room_in_turn()
+            await ring.room()
 
     async def aclose(self) -> None:
         """Close all streams, and drop the input that the agent has not read."""
@@ -233,7 +233,10 @@ class HttpConnection(Kept):
         ring = self._ring(outgoing.session)
         if ring is None:
             # The client cannot read this stream: `read` refuses it with TooManyStreams.
-            logger.warning("a client has more sessions than streams: dropped a message of a session")
+            logger.warning(
+                "a client has more sessions than RemoteLimits.streams allows; a message of a further session was "
+                "dropped"
+            )
             return None
         line = outgoing.line
         if outgoing.renews is not None and (last := self._last(outgoing.renews)) not in (None, outgoing.last):

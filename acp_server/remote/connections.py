@@ -85,7 +85,9 @@ class Connections:
         first = min(found, key=lambda each: each.since, default=None)
         if first is None:
             raise Full
-        logger.info("all places are taken: ending the connection of a client for another client")
+        logger.info(
+            "the limit of connections is reached; the connection of one client is ended to admit another client"
+        )
         self.end(first)
         with anyio.move_on_after(_ROOM):
             await first.closed.wait()
@@ -131,7 +133,7 @@ class Connections:
             await serve(self._agent_of(principal), stream, limits=self._per_connection)
         except SystemExit:
             # It would end the server and the connections of all other clients.
-            logger.error("a handler raised SystemExit; the connection of its client is closed")
+            logger.error("a handler raised SystemExit, so the connection of its client is closed")
 
     async def _keep(self, connection: Keepable) -> None:
         try:

@@ -188,7 +188,7 @@ class EventStream:
         if problem is not None:
             raise problem
         if silence.cancelled_caught:
-            raise httpx.ReadTimeout("the server is silent")
+            raise httpx.ReadTimeout("the server has sent nothing for too long")
         if response.http_version.startswith("HTTP/1") and "transfer-encoding" not in response.headers:
             raise httpx.RemoteProtocolError("the stream ended without saying so")
 

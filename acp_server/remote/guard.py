@@ -78,7 +78,7 @@ class Guard:
         found = self._authenticate(scope)
         principal = await found if isawaitable(found) else found
         if principal is None:
-            logger.info("refused a request that is not authenticated")
+            logger.info("refused a request without a valid token or certificate")
             raise Refused(401, "Not authenticated", ((b"www-authenticate", b"Bearer"),))
         return _noted(scope, principal)
 

@@ -246,7 +246,7 @@ class HttpStream:
         elif is_end or 300 <= status < 400:
             self._end(why)
         elif message.is_cancel or (message.kind == "answer" and not is_open):
-            logger.info("a message was refused: %s", why)
+            logger.info("the server refused a message: %s", why)
         else:
             self._failed(message, why, {"status": status})
 

@@ -83,11 +83,11 @@ class KeptAgent(Servable):
             while data := await self._agent.receive():
                 for line in self._framer.feed(data):
                     if isinstance(line, TooLong):
-                        logger.warning("dropped a line of the agent that is too long")
+                        logger.warning("dropped a line of the agent that exceeds the limit")
                     elif line.strip():
                         await self._from_agent(bytes(line))
         except _GONE as error:
-            logger.info("the agent is gone: %s", type(error).__name__)
+            logger.info("lost the connection to the agent: %s", type(error).__name__)
         self.is_over = True
         self._stir()
         if self._client is not None:

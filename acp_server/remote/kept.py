@@ -50,7 +50,7 @@ class Kept:
             with anyio.CancelScope(deadline=since + patience) as waiting:
                 await self._stirred.wait()
             if waiting.cancelled_caught and self.since == since:
-                logger.info("a client was away or silent for too long; its connection ends")
+                logger.info("a connection ends, because its client was away or silent for too long")
                 self.end()
 
     @property

@@ -52,4 +52,4 @@ class RemoteLimits:
         """Raises UsageError, see the class."""
         for each in fields(self):
             if not getattr(self, each.name) >= 0:
-                raise UsageError(f"RemoteLimits({each.name}=...) must be a number of at least 0")
+                raise UsageError(f"RemoteLimits({each.name}=...) must be a number that is at least 0")

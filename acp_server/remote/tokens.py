@@ -66,7 +66,7 @@ def read_tokens(path: Path) -> BearerTokens:
             raise UsageError(f"{path}:{number}: expected a name and a token")
         pairs.append((words[0], words[1]) if len(words) == 2 else (_ONLY, words[0]))
     if not pairs:
-        raise UsageError(f"{path} has no token")
+        raise UsageError(f"the file {path} contains no token")
     try:
         return BearerTokens(pairs)
     except ValueError as error:

@@ -89,7 +89,7 @@ class _Socket:
         except (httpx.HTTPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise SocketBroken(because(error)) from None
         except RemoteProtocolError as error:
-            raise SocketBroken(f"the server broke the rules of WebSocket: {because(error)}", is_final=True) from None
+            raise SocketBroken(f"the server violated the WebSocket protocol: {because(error)}", is_final=True) from None
 
     async def next(self) -> list[str]:
         """Wait for the next message. Return it with the messages that arrived at the same time. Raises SocketBroken."""
@@ -153,7 +153,7 @@ class _Socket:
                 raise SocketBroken(because(error)) from None
             self._silent += 1
             if self._silent > _PINGS:
-                raise SocketBroken("the server is silent") from None
+                raise SocketBroken("the server has sent nothing for too long") from None
             self._signal(Ping())
             return
         self._silent = 0
@@ -169,7 +169,7 @@ class _Socket:
                 raise SocketBroken("the connection broke")
             if self._frames.state is ConnectionState.OPEN:
                 # While it is open, wsproto creates this event itself, for a frame that it cannot read.
-                raise SocketBroken(f"the server broke the rules of WebSocket: {reason}", is_final=True)
+                raise SocketBroken(f"the server violated the WebSocket protocol: {reason}", is_final=True)
             text = f"the server has closed the WebSocket (code {code}{': ' + reason if reason else ''})"
             raise SocketBroken(text, is_end=code == _NORMAL, is_final=code not in _PASSING)
         elif isinstance(event, TextMessage | BytesMessage):
@@ -184,7 +184,7 @@ class _Socket:
                 text, self._text, self._size = "".join(self._text), [], 0
                 return text or None
         elif not isinstance(event, Pong):
-            raise SocketBroken("the server broke the rules of WebSocket", is_final=True)
+            raise SocketBroken("the server violated the WebSocket protocol", is_final=True)
         return None
 
     def _signal(self, event: Ping | Pong) -> None:
@@ -327,7 +327,7 @@ class WebSocketStream:
                 with grace(_LAST_WORDS):
                     await socket.close()
         except Exception as error:
-            logger.debug("the WebSocket was not closed in order: %s", because(error))
+            logger.debug("the closing handshake of the WebSocket failed: %s", because(error))
         finally:
             if socket is not None:
                 await socket.drop()

@@ -228,7 +228,7 @@ class Record(BaseModel, **SHOWN):
                 raise AttributeError(f"{kind.__name__} has no field {name!r}{_instead(kind, name)}")
             is_unset = value is None and field is not None and not field.is_required()
             if value is NULL and not self.may_be_null(name):
-                raise AttributeError(f"{kind.__name__}.{name} cannot be null; None leaves it out")
+                raise AttributeError(f"{kind.__name__}.{name} cannot be null; use None to leave the field out")
             if value is NULL:
                 value = None
             elif is_unset:

@@ -169,7 +169,7 @@ class SessionConfigSelect(_ConfigOption):
         default the first. Raises ValueError if there are no values, and for a single string.
         """
         if isinstance(values, str) or not (names := _named(values)):
-            raise ValueError(f"an option has several values to choose from, and not {values!r}")
+            raise ValueError(f"a config option needs a list of values to choose from, not {values!r}")
         return cls(
             id=id,
             name=_spoken(id) if name is None else name,

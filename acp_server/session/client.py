@@ -60,7 +60,9 @@ class PermissionAnswer:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            raise UsageError(f"an answer is not a text: compare answer.option_id or answer.kind with {other!r}")
+            raise UsageError(
+                f"a permission answer is not a string; compare answer.option_id or answer.kind with {other!r}"
+            )
         return isinstance(other, PermissionAnswer) and self._said() == other._said()
 
     def __hash__(self) -> int:
@@ -303,7 +305,7 @@ class Client:
             created = read_result(CreateTerminalResponse, "terminal/create", result)
         except MalformedResponse as error:
             # Some clients answer a withdrawn request without a terminal id: they created nothing.
-            logger.info("no terminal to release: %s", error)
+            logger.info("the client created no terminal, so there is nothing to release: %s", error)
             return
         terminal = Terminal(self.connection, self.session_id, created.terminal_id)
         # One message releases the terminal and ends its command, because the connection may be about to close.
@@ -312,9 +314,9 @@ class Client:
 
 def _check_read(path: str, line: int | None, limit: int | None) -> None:
     if not path.startswith("/") and not PureWindowsPath(path).is_absolute():
-        raise UsageError(f"fs/read_text_file takes an absolute path, as os.path.join(session.cwd, {path!r})")
+        raise UsageError(f"fs/read_text_file needs an absolute path, such as os.path.join(session.cwd, {path!r})")
     if (line is not None and line < 1) or (limit is not None and limit < 0):
-        raise UsageError(f"lines are counted from 1, and their limit from 0: line={line}, limit={limit}")
+        raise UsageError(f"line must be at least 1 and limit at least 0; got line={line}, limit={limit}")
 
 
 def _need_whole(method: str, *texts: str) -> None:
@@ -322,7 +324,7 @@ def _need_whole(method: str, *texts: str) -> None:
     another file."""
     for text in texts:
         if whole(text) != text:
-            raise EncodeError(f"{method}: {text!r} is not UTF-8, and cannot be sent")
+            raise EncodeError(f"{method}: {text!r} cannot be encoded in UTF-8")
 
 
 def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
@@ -330,11 +332,13 @@ def _offered(options: Iterable[PermissionOption]) -> list[PermissionOption]:
     an option by its id, so with two equal ids a rejection could count as an approval."""
     listed = list(options)
     if not listed:
-        raise UsageError("a permission request needs options to choose from, as one of kind allow_once")
+        raise UsageError("a permission request needs at least one option, such as an option of the kind allow_once")
     ids = [getattr(option, "option_id", None) for option in listed]
     twice = next((id for id in ids if id is not None and ids.count(id) > 1), None)
     if twice is not None:
-        raise UsageError(f"there are two options with the option_id {twice!r}, which is what the answer names")
+        raise UsageError(
+            f"there are two options with the option_id {twice!r}; the client's answer could not tell them apart"
+        )
     return listed
 
 
@@ -376,5 +380,5 @@ def _read_permission(result: Any) -> PermissionAnswer | tuple[str, dict[str, Any
 
 
 def _no_permission(error: Exception) -> PermissionAnswer:
-    logger.warning("the client did not answer a permission request, so it is not granted: %s", error)
+    logger.warning("the client did not answer a permission request, so the permission is not granted: %s", error)
     return PermissionAnswer(None, None)

@@ -74,7 +74,7 @@ _OF_FEATURES: Final = {
 
 
 async def _no_prompt_handler(call: Call) -> NoReturn:
-    logger.error("%s: no prompt handler, add @agent.prompt", call.method)
+    logger.error("the agent has no handler for %s; add one by @agent.prompt", call.method)
     raise MethodNotFound(data={"method": call.method})
 
 
@@ -162,28 +162,33 @@ class AgentDefinition:
         """Raise UsageError for values that cannot be announced."""
         unknown = {*self.accepts} - {"image", "audio", "embedded_context"} | {*self.mcp} - {"http", "sse"}
         if unknown:
-            raise UsageError(f"an agent cannot announce {', '.join(sorted(unknown))}")
+            raise UsageError(f"an agent cannot announce the unknown capabilities {', '.join(sorted(unknown))}")
         unknown = {*self.sessions} - {*SESSIONS}
         if unknown:
-            raise UsageError(f"sessions can have {', '.join(SESSIONS)}, and not {', '.join(sorted(unknown))}")
+            raise UsageError(
+                f"the features of sessions are {', '.join(SESSIONS)}; unknown: {', '.join(sorted(unknown))}"
+            )
         unknown = {*self.unstable} - {*FEATURES}
         if unknown:
             given = ", ".join(map(repr, sorted(unknown)))
             names = ", ".join(name for name in FEATURES if not is_stable(name))
-            raise UsageError(f"the unstable features are {names}, and not {given}")
+            raise UsageError(f"the unstable features are {names}; unknown: {given}")
         if self.system_prompt not in (None, "append", "override"):
-            raise UsageError("a system prompt is taken as 'append' or 'override', or not at all")
+            raise UsageError("system_prompt must be 'append', 'override' or None")
         if self.second_prompts not in (None, "hold", "refuse", "steer"):
-            raise UsageError("a second prompt can be held or refused, or steer the turn that runs")
+            raise UsageError("second_prompts must be 'hold', 'refuse', 'steer' or None")
 
     def uncalled(self, modes: Sequence[SessionMode], options: Sequence[Option]) -> str | None:
         """Return a sentence that says how the author must change the agent so that its handlers of choices can be
         called; None if they can be called. `modes` and `options`: the modes and options that a client can choose
         from."""
         if self.set_mode is not None and not modes:
-            return "@agent.set_mode is never called without modes: offer some with agent.modes(...)"
+            return "@agent.set_mode is never called while the agent has no modes; offer modes by agent.modes(...)"
         if self.set_config_option is not None and not (options or self.takes_unlisted or self.auto_approve):
-            return "@agent.set_config_option is never called without options: offer some with agent.config_options(...)"
+            return (
+                "@agent.set_config_option is never called while the agent has no options; "
+                "offer options by agent.config_options(...)"
+            )
         return None
 
     def has(self, feature: str) -> bool:

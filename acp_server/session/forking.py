@@ -28,7 +28,9 @@ async def turns_until(source: SessionRecord, params: dict[str, Any]) -> int | No
     turns = [turn for turn in source.turns if not turn.is_open]
     found = await to_thread.run_sync(_find, turns, wanted, abandon_on_cancel=True)
     if found is None:
-        raise InvalidParams("There is no such message in the session", data={"messageId": wanted.get("messageId")})
+        raise InvalidParams(
+            "The session has no message with this messageId", data={"messageId": wanted.get("messageId")}
+        )
     return 1 + source.turns.index(found)
 
 

@@ -160,7 +160,7 @@ class Lifecycle:
             record = _spelled(SessionRecord(_new_id(), place, additional), cwd)
             return await self._made_as(by, record, request, source)
         if type(id) is not str or not id or len(id) > _LONGEST_ID:
-            raise UsageError(f"the id of a session is text of 1 to {_LONGEST_ID} characters")
+            raise UsageError(f"the id of a session must be a string of 1 to {_LONGEST_ID} characters")
         # Without the lock, two concurrent requests with one id would both find no session.
         async with self._lock(id):
             if id in self.sessions or await self._is_stored(id, place):
@@ -323,7 +323,7 @@ class Lifecycle:
             # In one log entry, because a client can name ten thousand servers.
             types = sorted({server.type or "stdio" for server in servers} - usable)
             told = reprlib.repr(types)
-            logger.warning("MCP servers of types that this agent does not announce are left out: %s", told)
+            logger.warning("MCP servers of types that the agent does not announce were left out: %s", told)
         return kept
 
     async def replay(self, session: LiveSession, way: Updates, *, as_terminals: bool = False) -> None:

@@ -120,8 +120,8 @@ class LiveSession(Session):
         if not self._definition.said_unused_servers:
             self._definition.said_unused_servers = True
             logger.warning(
-                "the client named MCP servers (%s), and the agent connects to none of them: say Agent(mcp=True), or "
-                "await session.mcp.connect() in a session handler",
+                "the client named the MCP servers %s, but the agent does not connect to MCP servers; use "
+                "Agent(mcp=True), or await session.mcp.connect() in a session handler",
                 names,
             )
         capabilities = self.client.capabilities.session
@@ -203,7 +203,7 @@ class LiveSession(Session):
         if self.parent is not None:
             check_not_child(self.id, self.siblings)
         if self.state is SessionState.ENDING:
-            raise InvalidRequest("The session is being closed or opened again", data={"sessionId": self.id})
+            raise InvalidRequest("The session is being closed or reopened", data={"sessionId": self.id})
 
     MODE_IS_OPTION: ClassVar[bool] = False
     """Whether the client always gets the mode as an option. In version 1 the author may leave that option out."""
@@ -252,7 +252,7 @@ class LiveSession(Session):
             self._closers = None
             self.updates.close()
             if scope.cancelled_caught:
-                logger.warning("closing session %s was cut short after %g s", self.id, self._patience)
+                logger.warning("closing session %s took more than %g s and was cut short", self.id, self._patience)
 
 
 def log_unsaved(session: LiveSession, error: Exception) -> None:

@@ -179,7 +179,7 @@ def _listed(entries: Any) -> list[PlanEntry]:
     # A model is iterable too, and yields its fields.
     if isinstance(entries, (str, Mapping, PlanEntry)) or not isinstance(entries, Iterable):
         kind = type(cast("object", entries)).__name__
-        raise UsageError(f"a plan is a list of texts or PlanEntry, and not {kind}")
+        raise UsageError(f"a plan must be a list of str or PlanEntry, not {kind}")
     return [_entry(each) for each in cast("Iterable[Any]", entries)]
 
 
@@ -191,5 +191,5 @@ def _entry(step: Any) -> PlanEntry:
     if isinstance(step, Mapping):
         return PlanEntry(**cast("Mapping[str, Any]", step))
     if not isinstance(step, PlanEntry):
-        raise UsageError(f"a plan is a list of texts or PlanEntry, and not list of {type(step).__name__}")
+        raise UsageError(f"a plan must be a list of str or PlanEntry, not of {type(step).__name__}")
     return step.model_copy()

@@ -264,7 +264,9 @@ async def steer(call: LiveCall, handler: SteeringHandler, session: LiveSession) 
     asked = call.meta.get("steering")
     if isinstance(asked, dict) and cast("dict[str, Any]", asked).get("idleBehavior") == "promptRequired":
         return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-    raise InvalidRequest("No turn is running; send it as a prompt", data={"reason": "noRunningTurn"})
+    raise InvalidRequest(
+        "The session has no running turn to steer; send the message as session/prompt", data={"reason": "noRunningTurn"}
+    )
 
 
 async def _saved(session: LiveSession, saving: Awaitable[None]) -> None:

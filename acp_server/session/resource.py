@@ -77,7 +77,7 @@ class Resource(Job):
             self._error = error
         elif error is None:
             if not self._closing.is_set() and self.node.cause is None:
-                logger.warning("%s has ended before its session", self.node.label)
+                logger.warning("%s ended before its session", self.node.label)
         elif program_end(error) is not None:
             raise error
         else:

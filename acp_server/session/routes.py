@@ -167,7 +167,7 @@ class AgentSide:
     def _speak_newest(self, call: LiveCall) -> None:
         """Negotiate a version other than 1, which may not exist. Raises InvalidRequest while sessions are open."""
         if self._sessions:
-            raise InvalidRequest("The version of a connection does not change")
+            raise InvalidRequest("The protocol version of a connection cannot change")
         definition, cancel = self._definition, Notice(self._cancel, inline=True)
         side = Side(definition, self._profile, self._sessions, self.find, self._routes, cancel, self._refuse_children)
         self.lifecycle = newest(definition.versions).speak(call, side)

@@ -21,7 +21,7 @@ def wire_of(update: Any) -> dict[str, Any]:
     """Return the wire form of a session update. Raises UsageError for anything else."""
     if getattr(update, "session_update", None) is None:
         raise UsageError(
-            f"expected a session update of acp_server.schema, such as ToolCall, and not {_kind(update)}{_read(update)}"
+            f"expected a session update of acp_server.schema, such as ToolCall, not {_kind(update)}{_read(update)}"
         )
     return update.to_wire()
 
@@ -29,7 +29,7 @@ def wire_of(update: Any) -> dict[str, Any]:
 def text_of(said: Any) -> str:
     """Return a chunk of text. Raises UsageError for any other type."""
     if not isinstance(said, str):
-        raise UsageError(f"text is expected, and not {_kind(said)}; other content is shown by a yield")
+        raise UsageError(f"expected text, not {_kind(said)}; yield other content")
     return said
 
 
@@ -64,7 +64,7 @@ def several(what: str, values: Iterable[T], kind: type[T]) -> list[T]:
     wrong = next((value for value in listed if not isinstance(value, (kind, Mapping))), None)
     if wrong is None and not one:
         return listed
-    raise UsageError(f"{what} is a list of {kind.__name__}, and not {_kind(given)}{_of(given, wrong)}")
+    raise UsageError(f"{what} must be a list of {kind.__name__}, not {_kind(given)}{_of(given, wrong)}")
 
 
 def _read(given: Any) -> str:

@@ -138,7 +138,7 @@ class Session:
         """Additions to the response to `call`. In a session handler, `session.answer.meta[...]` is added to the
         response to `session/new`, `load` or `resume`. Raises UsageError if `call` is None."""
         if self.call is None:
-            raise UsageError("no request that is about this session is being answered")
+            raise UsageError("session.answer exists only while a request about this session waits for its response")
         return self.call.answer
 
     def _share(self, above: Session) -> None:
@@ -183,7 +183,7 @@ class Session:
         `Agent(mcp=True)`. Without any of these no server is started. Raises UsageError if the session does not belong
         to an `Agent`."""
         if self._mcp_host is None:
-            raise UsageError("only the sessions of an `Agent` connect to MCP servers")
+            raise UsageError("only the sessions of an `Agent` can connect to MCP servers")
         self._are_servers_unused = False
         if self._mcp is None:
             self._mcp = self._mcp_host(self)
@@ -339,7 +339,9 @@ class Session:
         names = [command.name for command in commands]
         for name in names:
             if not is_command(name):
-                raise UsageError(f"a command has a name of one word without the slash, as in 'notes', and not {name!r}")
+                raise UsageError(
+                    f"the name of a command must be one word without a slash, such as 'notes', not {name!r}"
+                )
             if names.count(name) > 1:
                 raise UsageError(f"there are two commands with the name {name!r}")
         await self.update(AvailableCommandsUpdate(available_commands=commands))
@@ -412,7 +414,7 @@ class Session:
             # This save has the state of its beginning, so an earlier save that fails later changes nothing.
             self._saved = max(self._saved, number)
         if scope.cancelled_caught:
-            raise TimeoutError(f"the store took more than {self._patience:g} s")
+            raise TimeoutError(f"the session store took more than {self._patience:g} s")
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Register `closer`, which is called when the session is closed or its connection ends. Closers are called in

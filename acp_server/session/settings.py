@@ -296,9 +296,9 @@ def check_modes(modes: Sequence[SessionMode]) -> None:
 
     for mode in modes:
         if not isinstance(cast("Any", mode), SessionMode):
-            raise UsageError(f"a mode is a SessionMode of acp_server.schema, and not {mode!r}")
+            raise UsageError(f"a mode must be a SessionMode of acp_server.schema, not {mode!r}")
         if not (mode.id and mode.name):
-            raise UsageError(f"a mode has an id, and a name that the user reads: {mode!r}")
+            raise UsageError(f"a mode needs an id and a name: {mode!r}")
     _check_ids("modes", [mode.id for mode in modes])
 
 
@@ -312,17 +312,17 @@ def check_options(options: Sequence[Option]) -> None:
     for option in options:
         # The author may not use a type checker.
         if not isinstance(cast("Any", option), (SessionConfigSelect, SessionConfigBoolean)):
-            kinds = "a config option is a SessionConfigSelect or a SessionConfigBoolean of acp_server.schema"
-            raise UsageError(f"{kinds}, and not {option!r}")
+            kinds = "a config option must be a SessionConfigSelect or a SessionConfigBoolean of acp_server.schema"
+            raise UsageError(f"{kinds}, not {option!r}")
         given = choices(option)
         if option.current_value not in given:
             listed = ", ".join(map(repr, given)) or "none"
             wrong = f"the current_value {option.current_value!r} of the config option {option.id!r}"
-            raise UsageError(f"{wrong} is not one of its values; there are: {listed}")
+            raise UsageError(f"{wrong} is not one of its values: {listed}")
     _check_ids("config options", [option.id for option in options])
 
 
 def _check_ids(what: str, ids: Sequence[str]) -> None:
     twice = next((id for id in ids if ids.count(id) > 1), None)
     if twice is not None:
-        raise UsageError(f"there are two {what} with the id {twice!r}; a client could not tell them apart")
+        raise UsageError(f"there are two {what} with the id {twice!r}, which a client could not tell apart")

@@ -40,7 +40,9 @@ class Room:
         if self._sessions >= limits.sessions:
             raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})
         if self._size + size > limits.setups:
-            raise InvalidRequest("The setups of the open sessions are too large", data={"limit": limits.setups})
+            raise InvalidRequest(
+                "The settings of the open sessions exceed their size limit", data={"limit": limits.setups}
+            )
         self._sessions += 1
         self._size += size
 

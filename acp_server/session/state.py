@@ -32,7 +32,9 @@ def check_not_child(session_id: object, sessions: Container[str]) -> None:
         if not name.startswith(CHILD_KEY):
             return
         if above in sessions:
-            raise InvalidParams("A child session belongs to its parent: only session/cancel may name it")
+            raise InvalidParams(
+                "The session is a child session, and only session/cancel accepts the id of a child session"
+            )
 
 
 class SessionEvent(Enum):

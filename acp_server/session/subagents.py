@@ -55,7 +55,7 @@ class Subagent(Block):
     ) -> None:
         for name, text in (("title", title), ("task", task), ("description", description)):
             if not (isinstance(text, str) or (text is None and name != "title")):
-                raise UsageError(f"the {name} of a subagent is text, and not {type(text).__name__}")
+                raise UsageError(f"the {name} of a subagent must be a string, not {type(text).__name__}")
         self._parent = parent
         self._below = below
         self._about: dict[str, Any] = {"title": one_line(title, _LONGEST_TITLE)}

@@ -31,10 +31,10 @@ def words_of(command: str, args: Sequence[str]) -> list[str]:
     """Return a command with its arguments. Raises UsageError for arguments in one string, and for arguments in the name
     of the program. A program whose name has a space needs its folder: `./my tool`."""
     if isinstance(args, str):
-        raise UsageError(f"the arguments of a command are a list, as in [{args!r}], and not one string")
+        raise UsageError(f"the arguments of a command must be a list, as in [{args!r}], not one string")
     program, *behind = command.split() or [""]
     if behind and "/" not in program and "\\" not in program:
-        raise UsageError(f"a command is a program and a list of arguments: {program!r}, {behind}, and not {command!r}")
+        raise UsageError(f"pass a command as a program and a list of arguments: {program!r}, {behind}, not {command!r}")
     return [command, *args]
 
 
@@ -128,7 +128,7 @@ class Terminal:
     def __del__(self) -> None:
         if not (self._left or self._released):
             instead = "async with await client.create_terminal(...) as terminal:"
-            logger.warning("a terminal was not released, and its command may still run: write `%s`", instead)
+            logger.warning("a terminal was not released, so its command may still run; write `%s`", instead)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -175,9 +175,9 @@ class Terminal:
             try:
                 await ask()
             except AcpError as error:
-                logger.info("terminal/%s of %s: %s", step, self.id, error)
+                logger.info("terminal/%s for terminal %s failed: %s", step, self.id, error)
         if scope.cancelled_caught:
-            logger.info("terminal/%s of %s was not answered in %g s", step, self.id, PATIENCE)
+            logger.info("the client did not answer terminal/%s for terminal %s within %g s", step, self.id, PATIENCE)
 
     async def _ask(self, method: str, on_over: Callable[[], None] | None = None) -> Any:
         params = {"sessionId": self._session_id, "terminalId": self.id}

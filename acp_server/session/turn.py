@@ -264,7 +264,7 @@ class Turn:
             *(thought_tokens, cached_read_tokens, cached_write_tokens),
         )
         if not all(type(number) is int and number >= 0 for number in (*counted, context_size) if number is not None):
-            raise UsageError("a number of tokens is a whole number, and not negative")
+            raise UsageError("a number of tokens must be an int that is not negative")
         if cost is not None:
             self._add_cost(cost, currency)
         self.record.usage = counted if self.record.usage is None else self.record.usage.plus(counted)
@@ -278,9 +278,11 @@ class Turn:
     def _add_cost(self, cost: float, currency: str) -> None:
         before, unit = self.session.record.cost or (0.0, currency)
         if unit != currency:
-            raise UsageError(f"the costs of a session have one currency: there are costs in {unit!r} already")
+            raise UsageError(
+                f"all costs of a session must have one currency, and this session has costs in {unit!r} already"
+            )
         if not (isinstance(cast("Any", cost), int | float) and 0 <= cost < inf):
-            raise UsageError("a cost is a number, and not negative")
+            raise UsageError("a cost must be a number that is not negative")
         self.session.record.cost = before + cost, currency
 
     @property
@@ -293,7 +295,10 @@ class Turn:
     def stop_reason(self, reason: OwnStopReason) -> None:
         if reason not in get_args(OwnStopReason):
             reasons = ", ".join(get_args(OwnStopReason))
-            raise UsageError(f"{reason!r} is not one of {reasons}; session.cancel(Cause.USER) ends it as cancelled")
+            raise UsageError(
+                f"the stop reason must be one of {reasons}, not {reason!r}; session.cancel(Cause.USER) ends a turn "
+                "as cancelled"
+            )
         self._live.stop_reason = reason
 
     @property
@@ -307,13 +312,13 @@ class Turn:
     @meta_data.setter
     def meta_data(self, notes: Mapping[str, str]) -> None:
         if len(notes) > _NOTES:
-            raise UsageError(f"a turn can have at most {_NOTES} entries of meta data")
+            raise UsageError(f"the meta data of a turn can have at most {_NOTES} entries")
         for key, value in notes.items():
             if not (_fits(key, _LONGEST_KEY) and _fits(value, _LONGEST_VALUE)):
                 given = f"a {type(key).__name__} with a {type(value).__name__}"
                 raise UsageError(
-                    f"meta data is text, keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE}; "
-                    f"this is {given}"
+                    f"meta data needs keys of 1 to {_LONGEST_KEY} characters and values of 1 to {_LONGEST_VALUE} "
+                    f"characters, not {given}"
                 )
         self.record.meta_data = dict(notes)
 

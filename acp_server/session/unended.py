@@ -24,20 +24,20 @@ def say_unended(calls: Iterable[str], plan: Sequence[Mapping[str, Any]]) -> None
     """Warn that a turn completed while these calls, or steps of its plan, had not ended."""
     if calls := list(calls):
         instead = "end each by turn.update(ToolCallProgress(tool_call_id=..., status='completed'))"
-        logger.warning("the turn has ended before its tool calls %s: %s", _named(calls), instead)
+        logger.warning("the turn has ended before its tool calls %s; %s", _named(calls), instead)
     left = [entry["content"] for entry in plan if entry.get("status") == "in_progress"]
     if not left and all(map(_is_untouched, plan)):
         left = [entry["content"] for entry in plan]
     if left:
         instead = "async with turn.step(...) begins and ends a step, or show the plan anew"
-        logger.warning("the turn has ended before the steps of its plan %s: %s", _named(left), instead)
+        logger.warning("the turn has ended before the steps of its plan %s; %s", _named(left), instead)
 
 
 def say_unbegun(id: str) -> None:
     """Warn about an update of a tool call that no earlier update began. A client does not know where to show such an
     update."""
     instead = "begin it by turn.update(ToolCall(tool_call_id=..., title=...))"
-    logger.warning("an update of a tool call that was not begun, %s: %s", _named([id]), instead)
+    logger.warning("an update names the tool call %s, which was not begun; %s", _named([id]), instead)
 
 
 def say_silent() -> None:

@@ -496,4 +496,4 @@ class LiveTurn:
 
 def too_late() -> TurnEnded:
     """Return the exception for updates after the end of a turn."""
-    return TurnEnded("the turn was already answered, so this update would reach the client too late")
+    return TurnEnded("the turn has its response already, so an update would reach the client too late")

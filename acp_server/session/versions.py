@@ -66,4 +66,4 @@ def newest(numbers: tuple[int, ...]) -> Dialect:
 
 def uninitialized(_method: str) -> RpcError:
     """Return the error response, in versions above 1, to a request before the response to `initialize`."""
-    return InvalidRequest("The connection is not initialized; wait for the answer to initialize")
+    return InvalidRequest("The connection is not initialized; send initialize and wait for its response")

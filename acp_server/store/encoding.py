@@ -86,7 +86,7 @@ def session_of(fields: dict[str, Any]) -> SessionRecord:
 
 def _cost(parts: list[Any]) -> tuple[float, str]:
     if len(parts) != 2:
-        raise ValueError("a cost is an amount and a currency")
+        raise ValueError("a cost must be an amount and a currency")
     return _number({"amount": parts[0]}, "amount"), _is(str, parts[1], "currency")
 
 
@@ -134,13 +134,15 @@ def turn_of(fields: dict[str, Any], contents: bytes | Callable[[], bytes]) -> Tu
 def _check_version(fields: dict[str, Any]) -> None:
     version = _of(int, fields, "version")
     if version > VERSION:
-        raise ValueError(f"written by a newer version of this package (format {version}, this one reads {VERSION})")
+        raise ValueError(
+            f"written by a newer version of this package (its format is {version}, this version reads {VERSION})"
+        )
 
 
 def _contents(value: Any) -> list[Any]:
     parts = _list(value)
     if len(parts) not in (2, 3):
-        raise ValueError("the contents of a turn are its prompt, its events and what was kept")
+        raise ValueError("the contents of a turn must be a list of its prompt, its events and its kept values")
     said = [[_object(item) for item in _list(part)] for part in parts[:2]]
     return [*said, *({key: _object(item) for key, item in _object(kept).items()} for kept in parts[2:])]
 
@@ -236,7 +238,7 @@ def merged(mine: SessionRow, changes: Changes, theirs: bytes) -> SessionRow:
 def _parts(head: bytes) -> Changes:
     fields: Any = codec.decode(head)
     if not (isinstance(fields, dict) and isinstance(cast("dict[str, Any]", fields).get("config"), dict)):
-        raise ValueError("not the head of a session")
+        raise ValueError("the head of the session is not an object with a config")
     entries = cast("dict[str, Any]", fields)
     options: dict[str, Any] = entries.pop("config")
     return {(name,): value for name, value in entries.items()} | {("config", name): options[name] for name in options}

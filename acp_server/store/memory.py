@@ -100,8 +100,8 @@ class MemoryStore:
         if not self._told:
             self._told = True
             logger.warning(
-                "more history than fits in memory (%d bytes, %d sessions): the oldest is "
-                "dropped; a SqliteStore keeps all of it",
+                "the history exceeds the limit in memory (%d bytes, %d sessions), so the oldest turns are dropped; "
+                "use a SqliteStore to keep all turns",
                 self._most_history,
                 self._most_sessions,
             )

@@ -249,7 +249,7 @@ class TurnRecord:
         entry = codec.encode({"version": version, **packed})[:-1]
         others = {other: kept for other, kept in (self._kept or {}).items() if other != key}
         if sum(map(len, others.values())) + len(entry) > self._most:
-            raise UsageError(f"a turn keeps {self._most} bytes at most")
+            raise UsageError(f"the values that a turn keeps can have at most {self._most} bytes together")
         self._kept = {**others, key: entry}
 
     def kept(self, key: str, version: int) -> Any:
@@ -282,7 +282,7 @@ class TurnRecord:
         try:
             prompt = codec.encode(self._prompt)
         except EncodeError:
-            logger.warning("parts of turn %s are nested too deep to be kept", self.id)
+            logger.warning("parts of turn %s are nested too deeply, so they are not stored", self.id)
             prompt = codec.encode([block for block in self._prompt if _can_be_written(block)])
         said = [b"[]"] if self.transcript is None else self.transcript.pieces()
         pieces = [b"[", prompt[:-1], b",", *said]
@@ -388,7 +388,7 @@ class UnkeptTurn(TurnRecord):
 
     def keep(self, key: str, version: int, value: Any) -> None:
         """See `Turn.keep`."""
-        raise UsageError("nothing can be kept with a turn: the agent was made with history=False")
+        raise UsageError("a turn cannot keep values, because the agent was made with history=False")
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

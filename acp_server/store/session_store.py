@@ -21,7 +21,7 @@ T = TypeVar("T")
 PAGE_SIZE: Final = 50
 """The number of sessions in one response to `session/list`, for each store."""
 
-DELETED: Final = "The session was deleted, and is no longer stored"
+DELETED: Final = "The session was deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +126,5 @@ async def _awaited(store: object, method: str, made: Any) -> Any:
 def _one(store: object, method: str, value: Any, kind: type[T], other: str = "") -> T:
     if not isinstance(value, kind):
         wanted = f"{kind.__name__}{other}"
-        raise UsageError(f"{type(store).__name__}.{method} must return a {wanted}, and not a {type(value).__name__}")
+        raise UsageError(f"{type(store).__name__}.{method} must return a {wanted}, not a {type(value).__name__}")
     return value

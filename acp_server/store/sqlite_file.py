@@ -53,10 +53,11 @@ class Format(NamedTuple):
                 for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
             )
         if application != self.application_id and (application or version or tables):
-            raise Foreign("it is the database of another program")
+            raise Foreign("the file is a database of another program")
         if version > (known := len(self.migrations)):
             raise Foreign(
-                f"it was written by a newer version of this program (format {version}, this one knows {known})"
+                f"the file was written by a newer version of this program (its format is {version}, this version "
+                f"reads {known})"
             )
         return version
 
@@ -132,11 +133,15 @@ def tighten_file(path: Path) -> None:
         try:
             if (mode := lax_rights(each)) is not None:
                 tighten(each)
-                logger.warning("%s had the permissions %s; now only its owner may read it", each, mode)
+                logger.warning("the permissions of %s were %s; now only the owner may read the file", each, mode)
         except FileNotFoundError:
             pass  # SQLite has just removed it
         except OSError as error:
-            logger.warning("other users may read %s, and its permissions cannot be changed: %s", each, error.strerror)
+            logger.warning(
+                "other users may be able to read %s, because its permissions cannot be changed: %s",
+                each,
+                error.strerror,
+            )
 
 
 PROBLEMS: Final = (sqlite3.Error, OSError, Foreign)
@@ -227,7 +232,7 @@ def is_alive(base: Path, id: str) -> bool:
     except (sqlite3.OperationalError, OSError) as error:
         if not path.exists():
             return False
-        logger.warning("cannot determine whether the program of %s is running: %s", path, error)
+        logger.warning("cannot determine whether the program that made the lock file %s is running: %s", path, error)
         return True
     except sqlite3.DatabaseError:
         # Another file with such a name.

@@ -78,7 +78,7 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str], page_size: int = PAGE_SIZE, history: int = HISTORY) -> None:
         if str(path).startswith(("sqlite:", "file:")):
-            raise UsageError(f"SqliteStore takes the path of a file, as in 'sessions.db', and not the address {path!r}")
+            raise UsageError(f"SqliteStore needs the path of a file, such as 'sessions.db', not the address {path!r}")
         # An editor's settings have no shell that would expand it.
         self.path: Final = Path(path).expanduser()
         self._page_size = page_size
@@ -164,7 +164,7 @@ class SqliteStore:
             try:
                 records.append(session_from(row))
             except ValueError as error:
-                logger.error("session %s in %s is not listed, it cannot be read: %s", row.id, self.path, error)
+                logger.error("session %s in %s cannot be read, so it is not listed: %s", row.id, self.path, error)
         if len(rows) <= self._page_size:
             return Page(records, None)
         last = rows[self._page_size - 1]
@@ -215,7 +215,7 @@ class SqliteStore:
         try:
             contents = self._reader.contents(session_id, turn_id)
         except PROBLEMS as error:
-            logger.error("the session store %s: %s", self.path, error)
+            logger.error("the session store %s failed: %s", self.path, error)
             raise InternalError(f"The session store cannot be used: {explain(error)}") from error
         if contents is None:
             raise ResourceNotFound(DELETED)
@@ -252,7 +252,7 @@ class SqliteStore:
         except PROBLEMS as error:
             kind = StoreBusy if is_busy(error) else InternalError
             if kind is InternalError or patience != 0:
-                logger.error("the session store %s: %s", self.path, error)
+                logger.error("the session store %s failed: %s", self.path, error)
             raise kind(f"The session store cannot be used: {explain(error)}") from error
         finally:
             self._lock.release()

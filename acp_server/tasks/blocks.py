@@ -19,4 +19,7 @@ class Block:
 
     def __del__(self) -> None:
         if not self._entered:
-            logger.warning("a block that was not entered had no effect: write `%s:` with it below", self._written())
+            logger.warning(
+                "a context manager was not entered, so it had no effect; write `%s:` with the code in its block",
+                self._written(),
+            )

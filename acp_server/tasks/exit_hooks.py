@@ -32,4 +32,4 @@ def run_exit_hooks() -> None:
         try:
             function()
         except Exception:
-            logger.exception("a callback before the exit of the process failed")
+            logger.exception("a callback for the exit of the process failed")

@@ -225,7 +225,9 @@ class Job(SupervisedWork):
     def give_up(self) -> None:
         """Let the caller continue without the work."""
         if not self._done.is_set():
-            logger.warning("%s does not end although it was cancelled; continuing without it", self.node.label)
+            logger.warning(
+                "%s does not end although it was cancelled; the runtime no longer waits for it", self.node.label
+            )
             self._done.set()
 
     async def _run(self, body: Callable[[], Awaitable[Any]]) -> None:

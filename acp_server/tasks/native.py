@@ -41,7 +41,9 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
     library = sniffio.current_async_library()
     if library != "asyncio":
         coroutine.close()
-        raise UsageError(f"this needs asyncio, and the event loop is {library}'s: serve the agent on asyncio")
+        raise UsageError(
+            f"this call needs asyncio, but the event loop is that of {library}; serve the agent on asyncio"
+        )
     try:
         await anyio.lowlevel.checkpoint_if_cancelled()
     except BaseException:
@@ -66,7 +68,7 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
             # A task that is cancelled before its first step never awaits its coroutine.
             coroutine.close()
     if task.cancelled():
-        raise RequestCancelled("the work in a separate task was cancelled there")
+        raise RequestCancelled("the separate task of this call was cancelled")
     value, error = task.result()
     if error is not None:
         raise error
@@ -86,12 +88,12 @@ async def _caught(coroutine: Coroutine[Any, Any, T]) -> tuple[Any, BaseException
 
 def _leave(task: asyncio.Task[tuple[Any, BaseException | None]], coroutine: Coroutine[Any, Any, Any]) -> None:
     name = getattr(coroutine, "__qualname__", repr(coroutine))
-    logger.warning("%s does not end although it was cancelled; continuing without it", name)
+    logger.warning("%s does not end although it was cancelled; the runtime no longer waits for it", name)
     _left.add(task)
 
     def over(task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
         _left.discard(task)
         if not task.cancelled() and (error := task.result()[1]) is not None:
-            logger.error("%s failed after its caller had stopped waiting", name, exc_info=error)
+            logger.error("%s failed after its caller was cancelled", name, exc_info=error)
 
     task.add_done_callback(over)

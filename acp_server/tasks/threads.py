@@ -115,7 +115,9 @@ class Threads:
 
     async def _run(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if self.abandoned >= ABANDONED:
-            raise TooManyThreads(f"{self.abandoned} threads that were cancelled still run; {name} is not started")
+            raise TooManyThreads(
+                f"{name} is not started, because {self.abandoned} threads still run after their cancel"
+            )
         worker = self._start(Worker(self, name, function, args))
         try:
             return await worker.outcome()
@@ -126,14 +128,14 @@ class Threads:
         """Call a quick `function` in a thread without waiting. It cannot call back into the loop. Raises
         TooManyThreads."""
         if self.asked >= ASKED:
-            raise TooManyThreads(f"{self.asked} threads for quick functions still run; {name} is not started")
+            raise TooManyThreads(f"{name} is not started, because {self.asked} threads for quick functions still run")
         return self._start(Worker(self, name, function, (), asked=True))
 
     def _start(self, worker: Worker) -> Worker:
         try:
             worker.start()
         except RuntimeError as error:
-            raise TooManyThreads(f"the system has no thread for {worker.name}") from error
+            raise TooManyThreads(f"the operating system cannot start a thread for {worker.name}") from error
         return worker
 
     def briefly(self, worker: Worker) -> bool:
@@ -259,7 +261,7 @@ class Worker:
             self.ended.set()
         self._threads.count(abandoned=-self._abandoned, asked=-self._asked)
         if self._abandoned:
-            logger.info("%s has ended, after it was cancelled", self.name)
+            logger.info("the thread of %s has ended after its call was cancelled", self.name)
         self._threads.soon(self._hear)
 
     def _hear(self) -> None:
@@ -308,7 +310,7 @@ def in_loop(function: Callable[..., Any], *args: Any) -> Any:
     context."""
     worker = _worker.get(None)
     if worker is None:
-        raise RuntimeError("not in the worker thread of a plain function")
+        raise RuntimeError("this thread is not the worker thread of a plain function")
     return worker.call(function, args)
 
 

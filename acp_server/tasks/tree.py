@@ -293,7 +293,7 @@ class Node:
             return False
         scopes = self._scopes
         if threading.get_ident() != scopes.home:
-            raise RuntimeError(f"{self.label} can only be cancelled in the thread of its event loop")
+            raise RuntimeError(f"{self.label} can be cancelled only in the thread of its event loop")
         fresh: list[Node] = []
         at_once = has_room()
         if not at_once:

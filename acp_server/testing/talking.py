@@ -66,9 +66,9 @@ async def talk(
     answers: dict[str, AskPermission] = {"allow": allow_once, "reject": reject_once}
     answer = answers.get(permission) if isinstance(permission, str) else permission
     if answer is None:
-        raise UsageError(f"permission is 'allow', 'reject' or a function of the request, and not {permission!r}")
+        raise UsageError(f"permission must be 'allow', 'reject' or a function of the request, not {permission!r}")
     if not callable(getattr(agent, "connect", None)):
-        raise UsageError(f"talk takes an Agent, and not {agent!r}")
+        raise UsageError(f"talk needs an Agent, not {agent!r}")
     held = None if files is None else _Files(files, cwd)
     here, there = memory_pair()
     ended: list[BaseException | None] = []
@@ -102,7 +102,7 @@ class _Files:
     def __init__(self, files: MutableMapping[str, str], cwd: str) -> None:
         for path, text in files.items():
             if not isinstance(text, str) or posixpath.isabs(path):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise UsageError(f"files has texts by their paths below cwd, and not {path!r}: {text!r}")
+                raise UsageError(f"files must map paths below cwd to texts, but contains {path!r}: {text!r}")
         self._files = files
         self._cwd = cwd
 

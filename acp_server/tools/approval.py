@@ -105,11 +105,11 @@ class UserAction:
         if isinstance(value, UserAction):
             return value
         if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"a user action is a UserAction or a mapping, not {type(value).__name__}")
+            raise UsageError(f"a user action must be a UserAction or a mapping, not {type(value).__name__}")
         found = {_SPELLINGS.get(key, key): confirmed for key, confirmed in value.items()}
         unknown = found.keys() - set(_SPELLINGS.values())
         if unknown or len(found) < len(value) or not all(isinstance(confirmed, bool) for confirmed in found.values()):
-            raise UsageError(f"a user action has primary_confirmed and secondary_confirmed, two bools, not {value!r}")
+            raise UsageError(f"a user action needs the bools primary_confirmed and secondary_confirmed, not {value!r}")
         return cls(found.get("primary_confirmed", False), found.get("secondary_confirmed", False))
 
 

@@ -195,7 +195,9 @@ class ToolContext:
         if self._call.executing or function is None:
             self._call.on_cancel = function
         else:
-            logger.warning("on_cancel of %s was set while it does not run; that has no effect", self.name)
+            logger.warning(
+                "on_cancel of %s was set while the tool was not running, so the function is not called", self.name
+            )
 
     # -- what it says
 
@@ -236,7 +238,7 @@ class ToolContext:
     def set_title(self, title: str) -> None:
         """Change the title of the call, for the user. Raises TypeError for a title that is not text."""
         if not isinstance(title, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a title must be text, not {type(title).__name__}")
+            raise TypeError(f"a title must be a string, not {type(title).__name__}")
         self._tell(lambda: self._call.view.entitle(title))
 
     def verbatim(self) -> None:
@@ -272,5 +274,5 @@ def _check_last_words(function: Callable[..., Any]) -> None:
         return  # the signature of some functions in C is not known
     needs = code.co_argcount - len(getattr(function, "__defaults__", None) or ()) - inspect.ismethod(function)
     if needs > 0 or inspect.iscoroutinefunction(function):
-        what = "returns its text, and is not async" if needs <= 0 else "takes no arguments"
-        raise TypeError(f"on_cancel is called at the cancel: it {what}")
+        what = "not be async" if needs <= 0 else "take no arguments"
+        raise TypeError(f"on_cancel must {what}, because it is called at the moment of the cancel")

@@ -86,7 +86,7 @@ def insert(text: str, operations: Sequence[FileOperation]) -> str:
     newline = line_break(text)
     for operation in operations:
         if not 1 <= operation.start_line <= len(lines) + 1:
-            raise EditRefused(f"there is no line {operation.start_line}: the file has {len(lines)}")
+            raise EditRefused(f"there is no line {operation.start_line}, because the file has {len(lines)} lines")
     put_in: dict[int, list[str]] = {}
     for operation in operations:
         content = with_line_breaks(operation.content, newline)
@@ -116,7 +116,7 @@ def replace(text: str, instructions: Sequence[ReplaceInstruction]) -> str:
     done = 0
     for start, end, new in changes:
         if start < done:
-            raise EditRefused(f"two of the blocks overlap in line {_line(text, start)}")
+            raise EditRefused(f"two blocks to replace overlap in line {_line(text, start)}")
         parts += text[done:start], new
         done = end
     return "".join(parts) + text[done:]
@@ -138,14 +138,16 @@ def _find(text: str, instruction: ReplaceInstruction, newline: str) -> int:
         and (after is None or text.startswith((after, newline + after), start + len(block)))
     ]
     if not found:
-        raise EditRefused(f"the block to replace is in {_places(text, there)}, but not with that context")
+        raise EditRefused(f"the block to replace is in {_places(text, there)}, but not with the given context")
     if len(found) > 1 and (hint := instruction.start_line_hint) is not None:
         breaks = [match.start() for match in re.finditer("\n", text)]
         distances = {start: abs(bisect_left(breaks, start) + 1 - hint) for start in found}
         nearest = min(distances.values())
         found = [start for start in found if distances[start] == nearest]
     if len(found) > 1:
-        raise EditRefused(f"the block to replace is in {_places(text, found)}: say which by context or a line")
+        raise EditRefused(
+            f"the block to replace is in {_places(text, found)}; choose a place by its context or a line hint"
+        )
     return found[0]
 
 
@@ -156,7 +158,7 @@ def _found(text: str, block: str) -> list[int]:
     while start >= 0:
         starts.append(start)
         if len(starts) * len(block) > _MOST_COMPARED:
-            raise EditRefused("the block to replace is there too often")
+            raise EditRefused("the block to replace occurs too often")
         start = text.find(block, start + 1)
     return starts
 
@@ -202,7 +204,9 @@ class EditResult:
     def __del__(self) -> None:
         attributes = object.__getattribute__(self, "__dict__")
         if attributes.get("reason") is not None and "_seen" not in attributes:
-            logger.warning("nothing was written, and the result was never read: %s", attributes["reason"])
+            logger.warning(
+                "an edit was refused and wrote nothing, and the tool did not read the reason: %s", attributes["reason"]
+            )
 
 
 _WRITTEN: Final = EditResult()
@@ -286,12 +290,12 @@ class Editor:
         # Links are followed for the decision only: the editor knows the file by the name that the user gave it.
         real = os.path.realpath(target)
         if not any(is_inside(real, root) for root in self._roots):
-            raise InvalidParams(f"Outside of the session's directories: {path!r}")
+            raise InvalidParams(f"Outside the session's directories: {path!r}")
         return target
 
     def _writable(self, path: str) -> str:
         if not self._may_write:
-            raise UsageError("an approval request changes nothing: write files when the tool is executed")
+            raise UsageError("an approval request must not write files; write them in the function of the tool")
         return self.absolute(path)
 
     async def _edit(self, path: str, change: Callable[[str], str]) -> EditResult:

@@ -48,16 +48,21 @@ class SchemaParameters:
 
     def __init__(self, function: Callable[..., Any], schema: Mapping[str, Any]) -> None:
         if not callable(function) or _ARGUMENTS not in signature_of(function).parameters:
-            raise UsageError(f"{name_of(function)} gets what a schema describes as `{_ARGUMENTS}`, and must take that")
+            raise UsageError(
+                f"{name_of(function)} needs a parameter `{_ARGUMENTS}`, because the arguments of its schema are "
+                "passed there"
+            )
         # A copy, so that the model gets the schema that was checked.
         self._schema = deepcopy(dict(schema))
         if self._schema.setdefault("type", "object") != "object":
-            raise UsageError(f"the arguments of a tool are an object, not {self._schema['type']!r}")
+            raise UsageError(
+                f"the schema of a tool's arguments must have the type 'object', not {self._schema['type']!r}"
+            )
         if not isinstance(self._schema.get("$schema", ""), str):
-            raise UsageError("this is not a JSON Schema: its $schema is not text")
+            raise UsageError("not a JSON Schema: $schema must be a string")
         kind = validator_for(self._schema, default=Draft202012Validator)
         if (problem := schema_problem(kind, self._schema, _SCHEMA_STEPS)) is not None:
-            raise UsageError(f"this is not a JSON Schema: {problem}")
+            raise UsageError(f"not a JSON Schema: {problem}")
         # An empty registry: by default, jsonschema fetches remote references from the network.
         self._bounds = Bounds()
         self._validator: Any = self._bounds.validator(kind, self._schema, registry=_NO_OTHERS)
@@ -74,14 +79,18 @@ class SchemaParameters:
             checked = self._bounds.begin(arguments)
             problems = [_told(error) for error in islice(self._validator.iter_errors(checked), _PROBLEMS)]
         except Unresolvable as error:
-            problems = [{"path": "", "message": f"the schema refers to what is not in it: {error.ref}"[:_MESSAGE]}]
+            problems = [
+                {"path": "", "message": f"the schema has no definition for its reference {error.ref}"[:_MESSAGE]}
+            ]
         except TooMuch as error:
             problems = [{"path": "", "message": str(error)}]
         except RecursionError:
-            problems = [{"path": "", "message": "too deeply nested"}]
+            problems = [{"path": "", "message": "the arguments or their schema are nested too deeply"}]
         except (ArithmeticError, ValueError):
             # Quoting an integer of thousands of digits raises, for example.
-            problems = [{"path": "", "message": "a number in them cannot be checked against the schema"}]
+            problems = [
+                {"path": "", "message": "the arguments have a number that cannot be checked against the schema"}
+            ]
         if problems:
             raise InvalidParams(data={"problems": problems})
         return {_ARGUMENTS: arguments}

@@ -57,7 +57,9 @@ class Output:
             try:
                 raw = _expressed(value)
             except Exception as error:
-                raise UsageError(f"a tool returned a {type(value).__name__}, which JSON cannot express") from error
+                raise UsageError(
+                    f"a tool returned a value of type {type(value).__name__}, which JSON cannot express"
+                ) from error
             self.message = codec.encode(raw).decode().rstrip("\n")
             self.raw_output: Any = raw
 
@@ -124,12 +126,14 @@ def snapshot(value: Any) -> Any:
     if (copied := plain_copy(value)) is not None:
         return copied
     if is_large(value):
-        logger.warning("a %s with more than %d members is not shown to the client", type(value).__name__, _SHOWN)
+        logger.warning(
+            "the client does not get a value of type %s, which has more than %d members", type(value).__name__, _SHOWN
+        )
         return None
     try:
         return _expressed(value)
     except Exception as error:
-        logger.warning("a %s is not shown to the client: %s", type(value).__name__, error)
+        logger.warning("the client does not get a value of type %s: %s", type(value).__name__, error)
         return None
 
 

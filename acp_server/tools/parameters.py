@@ -127,7 +127,7 @@ class Parameters:
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 self._open = True
             elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
-                raise UsageError(f"{name_of(function)}: {parameter.name} cannot be passed by name")
+                raise UsageError(f"{name_of(function)}: the parameter {parameter.name} cannot be passed by name")
             else:
                 self._taken.append(parameter)
 
@@ -201,8 +201,8 @@ class Parameters:
         if note is not EMPTY:
             kind = note.__name__ if isinstance(note, type) else type(note).__name__
             raise UsageError(
-                f"{name_of(self._function)}: the {kind} in the annotation of {parameter.name} has no effect here; "
-                "pydantic's Field, its constraints and a text are read"
+                f"{name_of(self._function)}: the {kind} in the annotation of {parameter.name} has no effect; only "
+                "pydantic's Field, its constraints and a string have an effect"
             )
 
     def check_types(self) -> None:
@@ -276,7 +276,10 @@ class StrictParameters(Parameters):
         for parameter in self._taken:
             if parameter.name == "self" and parameter.annotation is EMPTY:
                 name = name_of(function)
-                raise UsageError(f"{name} needs its object: register the method of one, agent.tool({name.lower()})")
+                raise UsageError(
+                    f"{name} is the method of a class; register the bound method of an object, as in "
+                    f"agent.tool({name.lower()})"
+                )
             try:
                 annotation = annotation_of(function, parameter)
             except Exception:
@@ -327,7 +330,9 @@ def annotation_of(function: Callable[..., Any], parameter: inspect.Parameter) ->
         try:
             return eval(annotation, getattr(plain, "__globals__", {}))
         except (NameError, AttributeError) as error:
-            raise UsageError(f"{name_of(function)}: the type of {parameter.name} is not known: {error}") from error
+            raise UsageError(
+                f"{name_of(function)}: the type of {parameter.name} cannot be resolved: {error}"
+            ) from error
     return annotation
 
 

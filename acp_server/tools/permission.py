@@ -103,8 +103,10 @@ class Permission:
             # The model gets their text, as if the tool itself had raised them.
             raise
         except Exception as error:
-            logger.exception("the approval request of %s failed, so it is not run", tool.name)
-            raise ToolFailed("The question for the user's approval could not be made, so it was not run.") from error
+            logger.exception("the approval request of %s failed, so the tool is not run", tool.name)
+            raise ToolFailed(
+                "The tool was not run, because the question for the user's approval could not be made."
+            ) from error
 
     async def _requested(self, ask: Callable[..., Any], arguments: Mapping[str, Any]) -> Approval:
         """Call the tool's request function and return its question."""
@@ -121,7 +123,7 @@ class Permission:
         if isinstance(asked, str):
             asked = Approval(asked)
         if not isinstance(asked, Approval):
-            raise TypeError(f"an approval request must return an Approval or text, not {type(asked).__name__}")
+            raise TypeError(f"an approval request must return an Approval or a string, not {type(asked).__name__}")
         return asked
 
     def _word(self, approval: Approval, title: str, raw: Any) -> None:
@@ -188,7 +190,9 @@ class Permission:
             return DISMISSED, f"The user did not approve it within {tool.approval_timeout:g} s, so it was not run."
         if answer.kind is None:
             if answer.option_id is not None:
-                logger.warning("the client chose an option that was not offered, so %s is not run", tool.name)
+                logger.warning(
+                    "the client's answer names an option that was not offered, so the tool %s is not run", tool.name
+                )
             self.cancelled: bool = answer.cancelled
             return DISMISSED, DISMISSED_WORDS
         always = answer.kind.endswith("_always") and self._call.node.cause is None
@@ -217,7 +221,7 @@ class Permission:
         try:
             known = await self._store.get(self._session, self._scope.key)
         except Exception:
-            logger.exception("the stored decision about %s could not be read; asking the user", self._tool.name)
+            logger.exception("cannot read the stored decision about %s, so the user is asked", self._tool.name)
             return None
         return None if known and self._tool.asks_each_time else known
 
@@ -226,7 +230,7 @@ class Permission:
         try:
             await self._store.put(self._session, self._scope.key, allowed)
         except Exception:
-            logger.exception("the user's decision about %s was not stored", self._tool.name)
+            logger.exception("cannot store the user's decision about %s", self._tool.name)
             return False
         return True
 

@@ -43,7 +43,7 @@ _HEAR_OUT: Final = 0.5
 """Seconds that a slow `on_cancel` has before the call ends without its text."""
 
 _FAILED: Final = "The tool failed."
-EDITOR_ONLY: Final = "This tool only works in an editor that lets it read and write files, so it was not run."
+EDITOR_ONLY: Final = "The tool was not run, because it needs an editor that can read and write files for it."
 
 
 class _Refused(Exception):
@@ -159,7 +159,9 @@ class Execution(Job):
         title = tool.title if isinstance(tool.title, str) else self._title(arguments)
         if tool.approval:
             if self._is_large:
-                raise ToolFailed("The arguments have too many members for the user to see, so it was not run.")
+                raise ToolFailed(
+                    "The tool was not run, because its arguments have too many members to show to the user."
+                )
             permission = Permission(self.call, context, self._approvals)
             await permission.prepare(arguments, title, self._shown)
             if node.cause is not None:
@@ -255,7 +257,7 @@ class Execution(Job):
                 self._end("completed", value.message, last=value.text, value=value.value, raw_output=value.raw_output)
         except Exception:
             # The `str` of an author's exception may raise, for example.
-            logger.exception("the result of %s cannot be sent", self._tool.name)
+            logger.exception("cannot send the result of the tool %s", self._tool.name)
             self._end("failed", _FAILED, last=_FAILED, error=error)
 
     def _fail(self, error: BaseException) -> None:
@@ -265,10 +267,10 @@ class Execution(Job):
         if isinstance(error, ToolFailed):
             words = error.message or _FAILED
         elif isinstance(error, TooManyThreads):
-            logger.error("the tool %r is not run: %s", self._tool.name, error)
+            logger.error("the tool %r was not run: %s", self._tool.name, error)
             words = "Too much that was cancelled still runs, so it was not run."
         elif self._unfit is not None:
-            words = f"The arguments do not fit: {problems_in(self._unfit)}"
+            words = f"The arguments are invalid: {problems_in(self._unfit)}"
         elif isinstance(error, RpcError):
             # Clients in TypeScript answer most failures as an internal error, with the reason in the data.
             cause = in_short(error.data) if error.received else ""
@@ -297,7 +299,7 @@ class Execution(Job):
             try:
                 worker = self._threads.ask(f"on_cancel of {self._tool.name}", ask)
             except TooManyThreads:
-                logger.exception("on_cancel of %s is not called", self._tool.name)
+                logger.exception("on_cancel of %s was not called, because too many threads still run", self._tool.name)
         self._last_words = worker
         # A quick `on_cancel` ends here, before the values that it reads can change.
         if worker is None or self._threads.briefly(worker):
@@ -321,7 +323,7 @@ class Execution(Job):
         if worker is None:
             return None
         if not worker.ended.is_set():
-            logger.warning("on_cancel of %s is too slow; continuing without it", self._tool.name)
+            logger.warning("on_cancel of %s takes too long; the call ends without its text", self._tool.name)
             worker.abandon()
         elif worker.error is not None:
             logger.error("on_cancel of %s failed", self._tool.name, exc_info=worker.error)
@@ -330,7 +332,9 @@ class Execution(Job):
         elif worker.value is not None:
             if inspect.iscoroutine(worker.value):
                 worker.value.close()
-            logger.warning("on_cancel of %s returned %s, not text", self._tool.name, type(worker.value).__name__)
+            logger.warning(
+                "on_cancel of %s must return a string, but returned %s", self._tool.name, type(worker.value).__name__
+            )
         return None
 
     def _end(
@@ -398,6 +402,6 @@ def _let_go(error: BaseException) -> None:
 
 def _text(title: Any) -> str:
     if not isinstance(title, str):
-        raise TypeError(f"a title must be text, not {type(title).__name__}")
+        raise TypeError(f"a title must be a string, not {type(title).__name__}")
     # Made of arguments from the model, so it may have any length and line breaks.
     return one_line(title, TITLE)

@@ -122,12 +122,12 @@ class Bounds:
     def _take(self, steps: int) -> None:
         self._left.steps -= steps
         if self._left.steps < 0:
-            raise TooMuch("the schema takes too long to check them against")
+            raise TooMuch("checking the arguments against the schema takes too long")
 
     def _follow(self) -> None:
         self._left.references -= 1
         if self._left.references < 0:
-            raise TooMuch("the references of the schema take too long to follow")
+            raise TooMuch("following the references of the schema takes too long")
 
     def _counted(self, name: str, check: Any) -> Check:
         follows, walks, squares = name in _REFERENCES, name in _WALKS, name in _UNEVALUATED
@@ -139,7 +139,7 @@ class Bounds:
             self._take(1 + _members(says) + members + (members * members // 100 if squares else 0))
             self._left.depth += 1
             if self._left.depth > _DEEPEST:
-                raise TooMuch("too deeply nested")
+                raise TooMuch("the arguments or their schema are nested too deeply")
             try:
                 for error in check(validator, says, instance, schema) or ():
                     self._take(_STEPS_OF_AN_ERROR + len(error.message) // 100)
@@ -253,7 +253,7 @@ class Bounds:
         try:
             return compiled.search(text, timeout=_SECONDS, concurrent=True) is not None
         except (TimeoutError, MemoryError):
-            raise TooMuch("a pattern of the schema takes too long to match") from None
+            raise TooMuch("matching a pattern of the schema takes too long") from None
         finally:
             self._take(int((time.perf_counter() - begun) * 1_000_000))
 

@@ -84,7 +84,7 @@ class SessionTools:
             options["parameters"] = SchemaParameters(tool, input_schema)
         if isinstance(tool, Tool):
             if options:
-                raise UsageError(f"{tool.name} is a tool already, and has its own options")
+                raise UsageError(f"{tool.name} is already a tool, so it cannot get other options")
             made = cast("Tool[Any]", tool)
         else:
             made = made_tool(tool, options)
@@ -132,10 +132,10 @@ class SessionTools:
 
         if not isinstance(tool, (Tool, str)):
             if callable(tool):
-                raise UsageError(f"{name_of(tool)} is not a tool of this agent: make it one, with @agent.tool")
-            raise UsageError(f"a tool is called by its name, not by a {type(tool).__name__}")
+                raise UsageError(f"{name_of(tool)} is not a tool of this agent; register it with @agent.tool")
+            raise UsageError(f"call a tool by its name or its function, not by a {type(tool).__name__}")
         if id is not None and not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"the id of a tool call is text, not {type(id).__name__}")
+            raise UsageError(f"the id of a tool call must be a string, not {type(id).__name__}")
         live = live_of(turn)
         if live.record.ended_at is not None:
             await live.refuse()
@@ -145,7 +145,7 @@ class SessionTools:
         if live.tool_calls is None:
             live.tool_calls = Calls()
         if id is not None and id in live.tool_calls:
-            raise UsageError(f"a tool call with the id {id!r} is running")
+            raise UsageError(f"a tool call with the id {id!r} is already running")
         if live.node.cause is not None:
             # No call begins in a cancelled turn.
             result = ToolResult(_new_id() if id is None else id, _name(tool), "cancelled", None)

@@ -68,11 +68,11 @@ _KINDS: Final = get_args(ToolKind)
 
 def _known(kind: Any) -> str:
     if not isinstance(kind, str):
-        raise UsageError(f"the kind of a tool is a string, and not {kind!r}")
+        raise UsageError(f"the kind of a tool must be a string, not {kind!r}")
     # Editors may show nothing for an unknown kind.
     if kind in _KINDS or kind.startswith("_"):
         return kind
-    raise UsageError(f"there is no kind of tool {kind!r}; {meant(kind, _KINDS)}")
+    raise UsageError(f"a tool cannot have the kind {kind!r}; {meant(kind, _KINDS)}")
 
 
 def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) -> None:
@@ -80,7 +80,8 @@ def _check_is_no_template(option: str, text: Any, function: Callable[..., Any]) 
     for name in re.findall(r"\{(\w+)", text) if isinstance(text, str) else ():
         if name in signature_of(function).parameters:
             raise UsageError(
-                f"{option} is not a template: pass a function that makes the text, as lambda {name}: f{text!r}"
+                f"braces in {option} are not replaced; pass a function that returns the text, as in lambda {name}: "
+                f"f{text!r}"
             )
 
 
@@ -91,7 +92,7 @@ def _check_takes_the_same(option: str, function: Callable[..., Any], names: list
     try:
         signature_of(function).bind(**dict.fromkeys(names))
     except TypeError as error:
-        raise UsageError(f"{option} is called with the arguments of the tool, {', '.join(names)}: {error}") from None
+        raise UsageError(f"{option} must accept the arguments of the tool, {', '.join(names)}: {error}") from None
     except ValueError:
         pass  # the signature of some functions in C is not known
 
@@ -148,25 +149,25 @@ class Tool(Generic[F]):
         parameters: Arguments | None = None,
     ) -> None:
         if not callable(function):
-            raise UsageError(f"a tool is a function, not {type(function).__name__}")
+            raise UsageError(f"a tool must be a function, not {type(function).__name__}")
         if not (isinstance(approval, bool) or callable(approval)):
-            raise UsageError(f"approval is True, False, or a function that makes the question, not {approval!r}")
+            raise UsageError(f"approval must be True, False or a function that returns the question, not {approval!r}")
         switches = {"auto_approve": auto_approve, "asks_each_time": asks_each_time, "needs_editor": needs_editor}
         for option, on in switches.items():
             if not isinstance(on, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise UsageError(f"{option} is True or False, and not {on!r}")
+                raise UsageError(f"{option} must be True or False, not {on!r}")
         for option, seconds in {"approval_timeout": approval_timeout, "grace": grace}.items():
             if seconds is not None and not _is_time(seconds):
-                raise UsageError(f"{option} must be more than 0 seconds, and not {seconds!r}")
+                raise UsageError(f"{option} must be more than 0 seconds, not {seconds!r}")
         if auto_approve and asks_each_time:
-            raise UsageError("a tool that asks each time is not approved automatically")
+            raise UsageError("asks_each_time and auto_approve exclude each other")
         self.is_served: Callable[[], bool] = lambda: False
         """Whether the agent of the tool serves clients."""
         self.function: Final = function
         self.name: Final = name or getattr(function, "__name__", "")
         if not isinstance(self.name, str) or not is_name(self.name):
             # A model's API would refuse the whole request with such a tool.
-            raise UsageError(f"{name_of(function)} needs another name for models, {RULE}: say name=...")
+            raise UsageError(f"{name_of(function)} has no valid name for models ({RULE}); pass name=...")
         doc = inspect.getdoc(function) or ""
         first = doc.split("\n", 1)[0].strip().removesuffix(".")
         for option, text in {"title": title, "approval_key": approval_key}.items():
@@ -202,7 +203,11 @@ class Tool(Generic[F]):
         is logged if the tool needs approval."""
         if self.approval and self.is_served():
             instead = f"await turn.call({self.name}, ...)"
-            logger.warning("%s was called as a function, so the user was not asked: %s asks", self.name, instead)
+            logger.warning(
+                "%s was called as a function, so the user was not asked for approval; %s asks the user",
+                self.name,
+                instead,
+            )
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -244,7 +249,7 @@ class Tool(Generic[F]):
         if key is None or isinstance(key, Always):
             return key
         if not isinstance(key, str):
-            raise TypeError(f"an approval key is text, an Always or None, not {type(key).__name__}")
+            raise TypeError(f"an approval key must be a string, an Always or None, not {type(key).__name__}")
         return Always(key, f"all calls of {self.name}" if key == self.name else f"all calls of {self.name} for {key}")
 
 
@@ -262,7 +267,7 @@ def made_tool(function: F, options: dict[str, Any]) -> Tool[F]:
     # A program that decides by a condition passes approval=False.
     of_questions = None if "approval" in options else next((each for each in _OF_QUESTIONS if options.get(each)), None)
     if of_questions is not None:
-        raise UsageError(f"a tool with {of_questions} needs approval=True: without it the user is never asked")
+        raise UsageError(f"{of_questions} needs approval=True, because without approval the user is never asked")
     return tool
 
 

@@ -184,7 +184,9 @@ class View:
             self._change(more)
         except Exception:
             # An update is written whole or not at all. Without its content, the call still gets its final status.
-            logger.exception("the tool call %s ends without its content, which cannot be written", self._id)
+            logger.exception(
+                "the tool call %s ends without its content, because JSON cannot express the content", self._id
+            )
             self._change({} if meta is None else {"_meta": meta})
 
     def entitle_now(self, title: str) -> None:
@@ -215,7 +217,9 @@ class View:
                 pieces.append(piece_of(each))
             except ValueError:
                 # There is no caller left whom it could be raised to.
-                logger.exception("some content of the tool call %s cannot be written, and is left out", self._id)
+                logger.exception(
+                    "some content of the tool call %s was left out, because JSON cannot express it", self._id
+                )
         self._keep(pieces)
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
@@ -338,7 +342,7 @@ class View:
             self._change()
         except Exception:
             # There is no caller left whom it could be raised to.
-            logger.exception("the output of the tool call %s cannot be written", self._id)
+            logger.exception("JSON cannot express the output of the tool call %s", self._id)
 
     def _change(self, more: Mapping[str, Any] | None = None) -> None:
         """Send an update with the changed members and `more`."""

@@ -153,7 +153,7 @@ def _to_wire(value: Any) -> Any:
         return to_wire()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+    raise TypeError(f"JSON cannot express {type(value).__name__}")
 
 
 def _plain(value: Any) -> Any:

@@ -194,5 +194,5 @@ async def test_a_tool_with_an_unknown_type_is_told_of_before_a_client_is_served(
     class Later:
         name: str
 
-    with pytest.raises(UsageError, match=r"look: the type of at is not known: name 'Later' is not defined"):
+    with pytest.raises(UsageError, match=r"look: the type of at cannot be resolved: name 'Later' is not defined"):
         agent.connect(there)

@@ -92,7 +92,7 @@ async def said(editor: Editor, session: str, *texts: str, **more: Any) -> str:
         ("/paint", "COLOUR: Field required. Type: /paint COLOUR [TIMES] [HOW] [PATH]"),
         (
             "/paint red 1 thin a b",
-            "/paint takes 4 words, and not 5. Type: /paint COLOUR [TIMES] [HOW] [PATH]",
+            "/paint takes 4 words, not 5. Type: /paint COLOUR [TIMES] [HOW] [PATH]",
         ),
         ("/say Ann", "'Ann': None"),
         ("/say 'Ann B' it's   \"late\" now", "'Ann B': 'it\\'s   \"late\" now'"),
@@ -190,12 +190,12 @@ def plain(turn: Turn) -> None: ...
 @pytest.mark.parametrize(
     ("name", "function", "words"),
     [
-        ("/notes", takes_turn, "a command has a name of one word without the slash, as in 'notes', and not '/notes'"),
-        ("two words", takes_turn, "a command has a name of one word"),
-        ("", takes_turn, "a command has a name of one word"),
+        ("/notes", takes_turn, "the name of a command must be one word without a slash, such as 'notes', not '/notes'"),
+        ("two words", takes_turn, "the name of a command must be one word"),
+        ("", takes_turn, "the name of a command must be one word"),
         ("notes", takes_nothing, "the function of the command /notes must take the turn"),
         ("notes", plain, "the function of the command /notes must be `async def`"),
-        ("notes", takes_many, "words cannot be passed by name"),
+        ("notes", takes_many, "the parameter words cannot be passed by name"),
     ],
 )
 def test_a_function_that_cannot_be_a_command_is_refused(name: str, function: Any, words: str) -> None:

@@ -56,7 +56,8 @@ def test_a_handler_whose_first_parameter_is_declared_as_what_a_client_sends_is_r
     for register, what in (("prompt", "turn"), ("session", "session"), ("logout", "call")):
         with pytest.raises(UsageError) as refused:
             getattr(Agent("wrong"), register)(function)
-        assert str(refused.value) == f"the first argument of {function.__name__!r} is the {what}, and not {declared}"
+        passed = f"the runtime passes the {what} as the first argument of {function.__name__!r}"
+        assert str(refused.value) == f"{passed}, but its first parameter is {declared}"
 
 
 async def stream(turn: Turn) -> AsyncIterator[str]:

@@ -130,7 +130,7 @@ async def test_an_annotation_may_name_what_is_not_there_or_comes_later(head: str
     ],
 )
 def test_a_type_that_has_to_be_known_and_is_not_is_named(head: str, source: str, load: Load) -> None:
-    with pytest.raises(UsageError, match=r"^at: the type of spots? is not known: .*[Mm]issing"):
+    with pytest.raises(UsageError, match=r"^at: the type of spots? cannot be resolved: .*[Mm]issing"):
         load(head + BEGIN + source)
 
 

@@ -153,10 +153,10 @@ async def generator(call: Call) -> AsyncIterator[int]:
     [
         (no_parameter, "needs a first parameter"),
         (only_keywords, "needs a first parameter"),
-        (number, "^the first argument of 'number' is the call, and not a: int$"),
-        (positional_only, "a cannot be passed by name"),
-        (many, "args cannot be passed by name"),
-        (unknown_type, "the type of a is not known: name 'OnlyForTypeCheckers' is not defined"),
+        (number, "^the runtime passes the call as the first argument of 'number', but its first parameter is a: int$"),
+        (positional_only, "the parameter a cannot be passed by name"),
+        (many, "the parameter args cannot be passed by name"),
+        (unknown_type, "the type of a cannot be resolved: name 'OnlyForTypeCheckers' is not defined"),
         (generator, "must return its result, not yield it"),
         (5, "^expected a function, got 5: "),
         (dict, "^expected a function, got <class 'dict'>: "),
@@ -210,7 +210,7 @@ async def test_a_result_that_json_cannot_express_is_an_internal_error(caplog: py
         return {"secret": {1, object()}}
 
     assert await outcome_of(agent) == {"code": INTERNAL_ERROR, "message": "Internal error: the agent's log says why"}
-    assert "cannot be written as JSON" in caplog.text
+    assert "cannot be expressed in JSON" in caplog.text
 
 
 async def test_a_partial_result_is_the_answer_of_a_cancelled_method() -> None:

@@ -14,7 +14,7 @@ from tests.session.editor import END_TURN, editing
 @pytest.mark.parametrize("name", ["prompt", "steer", "session", "set_mode", "logout"])
 def test_a_decorator_with_parentheses_that_takes_none_says_so(name: str) -> None:
     register: Any = getattr(Agent("a"), name)
-    with pytest.raises(UsageError, match=f"@agent.{name} takes only its function: write it without parentheses"):
+    with pytest.raises(UsageError, match=f"@agent.{name} is written without parentheses and takes only the function"):
         register()
 
 
@@ -29,7 +29,7 @@ def test_an_option_that_tools_do_not_have_is_refused_with_the_nearest_one() -> N
 
 def test_limits_that_are_none_are_refused_before_anything_is_served() -> None:
     wrong: Any = 5
-    with pytest.raises(UsageError, match=r"limits must be a Limits object, and not 5"):
+    with pytest.raises(UsageError, match=r"limits must be a Limits object, not 5"):
         Agent("a").run(limits=wrong)
     with pytest.raises(UsageError, match=r"limits must be a Limits object"):
         Agent("a").connect(memory_pair()[1], wrong)
@@ -37,7 +37,7 @@ def test_limits_that_are_none_are_refused_before_anything_is_served() -> None:
 
 @pytest.mark.anyio
 async def test_run_in_an_event_loop_says_what_to_await_instead() -> None:
-    with pytest.raises(UsageError, match=r"starts an event loop, and one is running here: await serve_stdio\(agent\)"):
+    with pytest.raises(UsageError, match=r"an event loop is already running; use await serve_stdio\(agent\)"):
         Agent("a").run()
 
 
@@ -54,7 +54,7 @@ async def test_what_a_session_handler_returns_to_no_effect_is_said_in_the_log_on
     @agent.prompt
     async def prompt(turn: Turn) -> None:
         assert turn.session.data is None
-        with pytest.raises(UsageError, match=r"meta data is text, keys of 1 to 64 .+; this is a str with a int"):
+        with pytest.raises(UsageError, match=r"meta data needs keys of 1 to 64 .+, not a str with a int"):
             turn.meta_data = {"a": 5}  # pyright: ignore[reportAttributeAccessIssue]
         await turn.say("Done.")
 

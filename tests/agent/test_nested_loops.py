@@ -40,7 +40,7 @@ def test_that_a_handler_runs_the_loop_within_itself_is_said_once(patched: str, s
             agent.request(id + 1, "free")
             assert agent.answer(id)["result"] == "inner"
         assert agent.finish() == 0
-        assert agent.stderr.count("a handler runs the event loop within itself") == said
+        assert agent.stderr.count("a handler runs the event loop inside itself") == said
 
 
 @KINDS

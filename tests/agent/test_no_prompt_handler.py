@@ -24,4 +24,4 @@ def test_without_a_prompt_handler_sessions_are_refused_and_the_log_says_what_to_
             )
         assert agent.finish() == 0
         for method in ("session/new", "session/prompt"):
-            assert f"{method}: no prompt handler, add @agent.prompt" in agent.stderr
+            assert f"the agent has no handler for {method}; add one by @agent.prompt" in agent.stderr

@@ -161,7 +161,7 @@ def test_an_old_file_that_others_may_read_is_said_in_the_log(file: Path, caplog:
     file.touch()
     file.chmod(0o644)
     Recorder(file).close()
-    assert caplog.messages == [f"other users may read the recording: {file} has the permissions 644"]
+    assert caplog.messages == [f"other users may be able to read the recording {file}: its permissions are 644"]
 
 
 def test_a_file_that_cannot_be_opened_is_a_usage_error(tmp_path: Path) -> None:

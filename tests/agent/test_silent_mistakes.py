@@ -23,7 +23,7 @@ from acp_server.store.records import ToolResult
 from tests.session.editor import editing
 
 SIZES = [SessionConfigSelectOption(value=value, name=value) for value in ("small", "large")]
-RETURNED = "returned False: to refuse, raise an error"
+RETURNED = "returned False, which does not refuse the login"
 
 
 def deciding(returned: Any, *, required: bool = False) -> Agent:
@@ -87,14 +87,14 @@ async def test_another_value_that_has_no_effect_is_said_once(caplog: pytest.LogC
 @pytest.mark.parametrize("option", ["auto_approve", "asks_each_time", "approval_key", "approval_timeout"])
 def test_an_option_about_the_question_needs_a_question(option: str) -> None:
     options: dict[str, Any] = {option: {"approval_timeout": 5, "approval_key": "k"}.get(option, True)}
-    with pytest.raises(UsageError, match=f"a tool with {option} needs approval=True: without it the user is never"):
+    with pytest.raises(UsageError, match=f"{option} needs approval=True, because without approval the user is never"):
         Agent("a").tool(name="t", **options)(lambda: None)
     Agent("a").tool(name="t", approval=False, **options)(lambda: None)  # as a program decides it
 
 
 def test_history_is_true_or_false() -> None:
     wrong: Any = "no"
-    with pytest.raises(UsageError, match="history is True or False, and not 'no'"):
+    with pytest.raises(UsageError, match="history must be True or False, not 'no'"):
         Agent("a", history=wrong)
 
 
@@ -107,11 +107,11 @@ def test_a_handler_of_something_else_is_refused() -> None:
 
     agent: Any = Agent("a")
     for register, function, words in (
-        (agent.method("_m"), method, "is the call, and not turn: .*Turn"),
-        (agent.notification("_n"), notification, "is the connection, and not call: .*Call"),
-        (agent.prompt, prompt, "is the turn, and not session: .*Session"),
-        (agent.session, session, "is the session, and not turn: .*Turn"),
-        (agent.authenticate("x", name="X"), login, "is the call, and not context: .*ToolContext"),
+        (agent.method("_m"), method, "passes the call as .+ first parameter is turn: .*Turn"),
+        (agent.notification("_n"), notification, "passes the connection as .+ first parameter is call: .*Call"),
+        (agent.prompt, prompt, "passes the turn as .+ first parameter is session: .*Session"),
+        (agent.session, session, "passes the session as .+ first parameter is turn: .*Turn"),
+        (agent.authenticate("x", name="X"), login, "passes the call as .+ first parameter is context: .*ToolContext"),
     ):
         with pytest.raises(UsageError, match=words):
             register(function)
@@ -142,20 +142,23 @@ async def test_what_cannot_be_shown_is_named_and_not_sent() -> None:
     async def prompt(turn: Turn) -> None:
         said: Any = turn
         for awaited, words in (
-            (said.say(3), "text is expected, and not int"),
-            (said.say(TextContent(text="x")), "text is expected, and not TextContent"),
-            (said.think(None), "text is expected, and not NoneType"),
-            (said.plan(entry), "a plan is a list of texts or PlanEntry, and not PlanEntry"),
-            (said.plan([5]), "a plan is a list of texts or PlanEntry, and not list of int"),
-            (said.plan("a"), "a plan is a list of texts or PlanEntry, and not str"),
-            (said.update("a"), "expected a session update of .+, such as ToolCall, and not str$"),
-            (said.update(TextContent(text="x")), "and not TextContent"),
-            (said.update({"sessionUpdate": "plan"}), r"and not dict; from_wire\(SessionUpdate, ...\) of .+ reads one"),
+            (said.say(3), "expected text, not int"),
+            (said.say(TextContent(text="x")), "expected text, not TextContent"),
+            (said.think(None), "expected text, not NoneType"),
+            (said.plan(entry), "a plan must be a list of str or PlanEntry, not PlanEntry"),
+            (said.plan([5]), "a plan must be a list of str or PlanEntry, not of int"),
+            (said.plan("a"), "a plan must be a list of str or PlanEntry, not str"),
+            (said.update("a"), "expected a session update of .+, such as ToolCall, not str$"),
+            (said.update(TextContent(text="x")), "not TextContent"),
+            (said.update({"sessionUpdate": "plan"}), r"not dict; from_wire\(SessionUpdate, ...\) of .+ reads one"),
             (said.show(diff), "cannot show Diff; expected .+; it is content of a ToolCall"),
             (said.show(ToolCallUpdate(tool_call_id="a")), "cannot show ToolCallUpdate; .+; say a ToolCallProgress"),
-            (said.session.update(TextContent(text="x")), "and not TextContent"),
-            (said.session.set_commands(command), "the commands is a list of AvailableCommand|and not AvailableCommand"),
-            (said.session.set_commands(["a"]), "and not list of str"),
+            (said.session.update(TextContent(text="x")), "not TextContent"),
+            (
+                said.session.set_commands(command),
+                "the commands must be a list of AvailableCommand, not AvailableCommand",
+            ),
+            (said.session.set_commands(["a"]), "not list of str"),
         ):
             with pytest.raises(UsageError, match=words):
                 await awaited
@@ -177,7 +180,7 @@ async def test_a_question_that_no_answer_can_be_told_of_is_not_asked() -> None:
         call = ToolCallUpdate(tool_call_id="a")
         with pytest.raises(UsageError, match="two options with the option_id 'x'"):
             await turn.client.request_permission(call, [yes, no])
-        with pytest.raises(UsageError, match="needs options to choose from"):
+        with pytest.raises(UsageError, match="needs at least one option"):
             await turn.client.request_permission(call, [])
 
     async with editing(agent) as editor:
@@ -208,9 +211,9 @@ async def test_a_store_that_gives_something_else_is_named(caplog: pytest.LogCapt
             await editor.refusal("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
             # It is asked whether there is such a session to be loaded.
             assert (await editor.ask(session))["code"] == INTERNAL_ERROR
-    assert "Listing.list must return a Page, and not a list" in caplog.text
+    assert "Listing.list must return a Page, not a list" in caplog.text
     assert caplog.text.count("Listing.load must be `async def`") == 2
-    assert caplog.text.count("Listing.load must return a SessionRecord or None, and not a dict") == 2
+    assert caplog.text.count("Listing.load must return a SessionRecord or None, not a dict") == 2
 
 
 def test_a_store_whose_methods_take_something_else_is_refused() -> None:
@@ -219,7 +222,7 @@ def test_a_store_whose_methods_take_something_else_is_refused() -> None:
 
     short: Any = Short()
 
-    with pytest.raises(UsageError, match=r"store.load cannot be called like SessionStore.load: .*'cwd'"):
+    with pytest.raises(UsageError, match=r"store.load does not accept the arguments of SessionStore.load: .*'cwd'"):
         Agent("a", store=short)
 
 
@@ -228,5 +231,5 @@ def test_a_file_of_sessions_may_be_in_the_users_folder(monkeypatch: pytest.Monke
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert SqliteStore("~/s.db").path == tmp_path / "s.db"
     for address in ("sqlite:///s.db", "file:s.db"):
-        with pytest.raises(UsageError, match=r"takes the path of a file, as in 'sessions.db', and not the address"):
+        with pytest.raises(UsageError, match=r"needs the path of a file, such as 'sessions.db', not the address"):
             SqliteStore(address)

@@ -107,7 +107,7 @@ except Exception as error:
     )
     free = "release" in end
     assert done.returncode == (0 if free else 1)
-    assert done.stderr == ("" if free else "standard input and output serve an agent already\n")
+    assert done.stderr == ("" if free else "standard input and output already serve another agent\n")
 
 
 @pytest.mark.behaviour("A13")

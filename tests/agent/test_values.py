@@ -17,19 +17,19 @@ from acp_server.schema.v2.methods import METHODS as METHODS_V2
 @pytest.mark.parametrize(
     ("name", "more", "words"),
     [
-        (None, {}, "the name of an agent is a string, and not None"),
-        ("", {}, "an agent needs a name"),
-        ("a", {"version": 1.0}, "the version of an agent is a string, and not 1.0"),
-        ("a", {"title": 5}, "the title of an agent is a string, and not 5"),
-        ("a", {"store": "x.db"}, "store must be an object with the methods save, load, list, delete, which 'x.db' "),
+        (None, {}, "the name of an agent must be a string, not None"),
+        ("", {}, "the name of an agent must not be empty"),
+        ("a", {"version": 1.0}, "the version of an agent must be a string, not 1.0"),
+        ("a", {"title": 5}, "the title of an agent must be a string, not 5"),
+        ("a", {"store": "x.db"}, "store must be an object with the methods save, load, list, delete, but 'x.db' "),
         ("a", {"store": MemoryStore}, "store must be an object .+, not a class"),
-        ("a", {"approvals": True}, "approvals must be an object with the methods get, put, which True has not"),
-        ("a", {"accepts": "image"}, "accepts must be a list of strings, and not 'image'"),
+        ("a", {"approvals": True}, "approvals must be an object with the methods get, put, but True lacks"),
+        ("a", {"accepts": "image"}, "accepts must be a list of strings, not 'image'"),
         ("a", {"accepts": [["image"]]}, "accepts must be a list of strings"),
-        ("a", {"mcp": "http"}, "mcp must be a list of strings, and not 'http'"),
-        ("a", {"mcp": 1}, "mcp must be a list of strings, and not 1"),
-        ("a", {"versions": 1}, "versions must be a list of numbers, and not 1"),
-        ("a", {"versions": "12"}, "versions must be a list of numbers, and not '12'"),
+        ("a", {"mcp": "http"}, "mcp must be a list of strings, not 'http'"),
+        ("a", {"mcp": 1}, "mcp must be a list of strings, not 1"),
+        ("a", {"versions": 1}, "versions must be a list of numbers, not 1"),
+        ("a", {"versions": "12"}, "versions must be a list of numbers, not '12'"),
     ],
 )
 def test_what_an_agent_cannot_be_made_of_is_refused(name: Any, more: dict[str, Any], words: str) -> None:
@@ -48,9 +48,9 @@ def test_what_an_agent_can_be_made_of_is_taken() -> None:
 
 def test_what_is_no_mode_and_no_option_is_refused_when_it_is_offered() -> None:
     wrong: Any = "ask"
-    with pytest.raises(UsageError, match=r"a mode is a SessionMode of acp_server\.schema, and not 'ask'"):
+    with pytest.raises(UsageError, match=r"a mode must be a SessionMode of acp_server\.schema, not 'ask'"):
         Agent("a").modes(wrong)
-    with pytest.raises(UsageError, match=r"a config option is a SessionConfigSelect or .+, and not 'ask'"):
+    with pytest.raises(UsageError, match=r"a config option must be a SessionConfigSelect or .+, not 'ask'"):
         Agent("a").config_options(wrong)
 
 
@@ -61,11 +61,11 @@ LOUD = SessionConfigBoolean(id="model", name="Loud", current_value=False)
 
 def test_a_config_option_whose_default_is_none_of_its_values_is_refused() -> None:
     huge = SessionConfigSelect(id="m", name="M", current_value="huge", options=SMALL)
-    words = "the current_value 'huge' of the config option 'm' is not one of its values; there are: 'small', 'big'"
+    words = "the current_value 'huge' of the config option 'm' is not one of its values: 'small', 'big'"
     with pytest.raises(UsageError, match=words):
         Agent("a").config_options(huge)
     empty = SessionConfigSelect(id="m", name="M", current_value="huge", options=[])
-    with pytest.raises(UsageError, match="there are: none"):
+    with pytest.raises(UsageError, match="its values: none"):
         Agent("a").config_options(empty)
 
 
@@ -77,7 +77,7 @@ def test_two_modes_or_two_options_with_one_id_are_refused_also_one_after_the_oth
     with pytest.raises(UsageError, match="there are two config options with the id 'model'"):
         Agent("b").config_options(LOUD, MODEL)
     ask = SessionMode(id="ask", name="Ask")
-    with pytest.raises(UsageError, match="there are two modes with the id 'ask'; a client could not tell them apart"):
+    with pytest.raises(UsageError, match="there are two modes with the id 'ask', which a client could not tell apart"):
         agent.modes(ask, ask)
     agent.modes(ask)
     with pytest.raises(UsageError, match="there are two modes"):
@@ -90,7 +90,7 @@ UNSTABLE = {method for each in FEATURES.values() if each.state == "unstable" for
 @pytest.mark.parametrize("name", sorted((METHODS.keys() | METHODS_V2.keys()) - {"initialize"} - UNSTABLE))
 def test_a_method_of_the_protocol_is_not_replaced_by_accident(name: str) -> None:
     agent = Agent("a")
-    with pytest.raises(UsageError, match=r"is a method of the protocol: .+ begins with _, or say replace=True"):
+    with pytest.raises(UsageError, match=r"name your own method with a leading _, or pass replace=True"):
         agent.method(name)
     with pytest.raises(UsageError, match="is a method of the protocol"):
         agent.mount({name: lambda: None})  # pyright: ignore[reportArgumentType]

@@ -160,7 +160,7 @@ async def test_requests_beyond_the_limit_of_the_connection_are_refused_until_oth
         for id in ids[3:]:
             assert (await peer.response(id))["error"] == {
                 "code": -32603,
-                "message": "Too many requests at once",
+                "message": "Too many requests are in flight",
                 "data": {"limit": "requests"},
             }
         await peer.notify("$/cancel_request", {"requestId": ids[0]})

@@ -66,7 +66,7 @@ async def test_a_text_in_the_place_of_a_response_is_an_error_that_names_the_resp
     async with talking(Handlers(files=Texts())) as (_, peer):
         answer = await peer.ask("fs/read_text_file", {"sessionId": SESSION, "path": "/note"})
         assert answer["error"]["code"] == -32603
-    assert "the handler of fs/read_text_file returned 'the text', and not a ReadTextFileResponse" in caplog.text
+    assert "the handler of fs/read_text_file must return a ReadTextFileResponse, but returned 'the text'" in caplog.text
 
 
 @pytest.mark.behaviour("A6")

@@ -270,8 +270,8 @@ async def test_a_handler_that_can_take_neither_is_refused() -> None:
         peer.answer("session/new", {"sessionId": SESSION})
         session = await agent.new_session("/project")
         wrong: Any = lambda a, b, c: None  # noqa: E731
-        with pytest.raises(UsageError, match="on_update takes an update, or a session and an update"):
+        with pytest.raises(UsageError, match="on_update must take an update, or a session and an update"):
             session.on_update = wrong
-        with pytest.raises(UsageError, match="on_update takes"):
+        with pytest.raises(UsageError, match="on_update must take"):
             await session.run("hello", on_update=wrong)
         assert session.on_update is None

@@ -79,7 +79,7 @@ before_exit(lambda: print("two"))
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout == "one\ntwo\n"
-    assert "a callback before the exit of the process failed" in done.stderr
+    assert "a callback for the exit of the process failed" in done.stderr
 
 
 START_ONE = """

@@ -199,7 +199,9 @@ async def named(_request: RequestPermissionRequest) -> str:
 
 
 @pytest.mark.parametrize(
-    ("handler", "words"), [(named, "one of `request.options`"), (said_yes, "write `async def`")], ids=["an id", "plain"]
+    ("handler", "words"),
+    [(named, "one of `request.options`"), (said_yes, "must be `async def`")],
+    ids=["an id", "plain"],
 )
 async def test_a_handler_that_returns_something_else_is_told_what_to_return(
     handler: object, words: str, caplog: pytest.LogCaptureFixture

@@ -142,4 +142,4 @@ async def test_standard_error_goes_to_the_log_and_a_listener_that_fails_stops_no
         assert "cannot find the model" in caplog.text
         async with spawn("talkative", on_stderr=fails) as agent:
             await agent.initialize()
-    assert "callback for standard error failed" in caplog.text
+    assert "callback for the standard error of a process failed" in caplog.text

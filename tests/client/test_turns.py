@@ -224,7 +224,7 @@ async def test_a_session_has_one_turn_at_a_time() -> None:
         assert session.turn is turn
         with pytest.raises(UsageError, match="still running"):
             await session.run("too early")
-        with pytest.raises(UsageError, match="not been answered"):
+        with pytest.raises(UsageError, match="has no response yet"):
             assert turn.result
         await peer.finish(prompt)
         await turn.wait()

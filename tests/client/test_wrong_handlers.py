@@ -11,15 +11,15 @@ from acp_server.errors import UsageError
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
-        ("permission", "allow", "is a function, and not 'allow'"),
-        ("permission", None, "is a function, and not None"),
-        ("form", True, "is a function, and not True"),
-        ("files", "/project", "is an object with the methods read_text_file, write_text_file, and not '/project'"),
-        ("files", LocalFiles, "is an object with the methods"),
-        ("terminals", True, "is an object with the methods create, output, "),
-        ("terminals", LocalTerminals, "is an object with the methods"),
-        ("methods", ["_a"], "has functions by the names of methods"),
-        ("notifications", {"_a": 3}, r"\['_a'\]=...\) is a function, and not 3"),
+        ("permission", "allow", "must be a function, not 'allow'"),
+        ("permission", None, "must be a function, not None"),
+        ("form", True, "must be a function, not True"),
+        ("files", "/project", "must be an object with the methods read_text_file, write_text_file, not '/project'"),
+        ("files", LocalFiles, "must be an object with the methods"),
+        ("terminals", True, "must be an object with the methods create, output, "),
+        ("terminals", LocalTerminals, "must be an object with the methods"),
+        ("methods", ["_a"], "must map the names of methods to functions"),
+        ("notifications", {"_a": 3}, r"\['_a'\]=...\) must be a function, not 3"),
     ],
 )
 def test_what_cannot_answer_is_refused_by_name(name: str, given: Any, words: str) -> None:

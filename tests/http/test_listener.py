@@ -109,4 +109,4 @@ async def test_without_descriptors_it_waits_and_says_so_once(
             await came.wait()
             group.cancel_scope.cancel()
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert lines == ["no new connections are accepted for a moment: Too many open files; 0 are open"]
+    assert lines == ["cannot accept a new connection (Too many open files); retrying soon, 0 connections are open"]

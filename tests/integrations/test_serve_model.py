@@ -62,7 +62,7 @@ def test_a_missing_key_is_said_before_anything_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--base-url", "http://localhost:1"], "--base-url needs --model"),
+        (["--base-url", "http://localhost:1"], "name it with --model"),
         (["agent.py", "--model", "openai:x"], "not for a target"),
         (["--model", "openai:x", "--base-url", "http://localhost:1", "--backend", "trio"], "asyncio"),
     ],

@@ -150,4 +150,4 @@ async def test_why_a_line_is_not_json_is_for_the_debug_log_and_no_other_refusal_
             end.send(b"{nonsense}\n", b"7\n")
             assert [(await end.next())["error"]["code"] for _ in range(2)] == [-32700, -32600]
     said = [record.getMessage() for record in caplog.records]
-    assert [each.partition(":")[0] for each in said] == ["not JSON"]
+    assert [each.partition(":")[0] for each in said] == ["a line is not valid JSON"]

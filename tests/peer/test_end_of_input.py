@@ -237,7 +237,7 @@ async def test_what_refuses_to_end_is_counted_and_left_behind(where: str, caplog
             end.send_eof()
             await end.connection.wait_closed()
         assert end.raised is None
-        assert "1 tasks ignored their cancel" in caplog.text
+        assert "1 tasks did not end after their cancel" in caplog.text
         # Trying to cut it again and again would take all of the processor.
         assert cuts
         for _ in range(5):

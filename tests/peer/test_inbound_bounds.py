@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 EACH = 8 * 1024
 """What a request counts beside its text."""
 
-TOO_MANY = {"code": -32603, "message": "Too many requests at once", "data": {"limit": "requests"}}
+TOO_MANY = {"code": -32603, "message": "Too many requests are in flight", "data": {"limit": "requests"}}
 
 
 class Large:

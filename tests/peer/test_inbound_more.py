@@ -290,7 +290,7 @@ async def test_giving_up_twice_or_too_late_changes_nothing(caplog: pytest.LogCap
         _give_up(calls[0], "third")
         assert await peer.ping() == []
     assert logged(caplog, logging.WARNING) == [
-        "handle does not end although it was cancelled; answered without it",
+        "the handler of handle does not end although it was cancelled; the response was sent without it",
         "handle failed while it was being cancelled (user)",
     ]
     assert "nobody hears this" in caplog.text

@@ -19,7 +19,7 @@ def test_what_is_no_limit_is_refused_by_its_name(name: str, value: Any) -> None:
 def test_seconds_may_be_parts_of_one_and_nothing_else_may() -> None:
     assert Limits(grace=0.5, drain=float("inf"), flush=0).grace == 0.5
     wrong: Any = 1.5
-    with pytest.raises(UsageError, match=r"Limits\(line=\.\.\.\) is a whole number from 0 on, and not 1\.5"):
+    with pytest.raises(UsageError, match=r"Limits\(line=\.\.\.\) must be an int of at least 0, not 1\.5"):
         Limits(line=wrong)
     absent: Any = None
     with pytest.raises(UsageError, match="and not None"):

@@ -339,8 +339,8 @@ async def test_notifications_without_room_are_dropped_and_answers_are_not(caplog
     assert kept == [f"n{index}" for index in range(5)]
     assert [name for name in track.did if name.startswith("a")] == [f"a{index}" for index in range(100)]
     assert [record.getMessage() for record in caplog.records] == [
-        "notifications are dropped from 'n5' on: the handler of an earlier one takes too long",
-        "95 notifications were dropped",
+        "the handler of a notification takes too long, so notifications are dropped, beginning with 'n5'",
+        "95 notifications were dropped, because the handler of an earlier notification took too long",
     ]
 
 

@@ -280,7 +280,7 @@ async def test_an_observer_that_raises_breaks_no_answer_and_is_logged_once(caplo
     assert seen.outcomes("tool") == ["completed"] * 4
     logged = [record.getMessage() for record in caplog.records]
     assert sorted(logged) == [
-        f"the observer's Raising.{name} failed; further failures of it are not logged"
+        f"the observer's Raising.{name} failed; its further failures are not logged"
         for name in ("begin", "end", "received", "sent")
     ]
 
@@ -318,7 +318,7 @@ async def test_an_observer_that_is_slow_is_logged_once(
             session = await editor.open()
             assert await editor.ask(session, "work") == END_TURN
     logged = [record.getMessage().partition(".end ")[2] for record in caplog.records]
-    assert logged == ["blocked the event loop for 0.3 s; logged once"]
+    assert logged == ["blocked the event loop for 0.3 s; further delays are not logged"]
 
 
 async def test_a_span_forgets_its_error_after_its_end() -> None:

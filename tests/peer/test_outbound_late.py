@@ -113,7 +113,7 @@ async def test_a_release_that_fails_is_logged(in_time: bool, caplog: pytest.LogC
         end.send(result(0, "created"))
         await end.barrier()
         assert answers.of["a"] == "cancelled"
-    assert [record.getMessage() for record in caplog.records] == ["a callback for the result of ask failed"]
+    assert [record.getMessage() for record in caplog.records] == ["a callback for the result of the request ask failed"]
 
 
 async def test_a_result_is_told_once_before_its_caller_goes_on_and_before_the_next_notification() -> None:

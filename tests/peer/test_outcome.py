@@ -13,7 +13,7 @@ from tests.peer.handlers import CANCELLED, INTERNAL, answer_of, logged, raiser
 from tests.tasks.stray import stray_cancellation
 from tests.wire.live import request, served
 
-FROM_INSIDE = {"code": -32800, "message": "Cancelled from inside, not by the client or the agent"}
+FROM_INSIDE = {"code": -32800, "message": "The handler was cancelled by its own program, not by the peer"}
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_an_error_for_the_peer_is_the_answer_and_any_other_only_goes_to_th
 async def test_an_error_that_an_author_answers_with_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     await answer_of(raiser(InvalidParams("no such book")))
-    assert "handle is answered with its handler's error: no such book (-32602)" in caplog.text
+    assert "the response to handle is the error of its handler: no such book (-32602)" in caplog.text
     assert "Traceback" not in caplog.text
 
 
@@ -70,7 +70,7 @@ async def test_a_stray_cancellation_answers_its_request_alone(caplog: pytest.Log
         assert await peer.ping() == []
         go.set()
         assert await peer.answer(2) == "unharmed"
-    assert logged(caplog, logging.WARNING) == ["leak was cancelled from inside, not by the client or the agent"]
+    assert logged(caplog, logging.WARNING) == ["the handler of leak was cancelled by its own program, not by the peer"]
 
 
 @pytest.mark.behaviour("D4")
@@ -116,7 +116,9 @@ async def test_a_time_out_that_a_handler_lets_end_its_request_is_an_internal_can
         raise TimeoutError
 
     assert await answer_of(handle) == CANCELLED
-    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"]
+    assert logged(caplog, logging.WARNING) == [
+        "the handler of handle exceeded its own time limit, so the response is -32800"
+    ]
     assert "Traceback" in caplog.text
     assert logged(caplog, logging.ERROR) == []
 
@@ -139,7 +141,9 @@ async def test_a_request_of_ours_whose_time_is_up_ends_the_handlers_request_as_a
         withdrawn = await peer.next()
         assert withdrawn["params"] == {"requestId": question["id"]}
         assert await peer.answer(1) == CANCELLED
-    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"]
+    assert logged(caplog, logging.WARNING) == [
+        "the handler of handle exceeded its own time limit, so the response is -32800"
+    ]
 
 
 @pytest.mark.behaviour("D7")
@@ -148,7 +152,10 @@ async def test_time_outs_in_groups_are_internal_cancellations_and_other_failures
 ) -> None:
     assert await answer_of(raiser(TimeoutError(), BaseExceptionGroup("inner", [TimeoutError()]))) == CANCELLED
     assert await answer_of(raiser(TimeoutError(), ConnectionClosed())) == CANCELLED
-    assert logged(caplog, logging.WARNING) == ["handle was cancelled from inside: it ran out of time"] * 2
+    assert (
+        logged(caplog, logging.WARNING)
+        == ["the handler of handle exceeded its own time limit, so the response is -32800"] * 2
+    )
     assert await answer_of(raiser(TimeoutError(), ValueError())) == INTERNAL
     assert await answer_of(raiser(TimeoutError(), InvalidParams("one"))) == INTERNAL
     assert logged(caplog, logging.ERROR) == ["handle failed"] * 2
@@ -276,7 +283,7 @@ async def test_a_result_that_json_cannot_express_is_a_failure_of_ours(
 
     assert await answer_of(handle) == INTERNAL
     assert len(logged(caplog, logging.ERROR)) == 1
-    assert "cannot be written as JSON" in caplog.text
+    assert "cannot be expressed in JSON" in caplog.text
 
 
 @pytest.mark.behaviour("A1", "B10")

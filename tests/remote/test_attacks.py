@@ -130,7 +130,7 @@ async def test_thousands_of_half_open_connections_keep_out_no_client(caplog: pyt
             async with stays(port, **ANN):
                 pass
     assert {record.levelname for record in caplog.records} == {"WARNING"}
-    assert "all 100 connections are in use" in caplog.text
+    assert "the limit of 100 connections is reached" in caplog.text
     caplog.clear()
 
 

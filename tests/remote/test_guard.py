@@ -237,8 +237,8 @@ def test_tokens_are_read_from_a_file_and_may_be_digests(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "has no token"),
-        ("# nothing\n", "has no token"),
+        ("", "contains no token"),
+        ("# nothing\n", "contains no token"),
         ("ann secret more\n", ":1: expected a name and a token"),
         ("ann sha256:12\n", "64 hexadecimal digits"),
     ],

@@ -29,7 +29,7 @@ def test_a_mapping_names_the_values_and_all_else_can_be_said() -> None:
 
 @pytest.mark.parametrize("values", [[], {}, "small"])
 def test_an_option_without_several_values_is_refused(values: Any) -> None:
-    with pytest.raises(ValueError, match="an option has several values to choose from"):
+    with pytest.raises(ValueError, match="a config option needs a list of values to choose from"):
         SessionConfigSelect.of("model", values)
 
 

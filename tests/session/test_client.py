@@ -289,7 +289,7 @@ async def test_a_client_that_fails_to_ask_has_not_approved_and_the_turn_goes_on(
         await editor.client.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
         assert await editor.answer(id) == END_TURN
         assert outcomes == [PermissionAnswer(None, None)]
-    assert "so it is not granted" in caplog.text
+    assert "so the permission is not granted" in caplog.text
 
 
 @pytest.mark.parametrize("order", ["cancel first", "allow first"])

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["/scan"], "name of one word without the slash, as in 'notes', and not '/scan'"),
-        ([""], "name of one word without the slash, as in 'notes', and not ''"),
-        (["go", "run tests"], "name of one word without the slash, as in 'notes', and not 'run tests'"),
+        (["/scan"], "must be one word without a slash, such as 'notes', not '/scan'"),
+        ([""], "must be one word without a slash, such as 'notes', not ''"),
+        (["go", "run tests"], "must be one word without a slash, such as 'notes', not 'run tests'"),
         (["go", "scan", "go"], "there are two commands with the name 'go'"),
     ],
 )

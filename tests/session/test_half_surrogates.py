@@ -44,7 +44,7 @@ def agent() -> Agent:
                     "run": lambda: turn.client.create_terminal("ls", [HALF]),
                     "run in": lambda: turn.client.create_terminal("ls", cwd=f"/{HALF}"),
                 }
-                with pytest.raises(EncodeError, match="is not UTF-8"):
+                with pytest.raises(EncodeError, match="cannot be encoded in UTF-8"):
                     await calls[how]()
 
     @agent.method("_half")

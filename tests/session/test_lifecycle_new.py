@@ -103,7 +103,7 @@ async def test_a_session_sees_the_mcp_servers_of_the_kinds_that_were_announced(
         assert "".join(server.name for server in seen) == names
         assert seen[1].to_wire() == SERVERS[1]
     (entry,) = [record.getMessage() for record in caplog.records if "left out" in record.msg]
-    assert entry == f"MCP servers of types that this agent does not announce are left out: {left_out}"
+    assert entry == f"MCP servers of types that the agent does not announce were left out: {left_out}"
 
 
 async def test_very_many_mcp_servers_are_looked_at_once_each(

@@ -236,5 +236,5 @@ async def test_version_2_leaves_out_what_it_does_not_require() -> None:
 
 
 async def test_sessions_have_no_more_than_what_clients_can_do_with_them() -> None:
-    with pytest.raises(UsageError, match="sessions can have load, resume"):
+    with pytest.raises(UsageError, match="the features of sessions are load, resume"):
         Agent("few", sessions=["fork"])  # pyright: ignore[reportArgumentType]

@@ -177,7 +177,7 @@ async def test_what_is_no_step_is_refused_and_a_block_is_worked_on_once() -> Non
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
     assert refused == [
-        "a plan is a list of texts or PlanEntry, and not list of int",
+        "a plan must be a list of str or PlanEntry, not of int",
         "a step can be used only once: call turn.step(...) again",
     ]
 

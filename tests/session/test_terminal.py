@@ -385,5 +385,5 @@ async def test_output_says_whether_the_command_has_ended() -> None:
 
 def test_arguments_that_are_one_string_are_refused() -> None:
     assert words_of("echo", ["hello"]) == ["echo", "hello"]
-    with pytest.raises(UsageError, match=r"a list, as in \['hello'\], and not one string"):
+    with pytest.raises(UsageError, match=r"a list, as in \['hello'\], not one string"):
         words_of("echo", "hello")

@@ -115,7 +115,7 @@ async def test_what_is_no_number_of_tokens_is_refused(tokens: dict[str, Any]) ->
     seen: list[Any] = []
 
     async def count(turn: Turn) -> None:
-        with pytest.raises(UsageError, match="whole number, and not negative"):
+        with pytest.raises(UsageError, match="must be an int that is not negative"):
             turn.add_usage(**tokens)
         seen.append(turn.usage)
 

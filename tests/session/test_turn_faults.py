@@ -371,6 +371,6 @@ async def test_a_handler_that_needs_what_the_client_cannot_do_says_so_to_the_use
     async with editing(agent, capabilities={}) as editor:
         refused = await editor.ask(await editor.open())
         assert refused["message"] == (
-            "The client cannot do what is needed: fs/read_text_file needs the capability "
+            "The client lacks a capability: fs/read_text_file needs the capability "
             "clientCapabilities.fs.readTextFile, which the peer did not announce"
         )

@@ -71,7 +71,7 @@ async def test_of_too_much_history_in_memory_the_earliest_turns_are_forgotten(ca
     await save(store, record, "3", "4", "5")
     assert texts(record) == ["3", "4", "5"]
     (said,) = caplog.messages
-    assert "the oldest is dropped" in said
+    assert "the oldest turns are dropped" in said
     assert store._size == sum(one.size for one in record.turns)
 
 

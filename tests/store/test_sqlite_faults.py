@@ -52,7 +52,7 @@ async def refused(store: SqliteStore, why: str, caplog: pytest.LogCaptureFixture
             await question
         assert str(store.path) not in str(raised.value)
         assert raised.value.data is None
-    assert caplog.text.count(f"the session store {store.path}: ") == 4
+    assert caplog.text.count(f"the session store {store.path} failed: ") == 4
 
 
 @pytest.mark.parametrize("content", [b"x" * 5000, b"{}\n" * 3, b"SQLite format 3\0" + b"\xff" * 5000])
@@ -84,7 +84,7 @@ async def test_the_file_of_a_newer_version_is_refused_and_left_as_it_is(
         await newer.save(SessionRecord("s", "/p"))
     change(path, "PRAGMA user_version = 2")
     before = content(path)
-    await refused(store, r"newer version of this program \(format 2, this one knows 1\)", caplog)
+    await refused(store, r"newer version of this program \(its format is 2, this version reads 1\)", caplog)
     assert content(path) == before
 
 

@@ -126,7 +126,7 @@ async def test_a_file_that_others_may_read_is_tightened_and_the_log_says_so(
             names = [name for name in os.listdir(tmp_path) if "-owner-" not in name]
             assert sorted(names) == ["sessions.db", "sessions.db-shm", "sessions.db-wal"]
             assert {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in names} == {0o600}
-    assert f"{path} had the permissions 664; now only its owner may read it" in caplog.text
+    assert f"the permissions of {path} were 664; now only the owner may read the file" in caplog.text
 
 
 async def test_the_rights_of_a_file_that_is_another_programs_stay(tmp_path: Path) -> None:
@@ -153,7 +153,8 @@ async def test_rights_that_cannot_be_changed_are_said(
     monkeypatch.setattr(os, "chmod", refuse)
     with SqliteStore(path) as store:
         assert await store.load("a")
-    assert f"other users may read {path}, and its permissions cannot be changed: Operation not permitted" in caplog.text
+    warning = f"other users may be able to read {path}, because its permissions cannot be changed"
+    assert f"{warning}: Operation not permitted" in caplog.text
     # Nothing is left beside it.
     assert os.listdir(path.parent) == [path.name]
 

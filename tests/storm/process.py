@@ -82,7 +82,7 @@ class ProcessStorm:
         self._journal.notes.sort(key=lambda note: note.order)
         self.story.terminals = self._scenario.terminals
         if "internal task" in self.stderr:
-            self.story.left.append("an internal task failed, see the log")
+            self.story.left.append("an internal task of the client failed, see the log")
         return self.story
 
     def _start(self, errors: Any) -> None:

@@ -93,9 +93,9 @@ async def test_it_may_have_the_loop_do_something_and_gets_what_comes_of_it() -> 
 
 
 async def test_nothing_can_be_done_in_the_loop_for_other_threads() -> None:
-    with pytest.raises(RuntimeError, match="not in the worker thread"):
+    with pytest.raises(RuntimeError, match="this thread is not the worker thread"):
         await anyio.to_thread.run_sync(in_loop, anyio.lowlevel.checkpoint)
-    with pytest.raises(RuntimeError, match="not in the worker thread"):
+    with pytest.raises(RuntimeError, match="this thread is not the worker thread"):
         in_loop(anyio.lowlevel.checkpoint)
 
 

@@ -76,7 +76,7 @@ async def test_too_many_of_them_at_once_are_a_clear_failure(monkeypatch: pytest.
     threads = Threads.current()
     go_on = threading.Event()
     workers = [threads.ask("slow", lambda: go_on.wait(10)) for _ in range(2)]
-    with pytest.raises(TooManyThreads, match="2 threads for quick functions still run; third is not started"):
+    with pytest.raises(TooManyThreads, match="third is not started, because 2 threads for quick functions still run"):
         threads.ask("third", lambda: None)
     # Others are started all the same, as long as nobody has given these up.
     assert await threads.run("another", lambda: "done") == "done"

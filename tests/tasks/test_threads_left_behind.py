@@ -76,7 +76,7 @@ async def test_being_cancelled_leaves_it_behind_at_once_and_its_place_is_free(
             assert "stuck was cancelled and still runs in its thread; 1 such threads" in caplog.text
             assert await threads.run("another", lambda: "done") == "done"
         await none_left()
-    assert "stuck has ended, after it was cancelled" in caplog.text
+    assert "the thread of stuck has ended after its call was cancelled" in caplog.text
 
 
 @pytest.mark.parametrize(("many", "level"), [(0, "WARNING"), (1, "INFO")])
@@ -123,7 +123,7 @@ async def test_too_many_that_are_left_behind_are_a_clear_failure_until_they_end(
     stuck = Stuck()
     threads = Threads.current()
     async with stuck.left_behind():
-        with pytest.raises(TooManyThreads, match="1 threads that were cancelled still run; more is not started"):
+        with pytest.raises(TooManyThreads, match="more is not started, because 1 threads still run after their cancel"):
             await threads.run("more", threading.get_ident)
         # Those that are to be quick have a bound of their own.
         assert await threads.ask("quick", lambda: "value").outcome() == "value"
@@ -139,9 +139,9 @@ async def test_a_system_without_threads_is_a_clear_failure(monkeypatch: pytest.M
     threads = Threads.current()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
-        with pytest.raises(TooManyThreads, match="no thread for it"):
+        with pytest.raises(TooManyThreads, match="cannot start a thread for it"):
             await threads.run("it", lambda: None)
-        with pytest.raises(TooManyThreads, match="no thread for it"):
+        with pytest.raises(TooManyThreads, match="cannot start a thread for it"):
             threads.ask("it", lambda: None)
     assert (threads.abandoned, threads.asked) == (0, 0)
     assert await threads.run("it", lambda: "done") == "done"

@@ -169,7 +169,7 @@ async def test_work_that_does_not_end_is_left_behind_when_its_time_is_over(
     assert kept.spawner.running
     assert not kept.node.closed
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == [
-        "the work does not end although it was cancelled; continuing without it"
+        "the work does not end although it was cancelled; the runtime no longer waits for it"
     ]
     kept.go_on.set()
     await kept.idle()

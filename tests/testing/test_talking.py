@@ -108,19 +108,20 @@ async def test_a_cancel_ends_the_turn() -> None:
 
 
 async def test_a_permission_that_is_neither_is_refused() -> None:
-    with pytest.raises(UsageError, match="permission is 'allow', 'reject' or a function of the request, and not 'yes'"):
+    words = "permission must be 'allow', 'reject' or a function of the request, not 'yes'"
+    with pytest.raises(UsageError, match=words):
         async with talk(editing_agent(), permission="yes"):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
             pass
 
 
 async def test_what_is_not_an_agent_is_said_at_once() -> None:
-    with pytest.raises(UsageError, match="talk takes an Agent, and not 'agent'"):
+    with pytest.raises(UsageError, match="talk needs an Agent, not 'agent'"):
         async with talk("agent"):  # pyright: ignore[reportArgumentType]
             pass
 
 
 @pytest.mark.parametrize("files", [{"/project/a.txt": "a"}, {"a.txt": b"a"}], ids=["whole path", "bytes"])
 async def test_files_are_texts_by_their_paths_below_the_folder(files: Any) -> None:
-    with pytest.raises(UsageError, match="files has texts by their paths below cwd"):
+    with pytest.raises(UsageError, match="files must map paths below cwd to texts"):
         async with talk(Agent("a"), files=files):
             pass

@@ -138,7 +138,7 @@ async def test_a_key_that_is_made_from_the_arguments_covers_the_calls_with_the_s
 async def test_a_key_that_cannot_be_made_means_that_nothing_runs(key: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with editing(_calling(approval_key=key)) as editor:
         assert await _asked(editor, await editor.open(), "rome") == [0]
-    assert "the approval request of visit failed, so it is not run" in caplog.text
+    assert "the approval request of visit failed, so the tool is not run" in caplog.text
     caplog.clear()
 
 

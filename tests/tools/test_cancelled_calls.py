@@ -162,7 +162,7 @@ async def test_a_cancel_that_arrives_as_the_call_ends_finds_nothing_to_cancel() 
         session = await editor.open()
         assert await editor.ask(session) == END_TURN
         await editor.settled()
-        assert "No such tool call is running" in str(editor.client.received)
+        assert "No tool call with this toolCallId is running" in str(editor.client.received)
     assert [(result.status, result.message) for result in results] == [("completed", "found")]
 
 

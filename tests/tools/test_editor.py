@@ -209,7 +209,7 @@ JOBS: dict[str, Callable[[Editor, str], Awaitable[Any]]] = {
 @pytest.mark.parametrize("job", JOBS)
 async def test_a_path_that_leads_out_of_the_project_asks_the_client_for_nothing(job: str, path: str):
     disk = Disk({"/etc/passwd": "secret", "/x": "x"})
-    with pytest.raises(InvalidParams, match=r"Outside of the session's directories|Not a path"):
+    with pytest.raises(InvalidParams, match=r"Outside the session's directories|Not a path"):
         await work(lambda editor: JOBS[job](editor, path), disk)
     assert disk.asked == []
 
@@ -223,7 +223,7 @@ async def test_a_link_that_leads_out_of_the_project_is_not_followed(tmp_path: Pa
     (project / "in").symlink_to(project)
     disk = Disk({})
     for path in ("out/key", "file"):
-        with pytest.raises(InvalidParams, match="Outside of the session's directories"):
+        with pytest.raises(InvalidParams, match="Outside the session's directories"):
             await work(lambda editor, path=path: editor.write_to_file(path, "x"), disk, cwd=str(project))
     assert disk.asked == []
     assert await work(lambda editor: editor.write_to_file("in/a", "x"), disk, cwd=str(project))
@@ -310,7 +310,7 @@ async def test_a_write_that_the_client_refuses_is_its_error():
 @pytest.mark.parametrize("job", ["update", "write", "insert", "replace"])
 async def test_nothing_is_written_where_only_a_question_is_prepared(job: str):
     disk = Disk({"/project/a": "x"})
-    with pytest.raises(UsageError, match="write files when the tool is executed"):
+    with pytest.raises(UsageError, match="must not write files"):
         await work(lambda editor: JOBS[job](editor, "a"), disk, may_write=False)
     assert disk.asked == []
     assert await work(lambda editor: editor.get_file_content("a"), disk, may_write=False) == "x"
@@ -342,7 +342,7 @@ async def test_a_diff_of_a_file_outside_of_the_project_is_refused_at_once():
         editor.open_diff_editor("../a", "x")
 
     disk = Disk({})
-    with pytest.raises(InvalidParams, match="Outside of the session's directories"):
+    with pytest.raises(InvalidParams, match="Outside the session's directories"):
         await work(job, disk)
     assert disk.asked == []
 

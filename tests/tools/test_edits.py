@@ -33,7 +33,7 @@ def test_lines_are_put_in_before_the_lines_as_they_were(text: str, operations: l
 
 @pytest.mark.parametrize(("line", "text", "count"), [(0, TEXT, 3), (-1, TEXT, 3), (5, TEXT, 3), (2, "", 0)])
 def test_a_line_that_is_not_there_is_refused(line: int, text: str, count: int):
-    with pytest.raises(EditRefused, match=f"there is no line {line}: the file has {count}"):
+    with pytest.raises(EditRefused, match=f"there is no line {line}, because the file has {count} lines"):
         insert(text, [FileOperation(1, "x"), FileOperation(line, "x")])
 
 
@@ -74,25 +74,29 @@ def test_blocks_are_found_by_what_is_in_them_and_around_them(
     [
         (TEXT, [block("four", "4")], "the block to replace is not in the file"),
         (TEXT, [block("", "4")], "the block to replace is empty"),
-        (TWICE, [block("    pass", "")], "the block to replace is in the lines 2, 6: say which by context or a line"),
-        (TWICE, [block("    pass", "", start_line_hint=4)], "the block to replace is in the lines 2, 6: say which"),
+        (
+            TWICE,
+            [block("    pass", "")],
+            "the block to replace is in the lines 2, 6; choose a place by its context or a line hint",
+        ),
+        (TWICE, [block("    pass", "", start_line_hint=4)], "the block to replace is in the lines 2, 6; choose"),
         (
             TWICE,
             [block("    pass", "", context_before="def c():")],
-            "the block to replace is in the lines 2, 6, but not with that context",
+            "the block to replace is in the lines 2, 6, but not with the given context",
         ),
         (
             TEXT,
             [block("two", "", context_after="four")],
-            "the block to replace is in line 2, but not with that context",
+            "the block to replace is in line 2, but not with the given context",
         ),
-        (TEXT, [block("one\ntwo", "1"), block("two\nthree", "2")], "two of the blocks overlap in line 2"),
-        (TEXT, [block("two", "1"), block("two", "2")], "two of the blocks overlap in line 2"),
+        (TEXT, [block("one\ntwo", "1"), block("two\nthree", "2")], "two blocks to replace overlap in line 2"),
+        (TEXT, [block("two", "1"), block("two", "2")], "two blocks to replace overlap in line 2"),
         ("aaa\n", [block("aa", "b")], "the block to replace is in the lines 1, 1"),
         (
             "x\n" * 20,
             [block("x", "")],
-            "the block to replace is in the lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...: say which",
+            "the block to replace is in the lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...; choose a place",
         ),
     ],
 )

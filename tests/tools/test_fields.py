@@ -237,9 +237,9 @@ REFUSED: dict[Callable[..., Any], str] = {
     wrong_in_annotated: "the default of n is '3', which is not of its type, int",
     depends: "the default of n is a Depends",
     depends_untyped: "the default of n is a Depends",
-    depends_in_annotated: "the Depends in the annotation of n has no effect here",
-    timezone: "the Timezone in the annotation of n has no effect here",
-    nested: "the Depends in the annotation of n has no effect here",
+    depends_in_annotated: "the Depends in the annotation of n has no effect",
+    timezone: "the Timezone in the annotation of n has no effect",
+    nested: "the Depends in the annotation of n has no effect",
 }
 
 

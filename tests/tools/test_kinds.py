@@ -11,11 +11,11 @@ def tool() -> str:
 
 
 def test_a_kind_that_no_editor_knows_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match="there is no kind of tool 'edti'; did you mean 'edit'"):
+    with pytest.raises(UsageError, match="a tool cannot have the kind 'edti'; did you mean 'edit'"):
         Tool(tool, kind="edti")
-    with pytest.raises(UsageError, match="there is no kind of tool 'zzz'; there are read, edit"):
+    with pytest.raises(UsageError, match="a tool cannot have the kind 'zzz'; there are read, edit"):
         Tool(tool, kind="zzz")
-    with pytest.raises(UsageError, match="the kind of a tool is a string, and not 5"):
+    with pytest.raises(UsageError, match="the kind of a tool must be a string, not 5"):
         Tool(tool, kind=5)  # pyright: ignore[reportArgumentType]
 
 

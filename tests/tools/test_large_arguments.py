@@ -123,7 +123,9 @@ async def test_a_user_is_not_asked_about_what_cannot_be_shown() -> None:
         assert await editor.ask(await editor.open()) == END_TURN
         assert not editor.client.all(PERMISSION)
     assert results[0].status == "failed"
-    assert results[0].message == "The arguments have too many members for the user to see, so it was not run."
+    assert (
+        results[0].message == "The tool was not run, because its arguments have too many members to show to the user."
+    )
 
 
 async def test_as_many_members_as_tools_take_are_shown() -> None:

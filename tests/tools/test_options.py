@@ -15,14 +15,14 @@ async def look(word: str) -> str:
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("approval", "yes", "approval is True, False, or a function that makes the question, not 'yes'"),
-        ("approval", None, "approval is True, False, or a function that makes the question, not None"),
-        ("auto_approve", "no", "auto_approve is True or False, and not 'no'"),
-        ("asks_each_time", 1, "asks_each_time is True or False, and not 1"),
-        ("needs_editor", "no", "needs_editor is True or False, and not 'no'"),
-        ("approval_timeout", "5", "approval_timeout must be more than 0 seconds, and not '5'"),
-        ("approval_timeout", 0, "approval_timeout must be more than 0 seconds, and not 0"),
-        ("approval_timeout", True, "approval_timeout must be more than 0 seconds, and not True"),
+        ("approval", "yes", "approval must be True, False or a function that returns the question, not 'yes'"),
+        ("approval", None, "approval must be True, False or a function that returns the question, not None"),
+        ("auto_approve", "no", "auto_approve must be True or False, not 'no'"),
+        ("asks_each_time", 1, "asks_each_time must be True or False, not 1"),
+        ("needs_editor", "no", "needs_editor must be True or False, not 'no'"),
+        ("approval_timeout", "5", "approval_timeout must be more than 0 seconds, not '5'"),
+        ("approval_timeout", 0, "approval_timeout must be more than 0 seconds, not 0"),
+        ("approval_timeout", True, "approval_timeout must be more than 0 seconds, not True"),
     ],
 )
 def test_an_option_that_is_not_what_it_should_be_is_refused(option: str, value: Any, words: str) -> None:

@@ -71,7 +71,7 @@ def test_a_type_that_pydantic_knows_is_taken_and_described(annotation: Any) -> N
 
 def test_a_method_without_its_object_is_no_tool_and_one_with_it_is() -> None:
     agent = Agent("a")
-    with pytest.raises(UsageError, match=r"Notes\.look needs its object: .+, agent\.tool\(notes\.look\)"):
+    with pytest.raises(UsageError, match=r"Notes\.look is the method of a class; .+ agent\.tool\(notes\.look\)"):
         agent.tool(Notes.look)
     tool = agent.tool(Notes().look)
     assert list(tool.input_schema["properties"]) == ["word"]

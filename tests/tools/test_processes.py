@@ -185,8 +185,8 @@ def test_too_many_of_them_are_reported_and_fail_further_ones_clearly(talking: Ta
         words = "Too much that was cancelled still runs, so it was not run."
         ends = ["loop_only completed: done", f"quick failed: {words}", f"sleep failed: {words}"]
         assert sorted(said.splitlines()) == ends
-        why = f"{ABANDONED} threads that were cancelled still run; quick is not started"
-        expected = f"ERROR the tool 'quick' is not run: {why}\n"
+        why = f"quick is not started, because {ABANDONED} threads still run after their cancel"
+        expected = f"ERROR the tool 'quick' was not run: {why}\n"
         talk.agent.wait_for_stderr(expected)
         talk.agent.close_input()
         assert talk.agent.exit_code(PROMPTLY) == 0

@@ -12,7 +12,7 @@ from acp_server.tools.json_schema import SchemaParameters
 
 from .calls import updates
 
-TOO_LONG = [{"path": "", "message": "the schema takes too long to check them against"}]
+TOO_LONG = [{"path": "", "message": "checking the arguments against the schema takes too long"}]
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_6 = "http://json-schema.org/draft-06/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -188,7 +188,7 @@ def test_a_multiple_of_the_smallest_numbers_is_told_from_others() -> None:
     assert (
         problems({"multipleOf": 0.1}, float("inf"))
         == problems({"maximum": 3}, 10**5000)
-        == [{"path": "", "message": "a number in them cannot be checked against the schema"}]
+        == [{"path": "", "message": "the arguments have a number that cannot be checked against the schema"}]
     )
 
 
@@ -232,7 +232,7 @@ async def test_the_loop_goes_on_while_arguments_are_checked_and_the_turn_goes_on
 
     shown = await updates(agent)
     assert [result.status for result in results] == ["failed", "completed"]
-    assert results[0].message == "The arguments do not fit: the schema takes too long to check them against"
+    assert results[0].message == "The arguments are invalid: checking the arguments against the schema takes too long"
     assert shown[0]["title"] == "Take them"
     assert rounds > 20
 
@@ -248,7 +248,9 @@ async def test_the_loop_goes_on_while_arguments_are_checked_and_the_turn_goes_on
 def test_a_schema_that_leads_back_to_itself_is_left_before_a_library_panics(schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidParams) as caught:
         SchemaParameters(take, schema).read({})
-    assert caught.value.data == {"problems": [{"path": "", "message": "too deeply nested"}]}
+    assert caught.value.data == {
+        "problems": [{"path": "", "message": "the arguments or their schema are nested too deeply"}]
+    }
 
 
 @pytest.mark.parametrize("dialect", [["x"], {}, 5])

@@ -113,7 +113,7 @@ async def test_what_does_not_fit_the_schema_is_told_to_the_model_and_not_run(arg
         session = await editor.open()
         served.described(served.sessions[0])
         result = await served.run(editor, session, "fs_read", arguments)
-        assert (result.status, result.message) == ("failed", f"The arguments do not fit: {why}")
+        assert (result.status, result.message) == ("failed", f"The arguments are invalid: {why}")
     assert not served.got
 
 
@@ -135,7 +135,7 @@ async def test_a_schema_is_not_looked_for_outside_of_itself() -> None:
         served.sessions[0].tools.add(served.handler, name="odd", description="", input_schema=elsewhere)
         result = await served.run(editor, session, "odd", {"path": "a"})
         assert result.status == "failed"
-        assert "refers to what is not in it" in str(result.message)
+        assert "has no definition for its reference" in str(result.message)
 
 
 async def test_what_cannot_be_a_tool_is_refused_when_it_is_added() -> None:

@@ -136,7 +136,7 @@ async def test_a_function_that_is_no_tool_is_told_to_become_one() -> None:
 
     @agent.prompt
     async def prompt(turn: Turn) -> None:
-        with pytest.raises(UsageError, match=r"look_up is not a tool of this agent: make it one, with @agent\.tool"):
+        with pytest.raises(UsageError, match=r"look_up is not a tool of this agent; register it with @agent\.tool"):
             await turn.call(look_up)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     async with editing(agent) as editor:

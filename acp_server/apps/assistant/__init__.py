@@ -131,9 +131,11 @@ class AssistantTool:
         a function for tests: `await test(params, editor=None)`. Raises UsageError if the manifest requires no approval.
         """
         if not self.manifest.require_approval:
-            raise UsageError(f"{self.manifest.id} requires no approval, so the user is not asked")
+            raise UsageError(
+                f"an approval request was registered for {self.manifest.id}, whose manifest requires no approval"
+            )
         if self._request is not None:
-            logger.warning("%s: a second approval request replaces the first", self.manifest.id)
+            logger.warning("the approval request of %s was registered twice; the first was replaced", self.manifest.id)
         self._request = Registered(function, ("params", "editor"))
 
         async def test(params: Mapping[str, Any], editor: Editor | None = None) -> ApprovalRequest:
@@ -163,7 +165,10 @@ class AssistantTool:
         if execution is not None and not execution.ended:
             execution.set_on_cancel(function, self._running)
         elif function is not None:
-            logger.warning("on_cancel of %s was set while it does not run; that has no effect", self.manifest.id)
+            logger.warning(
+                "on_cancel of %s was set while the tool was not running, so the function is not called",
+                self.manifest.id,
+            )
 
     @property
     def is_cancelled(self) -> bool:
@@ -186,8 +191,8 @@ class AssistantTool:
                 if not self._was_ambiguous:
                     self._was_ambiguous = True
                     logger.warning(
-                        "%s: %d executions run, and this thread belongs to none: start it with "
-                        "contextvars.copy_context().run, or use a parameter `call: ToolContext`",
+                        "%s: cannot tell which of %d running executions this thread belongs to; start the thread "
+                        "with contextvars.copy_context().run, or use a parameter `call: ToolContext`",
                         self.manifest.id,
                         len(several),
                     )
@@ -248,14 +253,14 @@ class AssistantTool:
                 if diff.old_text != diff.new_text:
                     context.progress(diff)
         except RpcError:
-            logger.warning("a diff that %s opened cannot be shown", self.manifest.id, exc_info=True)
+            logger.warning("the client cannot show the diff that %s opened", self.manifest.id, exc_info=True)
 
     def _register(self, function: Function, takes: tuple[str, ...]) -> None:
         registered = Registered(function, takes)
         again = self._function is not None
         self._function = registered
         if again:
-            logger.warning("%s: a second function replaces the first", self.manifest.id)
+            logger.warning("%s was registered twice; its first function was replaced", self.manifest.id)
         elif self._agent is not None:
             self._agent.add_tool(self.tool)
 

@@ -51,9 +51,9 @@ class Registered:
         self._function = function
         self._takes = takes
         if not callable(function):
-            raise UsageError(f"a function is needed, not {type(function).__name__}")
+            raise UsageError(f"expected a function, not {type(function).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise UsageError(f"{name_of(function)} must return its result, not yield")
+            raise UsageError(f"{name_of(function)} must return its result, not yield it")
         self._parameters = list(signature_of(function).parameters.values())
         self._gets = _matched(function, self._parameters, takes)
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -130,7 +130,10 @@ def _matched(function: Function, parameters: Sequence[inspect.Parameter], takes:
             continue
         name = next(rest, None) if parameter.kind in _POSITIONAL else None
         if name is None:
-            raise UsageError(f"{name_of(function)} gets ({', '.join(takes)}), and nothing for {parameter.name}")
+            raise UsageError(
+                f"{name_of(function)} gets the arguments ({', '.join(takes)}), so its parameter {parameter.name} has "
+                "no value"
+            )
         gets[parameter.name] = name
     return gets
 
@@ -155,7 +158,7 @@ def _fitted(shape: Any, params: Any) -> Any:
 
         problems = explain(error)
         text = "; ".join(f"{problem['path']} {problem['message']}".strip() for problem in problems)
-        raise InvalidParams(f"The arguments do not fit: {text}", data={"problems": problems}) from None
+        raise InvalidParams(f"The arguments are invalid: {text}", data={"problems": problems}) from None
 
 
 class Trial:
@@ -250,9 +253,9 @@ class ApprovalRequest(Part):
                 f"{'.'.join(map(str, detail['loc']))}: {detail['msg'].removeprefix('Value error, ')}"
                 for detail in error.errors(include_url=False, include_input=False, include_context=False)
             )
-            raise UsageError(f"an approval request does not fit: {problems}") from None
+            raise UsageError(f"the approval request is invalid: {problems}") from None
         if request.model_extra:
-            logger.warning("an approval request has no %s", ", ".join(request.model_extra))
+            logger.warning("unknown keys in the approval request were ignored: %s", ", ".join(request.model_extra))
         return request
 
     def approval(self, preview: list[Any]) -> Approval:

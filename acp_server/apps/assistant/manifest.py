@@ -82,7 +82,7 @@ class Manifest(Part):
         seen: set[str] = set()
         for parameter in parameters:
             if parameter.name in seen:
-                raise ValueError(f"should have different names, but {parameter.name!r} is there twice")
+                raise ValueError(f"should have different names, but {parameter.name!r} occurs twice")
             seen.add(parameter.name)
         return parameters
 
@@ -143,7 +143,7 @@ class Manifest(Part):
     def _refusal(self, problems: list[tuple[str, str]]) -> InvalidParams:
         text = "; ".join(f"{path} {message}".lstrip() for path, message in problems)
         listed = [{"path": path, "message": message} for path, message in problems]
-        return InvalidParams(f"The arguments do not fit {self.id}: {text}", data={"problems": listed})
+        return InvalidParams(f"The arguments of {self.id} are invalid: {text}", data={"problems": listed})
 
 
 def _validated(source: str, data: Any) -> Manifest:
@@ -174,12 +174,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return keys
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a value of JSON")
+    raise ValueError(f"{name} cannot be expressed in JSON")
 
 
 _EXPECTED: Final = {

@@ -54,11 +54,11 @@ class Value(Part):
     def _enum_and_items_fit(self) -> Value:
         if self.enum is not None:
             if self.type in ("array", "object"):
-                raise ValueError(f"enum is not possible with the type {self.type!r}")
+                raise ValueError(f"'enum' is not allowed with the type {self.type!r}")
             if any(not _TYPES[self.type](value) for value in self.enum):
-                raise ValueError(f"enum should have values of the type {self.type!r} only")
+                raise ValueError(f"every value of 'enum' must be of the type {self.type!r}")
         if self.items is not None and self.type != "array":
-            raise ValueError(f"items is only possible with the type 'array', not {self.type!r}")
+            raise ValueError(f"'items' is allowed only with the type 'array', not {self.type!r}")
         return self
 
     def schema_of(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Parameter(Value):
     def _default_fits(self) -> Parameter:
         if self.has_default:
             if self.required:
-                raise ValueError("default is not possible with required: true")
+                raise ValueError("'default' is not allowed with 'required: true'")
             for path, problem in self.problems(self.default, "default"):
                 raise ValueError(f"{path} {problem}")
         return self

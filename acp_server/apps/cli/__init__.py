@@ -95,7 +95,7 @@ def configure_log(level: str, file: Path | None) -> None:
         root.addHandler(LogHandler(LogStream(fd)))
         if (mode := lax_rights(fd)) is not None:
             # The permissions may be intended: the user has named this file.
-            logger.warning("other users may read the log: %s has the permissions %s", file, mode)
+            logger.warning("other users may be able to read the log %s: its permissions are %s", file, mode)
 
 
 def _opened(file: Path) -> int:
@@ -140,7 +140,7 @@ def launch(
             agent = _built_in(models, given, backend)
             agent.store = UserStore(agent.name)
         elif models or given:
-            raise UsageError("--model and its options are for the built-in agent, and not for a target")
+            raise UsageError("--model and its options apply only to the built-in agent; leave out the target")
         else:
             from acp_server.apps.cli.target import load
 
@@ -187,7 +187,7 @@ def _built_in(models: Sequence[str], options: Mapping[str, Any], backend: str | 
         if "base_url" in options:
             raise UsageError("--base-url needs --model")
         if options:
-            raise UsageError("--pass-env and --trust-mcp are for a model: name it with --model")
+            raise UsageError("--pass-env and --trust-mcp need --model")
         from acp_server.apps.coder import agent
 
         return agent

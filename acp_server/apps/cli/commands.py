@@ -240,13 +240,18 @@ def serve(
     """
     listening = _listening(listen, token_file, tls_cert, tls_key, tls_client_ca, origins)
     if listening is not None and (reload or record is not None):
-        raise UsageError("--reload and --record are for an agent on standard input and output, without --listen")
+        raise UsageError(
+            "--reload and --record cannot be used with --listen; they need an agent on standard input and output"
+        )
     if reload:
         from acp_server.agent.serve import say_if_terminal
         from acp_server.apps.cli.reload import serve_reloading
 
         if models or base_url is not None or pass_env or trust_mcp:
-            raise UsageError("--model and its options are for the built-in agent, and --reload for your own")
+            raise UsageError(
+                "--reload cannot be used with --model: it reloads your own agent, and --model configures the "
+                "built-in one"
+            )
         configure_log(log_level, log_file)
         say_if_terminal(0)
         said = {"log-level": log_level, "log-file": log_file, "record": record, "store": store, "backend": backend}
@@ -272,7 +277,7 @@ def _listening(
 ) -> Listening | None:
     if address is None:
         if tokens or cert or key or ca or origins:
-            raise UsageError("--token-file, --origin and the TLS options are for --listen")
+            raise UsageError("--token-file, --origin and the TLS options need --listen")
         return None
     from acp_server.apps.cli.listen import Listening
 
@@ -380,13 +385,13 @@ def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Pat
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from None
     tables: dict[str, Any] = {_LIMIT: document.pop(_LIMIT, {})}
     if not isinstance(tables[_LIMIT], dict):
-        raise UsageError(f"{path}: limits has to be a table")
+        raise UsageError(f"{path}: limits must be a table")
     named = {_key(param): param for param in ctx.command.params if param.name not in (_CONFIG, "check")}
     values: dict[str, Any] = {}
     for key, value in [*document.items(), *((f"{_LIMIT}.{key}", value) for key, value in tables[_LIMIT].items())]:
         param = named.get(key)
         if param is None:
-            raise UsageError(f"{path}: {key!r} is not an option")
+            raise UsageError(f"{path}: there is no option {key!r}")
         try:
             values[str(param.name)] = _value(ctx, param, value)
         except (click.BadParameter, TypeError) as error:
@@ -404,15 +409,15 @@ def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         if "=" not in str(param.metavar):
-            raise TypeError("it is not a table")
+            raise TypeError("must not be a table")
         value = [f"{key}={_text(each, f'{key}: ')}" for key, each in table.items()]
     elif param.multiple:
         if not isinstance(value, list):
-            raise TypeError("it has to be a list")
+            raise TypeError("must be a list")
         value = [_text(each) for each in cast("list[Any]", value)]
     elif isinstance(param.type, (_Number, click.IntRange)):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError("it has to be a number")
+            raise TypeError("must be a number")
     else:
         value = _text(value)
     param.type_cast_value(ctx, value)
@@ -421,5 +426,5 @@ def _value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 def _text(value: Any, where: str = "") -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{where}it has to be a text")
+        raise TypeError(f"{where}must be a string")
     return value

@@ -137,7 +137,7 @@ def _headers(given: tuple[str, ...]) -> dict[str, str]:
         name, colon, value = each.partition(":")
         if not colon:
             # It may be a secret.
-            raise UsageError("--header wants NAME:VALUE")
+            raise UsageError("--header must be NAME:VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
@@ -149,7 +149,7 @@ def _token(path: Path | None) -> str | None:
         with path.open(encoding="utf-8") as file:
             token = file.read(_LONGEST_TOKEN).strip()
         if (mode := lax_rights(path)) is not None:
-            logger.warning("other users may read the token: %s has the permissions %s", path, mode)
+            logger.warning("other users may be able to read the token file %s: its permissions are %s", path, mode)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
     return token
@@ -159,12 +159,12 @@ def _trusted(authorities: Path | None, certificate: Path | None, key: Path | Non
     if authorities is None and certificate is None and key is None:
         return True
     if key is not None and certificate is None:
-        raise UsageError("--key goes with --cert")
+        raise UsageError("--key needs --cert")
     try:
         context = ssl.create_default_context(cafile=authorities)
         if certificate is not None:
             context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         named = ", ".join(str(path) for path in (authorities, certificate, key) if path is not None)
-        raise UsageError(f"no certificates can be read from {named}: {error.strerror or error}") from None
+        raise UsageError(f"cannot read certificates from {named}: {error.strerror or error}") from None
     return context

@@ -33,7 +33,7 @@ from acp_server.tasks.grace import grace
 def _above_zero(_ctx: click.Context, _param: click.Parameter, seconds: float) -> float:
     # NaN is not greater than 0 either.
     if not seconds > 0:
-        raise click.BadParameter(f"{seconds:g} is not above 0")
+        raise click.BadParameter(f"{seconds:g} is not greater than 0")
     return seconds
 
 

@@ -229,14 +229,16 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
 
     host: str = given["host"]
     if given["token_file"] is None and not server.is_loopback(host):
-        raise UsageError(f"every program that reaches {host} could drive the agent: give a --token-file")
+        raise UsageError(f"every program that can connect to {host} could drive the agent; add --token-file")
     for origin in given["allow_origins"]:
         if not _ORIGIN.fullmatch(origin):
-            raise UsageError(f"--allow-origin {origin!r}: expected one like https://example.org, with no path")
+            raise UsageError(
+                f"--allow-origin {origin!r}: expected an origin without a path, such as https://example.org"
+            )
     if given["agent_users"] is not None and not given["isolate"]:
         raise UsageError("--agent-users needs --isolate")
     if given["node_url"] is not None and not isinstance(given["store"], str):
-        raise UsageError("--node-url is for gateways with one database: give --store postgresql://...")
+        raise UsageError("--node-url needs a database that several gateways share; add --store postgresql://...")
     bots, agent = _bots(given["bots"]), given["agent"]
     cwd = os.path.abspath(given["cwd"])
     return GatewaySettings(
@@ -268,10 +270,13 @@ def _reload(made: Gateway, ctx: click.Context) -> None:
     settings = _settings(again)
     file: Path | None = again["token_file"]
     made.reload(made.tokens if file is None else read_tokens(file), settings.bots, settings.agent)
-    logger.info("reloaded: the tokens, and %d bots", len(settings.bots) + (settings.agent is not None))
+    logger.info("the tokens and the agents of %d bots were reloaded", len(settings.bots) + (settings.agent is not None))
     late = [name for name in ctx.params if name not in _RELOADED and ctx.params[name] != again[name]]
     if late:
-        logger.warning("these changes need a restart: %s", ", ".join(name.replace("_", "-") for name in late))
+        logger.warning(
+            "changes of these options take effect only after a restart: %s",
+            ", ".join(name.replace("_", "-") for name in late),
+        )
 
 
 def _check(settings: GatewaySettings) -> int:
@@ -310,7 +315,7 @@ def _bots(texts: Sequence[str]) -> dict[str, Sequence[str]]:
             raise UsageError(f"--bot {text!r}: expected ID=COMMAND")
         command = _command(line)
         if id in bots:
-            raise UsageError(f"--bot {id!r} is given twice: a bot is one agent")
+            raise UsageError(f"--bot {id!r} is given twice; a bot has only one agent")
         bots[id] = command
     return bots
 
@@ -319,7 +324,7 @@ def _command(text: str) -> Sequence[str]:
     try:
         words = shlex.split(text, posix=sys.platform != "win32")
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a command: {error}") from None
+        raise UsageError(f"{text!r} cannot be split into the words of a command: {error}") from None
     if not words:
         raise UsageError("the command of an agent is empty")
     program = shutil.which(words[0])

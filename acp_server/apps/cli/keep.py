@@ -84,7 +84,7 @@ def socket_of(name: str, *, make: bool = False) -> Path:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+            raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from None
     return folder / f"{name}.sock"
 
 

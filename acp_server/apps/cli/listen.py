@@ -55,11 +55,11 @@ class Listening:
     def check(self) -> None:
         """Check the settings. Raises UsageError for settings that may not be served."""
         if self.certificate is None and (self.key is not None or self.clients is not None):
-            raise UsageError("--tls-key and --tls-client-ca are for --tls-cert")
+            raise UsageError("--tls-key and --tls-client-ca need --tls-cert")
         if not self.is_local and self.clients is None and self.token_file is None:
             raise UsageError(
-                f"every program that reaches {self.address} could drive the agent: "
-                "give a --token-file, or --tls-cert and --tls-client-ca"
+                f"every program that can connect to {self.address} could drive the agent; add --token-file, or "
+                "--tls-cert and --tls-client-ca"
             )
 
 
@@ -76,7 +76,7 @@ def serve_listening(agent: Servable, options: Mapping[str, Any], listening: List
     from acp_server.remote.limits import RemoteLimits
 
     if listening.certificate is None and not listening.is_local:
-        logger.warning("tokens and conversations are sent unencrypted: use --tls-cert")
+        logger.warning("tokens and conversations are sent unencrypted; add --tls-cert")
     allowed = raise_descriptors(_PLACES + _OWN)
     places = Places(_PLACES if allowed is None else max(1, min(_PLACES, allowed - _OWN)))
     # A quarter of the places is left for clients that are not authenticated yet. They give way to each other.

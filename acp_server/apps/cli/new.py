@@ -55,9 +55,9 @@ def _write(folder: Path, names: Names) -> None:
         folder.mkdir(parents=True)
     except FileExistsError:
         if not folder.is_dir() or any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise UsageError(f"{folder} exists, and is not overwritten") from None
+            raise UsageError(f"the folder {folder} exists already and was not overwritten") from None
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+        raise UsageError(f"cannot make the folder {folder}: {error.strerror}") from None
     for file, text in files(names).items():
         try:
             with (folder / file).open("x", encoding="utf-8", newline="\n") as stream:

@@ -125,7 +125,7 @@ class Project:
         try:
             document = tomllib.loads(file.read_text("utf-8"))
         except FileNotFoundError:
-            raise UsageError(f"there is no {file}: --project names the folder that has it") from None
+            raise UsageError(f"there is no file {file}; name its folder with --project") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', error)}") from None
         table = _table(document.get("project"))
@@ -158,8 +158,10 @@ def _choose(name: str, scripts: dict[str, Any], file: Path) -> str:
     if len(scripts) == 1:
         return next(iter(scripts))
     if scripts:
-        raise UsageError(f"{file}: which of {', '.join(scripts)} is the agent? Say --script NAME")
-    raise UsageError(f"{file}: project.scripts has no command, so nothing can be started by uvx")
+        raise UsageError(
+            f"{file}: several commands ({', '.join(scripts)}) could be the agent; choose one with --script NAME"
+        )
+    raise UsageError(f"{file}: project.scripts has no command that uvx could start")
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class RawAgent:
                 while True:
                     answer = _message(await self._line())
                     if answer == request:
-                        raise Silent("it echoes its input, as `cat` does: it is not an agent")
+                        raise Silent("the program echoes its input, as `cat` does, so it is not an agent")
                     if answer.get("id") == self._asked and "method" not in answer:
                         return answer
                     if "method" in answer and answer.get("id") is not None:
@@ -66,7 +66,7 @@ class RawAgent:
         assert self.process.stdout is not None
         while b"\n" not in self._rest:
             if len(self._rest) > _LONGEST_LINE:
-                raise Silent("standard output has a line without an end")
+                raise Silent("the output ended within a line")
             self._rest += await self.process.stdout.receive()
         line, _, self._rest = self._rest.partition(b"\n")
         return line

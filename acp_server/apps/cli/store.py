@@ -32,9 +32,9 @@ def store_at(place: str) -> SessionStore:
         return MemoryStore()
     path = Path(place).absolute()
     if path.is_dir():
-        raise UsageError(f"cannot keep sessions in {path}: it is a directory")
+        raise UsageError(f"cannot keep sessions in {path}, because it is a directory")
     if not path.parent.is_dir():
-        raise UsageError(f"cannot keep sessions in {path}: there is no directory {path.parent}")
+        raise UsageError(f"cannot keep sessions in {path}, because there is no directory {path.parent}")
     return SqliteStore(path)
 
 

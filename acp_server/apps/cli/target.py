@@ -73,7 +73,7 @@ def agent_command(words: Sequence[str]) -> AgentCommand:
 
     first, *rest = words
     if not first:
-        raise UsageError(f"the agent has an empty name: {_EXPECTED}")
+        raise UsageError(f"the name of the agent is empty: {_EXPECTED}")
     if is_address(first):
         return AgentCommand([*CONNECT, *rest, "--", _absolute(first)], _without_secrets(first))
     file, attribute = _file(first)
@@ -166,7 +166,7 @@ def load(target: str) -> tuple[Servable, dict[str, Any]]:
     if folder is not None:
         sys.path.insert(0, folder)
     elif not os.path.isabs(place):
-        raise UsageError(f"there is no {place} here: the folder that this was started in has been removed")
+        raise UsageError(f"cannot find {place}, because the current folder has been removed")
     with capture_run() as noted:
         module = _from_file(Path(place), noted) if _is_file(place) else _from_name(place, noted)
     if attribute is None and noted.agent is not None:
@@ -196,12 +196,12 @@ def _is_file(place: str) -> bool:
 
 def _from_name(name: str, noted: CapturedRun) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"{name!r} is neither the name of a module nor of a file that ends in .py")
+        raise UsageError(f"{name!r} is neither a module nor a file whose name ends in .py")
     try:
         module = _imported(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise UsageError(f"there is no module {error.name!r} here") from None
+            raise UsageError(f"there is no module {error.name!r}, here or among the installed packages") from None
         raise _failed(name, error) from None
     except (Exception, SystemExit, BaseExceptionGroup) as error:
         if not noted.is_stop(error):
@@ -260,8 +260,8 @@ def _attribute(module: ModuleType, place: str, attribute: str, noted: CapturedRu
         except AttributeError:
             if noted.agent is not None:
                 raise UsageError(
-                    f"{place} has no {attribute!r} where it calls run(): "
-                    'put that call under `if __name__ == "__main__":`'
+                    f"{place} calls run() before it defines {attribute!r}; "
+                    'put the call of run() under `if __name__ == "__main__":`'
                 ) from None
             agents = [key for key, other in vars(module).items() if _is_agent(other)]
             hint = f"; did you mean {place}:{agents[0]}?" if agents else ""
@@ -282,7 +282,7 @@ def _servable(value: Any, name: str) -> tuple[Servable, dict[str, Any]]:
         try:
             signature_of(value).bind()
         except TypeError:
-            raise UsageError(f"{name} is not an agent, and cannot be called without arguments to make one") from None
+            raise UsageError(f"{name} is neither an agent nor a function without arguments that returns one") from None
         with capture_run() as noted:
             try:
                 value = value()

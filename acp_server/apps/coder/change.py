@@ -133,7 +133,7 @@ async def _planned(call: ToolContext, typed: str, make: Callable[[str | None, st
     old = await _read(path, place, name, call)
     new = make(old, name)
     if new == old:
-        raise Refusal(f"Nothing would change in {name}")
+        raise Refusal(f"The edit changes nothing in {name}")
     call.data = Change(path, place, name, old, new)
     call.locate(path, None if old is None else _first_change(old, new))
     verb = "Make" if old is None else "Change"
@@ -190,7 +190,7 @@ def _plain(name: str) -> str:
 def _found(roots: Roots, typed: str) -> tuple[str, Place]:
     path, place = roots.place(typed)
     if os.path.isdir(path) or typed.endswith(("/", os.sep)):
-        raise Refusal(f"A directory: {quoted(typed)}")
+        raise Refusal(f"Not a file but a directory: {quoted(typed)}")
     try:
         with way_to(place) as way:
             return path, place._replace(seen=way.seen)
@@ -243,7 +243,7 @@ async def _carry_out(call: ToolContext) -> str:
         else:
             await _through(editor, change, call)
     except Changed:
-        raise Refusal(f"{change.name} has changed meanwhile, so it was left as it is") from None
+        raise Refusal(f"{change.name} was changed in the meantime, so it was not overwritten") from None
     except UnicodeEncodeError:
         raise Refusal(f"The new content cannot be written in UTF-8; {change.name} was not changed") from None
     except OSError as error:
@@ -264,7 +264,7 @@ async def _through(editor: Editor, change: Change, call: ToolContext) -> None:
     except AcpError as error:
         if is_end(error, call):
             raise
-        raise Refusal(f"The editor does not write {change.name}: {words_of(error)}") from None
+        raise Refusal(f"The editor refused to write {change.name}: {words_of(error)}") from None
     change.asked()
 
 
@@ -276,7 +276,7 @@ async def _read(path: str, place: Place, name: str, call: ToolContext) -> str | 
     except AcpError as error:
         if is_end(error, call):
             raise
-        raise Refusal(f"The editor does not read {name}: {words_of(error)}") from None
+        raise Refusal(f"The editor refused to read {name}: {words_of(error)}") from None
 
 
 # -- on disk

@@ -73,7 +73,7 @@ def replacement(text: str) -> tuple[str, str]:
         # An arrow is the separator if the rest after it is a single text.
         arrows = [arrow for arrow in arrows if exactly(text[arrow.end() :]) is not None]
     if len(arrows) != 1:
-        raise Mistyped("There is more than one `=>`: the texts go in quotes")
+        raise Mistyped("There is more than one `=>`; put the texts in quotes")
     return text[: arrows[0].start()].strip(), _side(text[arrows[0].end() :])
 
 
@@ -277,7 +277,7 @@ def wrong(what: str, name: str) -> Refusal:
     """Return the refusal of a command that was typed wrongly."""
     command = next(command for command in COMMANDS if command.name == name)
     examples = " or ".join(f"`{example}`" for example in command.examples)
-    return Refusal(f"{what}. It is typed as `{command.usage}`, for example {examples}")
+    return Refusal(f"{what}. Usage: `{command.usage}`, for example {examples}")
 
 
 def _search(rest: str) -> SearchCommand:

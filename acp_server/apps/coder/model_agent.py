@@ -133,7 +133,7 @@ def _of_project(roots: Roots) -> str:
     try:
         return cut(read_text(roots.place(INSTRUCTIONS)[1], INSTRUCTIONS) or "")
     except Refusal as refusal:
-        logger.warning("the instructions of the project are not used: %s", refusal)
+        logger.warning("the project's instructions for the model are ignored: %s", refusal)
         return ""
 
 
@@ -252,7 +252,7 @@ async def read(path: str, call: ToolContext, first_line: int | None = None, last
         call.raw_output = {"first": passage.first, "last": passage.last}
         report.locate(call, [(passage.path, passage.first)])
         return _read(passage)
-    raise RuntimeError("a reading ended without a passage")
+    raise RuntimeError("read() ended without returning a passage")
 
 
 def _target(path: str, first_line: int | None, last_line: int | None) -> str:

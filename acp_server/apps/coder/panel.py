@@ -37,7 +37,9 @@ PLANNING: Final = (
 )
 """The instructions for the model in the mode `plan`."""
 
-_NOT_RUN: Final = "The session is in plan mode, so it was not run. Read what you need, and describe your plan."
+_NOT_RUN: Final = (
+    "The tool was not run, because the session is in plan mode. Read what you need, and describe your plan."
+)
 
 
 class ModeApprovals(SessionApprovals):

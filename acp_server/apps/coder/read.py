@@ -163,13 +163,13 @@ def read_text(place: Place, name: str) -> str | None:
     except OSError as error:
         raise Refusal(f"{reason_of(error)}: {name}") from None
     if len(data) > MOST_BYTES:
-        raise Refusal(f"Larger than {MOST_BYTES // 2**20} MiB: {name}")
+        raise Refusal(f"The file is larger than {MOST_BYTES // 2**20} MiB: {name}")
     if b"\0" in data:
-        raise Refusal(f"A binary file: {name}")
+        raise Refusal(f"The file is binary: {name}")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Refusal(f"Not a text in UTF-8: {name}") from None
+        raise Refusal(f"The file is not UTF-8 text: {name}") from None
 
 
 def read_bytes(descriptor: int) -> bytes:
@@ -253,11 +253,11 @@ class Reading:
                     break
                 yield None
         except BinaryFile:
-            raise Refusal(f"A binary file: {quoted(typed)}") from None
+            raise Refusal(f"The file is binary: {quoted(typed)}") from None
         except OSError as error:
             raise Refusal(f"{reason_of(error)}: {quoted(typed)}") from None
         if not taker.lines and taker.first > 1:
-            raise Refusal(f"{quoted(typed)} has no line {taker.first}: it has {taker.number - 1}")
+            raise Refusal(f"{quoted(typed)} has no line {taker.first}, because it has {taker.number - 1} lines")
         yield Passage(path, taker.first, taker.next - 1, "\n".join(taker.lines), taker.left_out)
 
     def _find(self) -> _Found:
@@ -269,7 +269,7 @@ class Reading:
                 problem = error
                 continue
             if os.path.isdir(path):
-                raise Refusal(f"A directory: {quoted(typed)}")
+                raise Refusal(f"Not a file but a directory: {quoted(typed)}")
             if os.path.exists(path):
                 if first < 1 or (last is not None and last < first):
                     raise Refusal(f"Not a range of lines: {quoted(self._target[len(typed) + 1 :])}")

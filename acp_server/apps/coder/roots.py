@@ -122,7 +122,7 @@ class Roots:
             if is_inside(real, root.real):
                 rest = real[len(root.real) :]
                 return _join(root.given, rest), Place(root.real, rest)
-        raise OutsideRoots(f"Outside of the session's directories: {quoted(text)}")
+        raise OutsideRoots(f"Outside the session's directories: {quoted(text)}")
 
     def display(self, path: str | os.PathLike[str]) -> str:
         """Return a path as it is shown: relative to `cwd` if it is below it, with `/`, and escaped."""
@@ -145,15 +145,15 @@ def _root(given: str) -> _Root:
 def _plausible(text: str) -> str:
     """Return `text` itself. Raises Refusal if it can never be a path below a directory."""
     if not text.strip():
-        raise Refusal("An empty path")
+        raise Refusal("The path is empty")
     if len(text) > LONGEST_PATH:
         raise Refusal(f"The path is too long: {quoted(text)}")
     if "\0" in text:
-        raise Refusal(f"A path with a NUL character: {quoted(text)}")
+        raise Refusal(f"The path contains a NUL character: {quoted(text)}")
     if text.startswith("~"):
         raise OutsideRoots(
-            f"Home directories are outside of the session's directories: {quoted(text)} "
-            f"(for a file of that name: {quoted('./' + text)})"
+            f"Home directories are outside the session's directories: {quoted(text)} (for a file with this name, "
+            f"write {quoted('./' + text)})"
         )
     if sys.platform == "win32":
         drive, rest = os.path.splitdrive(text)
@@ -172,7 +172,7 @@ def _real_path(path: str, text: str) -> str:
         if error.errno == errno.ENAMETOOLONG:
             raise Refusal(f"The path is too long: {quoted(text)}") from None
         if error.errno == errno.ELOOP:
-            raise Refusal(f"The symbolic links of this path go in a circle: {quoted(text)}") from None
+            raise Refusal(f"The symbolic links of this path form a loop: {quoted(text)}") from None
         # Missing or not accessible: the known part still determines whether it leads out.
         return os.path.realpath(path)
 

@@ -207,7 +207,7 @@ async def _printed(terminal: Terminal, call: ToolContext) -> dict[str, object]:
     except AcpError as error:
         if is_end(error, call):
             raise
-        logger.warning("the client does not send the output of a command: %s", error)
+        logger.warning("cannot get the output of a command from the client: %s", error)
         return {}
     return {"output": printed.output, "truncated": printed.truncated}
 
@@ -220,7 +220,7 @@ async def _here(command: str, call: ToolContext, without: Collection[str], print
         running = _Running(await open_command([*SHELL, command], call.session.cwd, env), call, display)
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a possible command"
-        raise Refusal(f"It cannot be started: {reason}") from None
+        raise Refusal(f"The command cannot be started: {reason}") from None
     printing.now = lambda: running.output.text
     try:
         await running.ended.wait()

@@ -46,9 +46,9 @@ def compile_pattern(source: str) -> regex.Pattern[str]:
     if len(source) > LONGEST_PATTERN:
         raise Refusal(f"The pattern is longer than {LONGEST_PATTERN:,} characters")
     if unrolled_length(source) > LARGEST_PATTERN:
-        raise Refusal(f"The pattern repeats too much: {quoted(source)}")
+        raise Refusal(f"The pattern has too many repetitions: {quoted(source)}")
     if _RECURSION.search(source):
-        raise Refusal(f"A pattern that contains itself is not supported: {quoted(source)}")
+        raise Refusal(f"Recursive patterns are not supported: {quoted(source)}")
     try:
         # Not cached: a user's search must not stay in memory.
         return regex.compile(source, regex.MULTILINE, cache_pattern=False)

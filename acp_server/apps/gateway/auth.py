@@ -104,9 +104,9 @@ def read_tokens(path: Path) -> Tokens:
         if words and not words[0].startswith("#"):
             tokens.append(_read_line(words, f"{path}:{number}"))
     if not tokens:
-        raise UsageError(f"{path} has no token")
+        raise UsageError(f"the file {path} contains no token")
     if len({digest for digest, _ in tokens}) < len(tokens):
-        raise UsageError(f"{path} has a token twice")
+        raise UsageError(f"the file {path} contains a token twice")
     return Tokens(tokens)
 
 
@@ -115,14 +115,14 @@ def _read_line(words: list[str], place: str) -> tuple[bytes, Caller]:
         raise UsageError(f"{place}: expected a name and a token")
     name, token, *permissions = words
     if unknown := set(permissions) - PERMISSIONS:
-        raise UsageError(f"{place}: no permission is called {', '.join(sorted(unknown))}")
+        raise UsageError(f"{place}: unknown permission {', '.join(sorted(unknown))}")
     if token.startswith(_HASHED):
         try:
             digest = bytes.fromhex(token.removeprefix(_HASHED))
         except ValueError:
             digest = b""
         if len(digest) != hashlib.sha256().digest_size:
-            raise UsageError(f"{place}: {_HASHED} is followed by 64 hexadecimal digits")
+            raise UsageError(f"{place}: {_HASHED} must be followed by 64 hexadecimal digits")
     else:
         digest = _digest(token)
     return digest, Caller(name, frozenset(permissions) or PERMISSIONS)

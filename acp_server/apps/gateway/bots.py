@@ -140,7 +140,7 @@ class Isolation:
                 taken = {entry.stat(follow_symlinks=False).st_uid for entry in os.scandir(self.cwd)}
                 owner = next((user for user in users if user not in taken), None)
                 if owner is None:
-                    raise OSError(f"all users from {users.start} to {users.stop - 1} are taken")
+                    raise OSError(f"all users from {users.start} to {users.stop - 1} are in use")
                 os.chmod(folder, 0o700)
                 os.chown(folder, owner, owner)
             return owner

@@ -218,7 +218,7 @@ class Chats:
                 self._steps.late.pop(chat_id, None)
         except Exception as error:
             # The conversation is deleted, so nothing can be refused any more.
-            logger.info("chat %s of a deleted conversation: %s", chat_id, outline(error))
+            logger.info("cannot discard chat %s of a deleted conversation: %s", chat_id, outline(error))
         if alive is not None:
             alive.stop()
 

@@ -149,7 +149,7 @@ class Cluster:
             found, gone = await self._store.do(_look, self._node.id, frozenset(self._unheard))
             self._unheard -= gone
         except Exception as error:
-            logger.warning("cannot read commands of other nodes: %s", outline(error))
+            logger.warning("cannot read the commands of other nodes from the database: %s", outline(error))
             return
         wanted = self._applying.union(id for id, _ in found)
         self._done = {id: answer for id, answer in self._done.items() if id in wanted}
@@ -167,7 +167,7 @@ class Cluster:
             del self._done[id]
         except Exception as error:
             # The next poll finds it again.
-            logger.warning("command %d of another node: %s", id, outline(error))
+            logger.warning("command %d of another node failed: %s", id, outline(error))
         finally:
             self._applying.discard(id)
 
@@ -200,7 +200,7 @@ class Cluster:
                     async for told in notices:
                         self._asked.get(told, self._came).set()
             except Exception as error:
-                logger.warning("notifications of other nodes are interrupted: %s", outline(error))
+                logger.warning("lost the notifications of other nodes: %s", outline(error))
             await anyio.sleep(_LOOK)
 
 

@@ -107,7 +107,7 @@ class Outlined(Exception):
 def log_fault(error: Exception, what: str, *args: object) -> None:
     """Log a failure of the gateway itself: what failed and where, with the `outline` of the error."""
     logger.error(what, *args, exc_info=Outlined(outline(error)).with_traceback(error.__traceback__))
-    logger.debug("this error with its text", exc_info=error)
+    logger.debug("the text of the previous error", exc_info=error)
 
 
 LOGID: Final = b"x-tt-logid"

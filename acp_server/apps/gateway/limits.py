@@ -97,4 +97,4 @@ class GatewayLimits:
         for each in fields(self):
             value: float = getattr(self, each.name)
             if not math.isfinite(value) or value < each.metadata["least"]:
-                raise UsageError(f"{each.name} cannot be {value:g}")
+                raise UsageError(f"the limit {each.name} cannot be {value:g}")

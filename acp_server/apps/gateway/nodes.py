@@ -104,7 +104,7 @@ class Node:
                 group.start_soon(self._watch, stop_work)
                 await self._renew(on_tick)
                 group.cancel_scope.cancel()
-            logger.error("node %d: its lease is lost, so its chats are stopped", self.id)
+            logger.error("node %d has lost its lease, so its chats are stopped", self.id)
             stop_work()
             await work_stopped()
             await self._join_again()
@@ -114,7 +114,9 @@ class Node:
         try:
             await self._store.do(_remove, self.id)
         except Exception as error:
-            logger.warning("node %d: its row stays in the database until its lease expires: %s", self.id, error)
+            logger.warning(
+                "cannot remove node %d from the database, so its row stays until its lease expires: %s", self.id, error
+            )
 
     async def _renew(self, on_tick: Callable[[], Awaitable[None]]) -> None:
         """Renew the lease regularly. Returns when the row is gone."""
@@ -145,7 +147,7 @@ class Node:
         while True:
             try:
                 self.joined(*await self._store.do(self.join))
-                logger.info("this gateway is node %d now", self.id)
+                logger.info("this gateway is now node %d", self.id)
                 return
             except Exception as error:
                 log_fault(error, "node %d: it cannot join again", self.id)
@@ -175,7 +177,7 @@ def _remove_if_over(rows: Rows, node: int) -> None:
     # The update keeps the node from renewing meanwhile.
     sql = f"UPDATE nodes SET ends = 0 WHERE id = ? AND ends < {rows.clock} RETURNING id"
     if rows.execute(sql, (node,)).fetchone():
-        logger.warning("node %d: its lease has expired, so its chats are given up", node)
+        logger.warning("the lease of node %d has expired, so the node is removed and its chats have ended", node)
         _remove(rows, node)
         _purge_deleted(rows)
 

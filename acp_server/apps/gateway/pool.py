@@ -128,7 +128,7 @@ class Pool:
                         self.distrust(process, "gives one session id twice")
                     else:
                         # It has died between two chats, or just now.
-                        logger.info("%s has ended; restarting it", agent_of(self.name))
+                        logger.info("%s has exited; restarting it", agent_of(self.name))
                         self._forget(process)
                     place.close()
                     process, known = await self._find_place(known, place)
@@ -176,7 +176,7 @@ class Pool:
                 with anyio.fail_after(self._limits.queue_seconds):
                     found = await self._reserve(known, place)
             except TimeoutError:
-                raise NoRoom("no process of the agent has room for a chat") from None
+                raise NoRoom("all processes of the agent have as many chats as they can") from None
             # A chat waits for the result of a running probe of the agent.
             await found[0].when_probed()
             if found[0] in self._members:
@@ -225,10 +225,12 @@ class Pool:
     def distrust(self, process: Process, why: str, *, at_once: bool = False) -> None:
         """See `acp_server.apps.gateway.program.Distrust`."""
         if at_once:
-            logger.warning("%s %s; it is stopped", agent_of(self.name), why)
+            logger.warning("%s %s, so its process is stopped", agent_of(self.name), why)
             self._end(process, "distrusted")
         elif process in self._members:
-            logger.warning("%s %s; it will be stopped when its remaining chats have ended", agent_of(self.name), why)
+            logger.warning(
+                "%s %s, so its process is stopped when its remaining chats have ended", agent_of(self.name), why
+            )
             self._forget(process)
             self._start_soon(self._drain, process, self._limits.linger_seconds, "distrusted")
 

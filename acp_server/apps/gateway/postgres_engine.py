@@ -125,7 +125,7 @@ class PostgresEngine:
             given = conninfo_to_dict(url)
         except psycopg.ProgrammingError:
             # libpq repeats the URL, which may have a password.
-            raise UsageError("--store: this is not the URL of a database") from None
+            raise UsageError("--store: not a database URL") from None
         # Removed, since agents inherit the environment and show it to users who may run commands.
         if (password := os.environ.pop("PGPASSWORD", None)) and "password" not in given:
             url = make_conninfo(url, password=password)
@@ -187,7 +187,7 @@ class PostgresEngine:
         try:
             yield
         except PoolTimeout:
-            raise UsageError("the database cannot be used: it takes no connections") from None
+            raise UsageError("the database cannot be used, because it accepts no connections") from None
         except psycopg.Error as error:
             raise UsageError(f"the database cannot be used: {str(error).strip() or type(error).__name__}") from None
 

@@ -192,7 +192,7 @@ class Process:
             with anyio.move_on_after(seconds):
                 await (await self._when_ready()).forget(known.key, known.id)
         except (AcpError, OSError) as error:
-            logger.debug("a session could not be ended: %s", error)
+            logger.debug("a session could not be closed: %s", error)
 
     async def _when_ready(self) -> Sessions:
         await self.ready.wait()

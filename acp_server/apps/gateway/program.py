@@ -79,12 +79,12 @@ class Program:
                     # Before the process is cleaned up, which may take a while.
                     process.leave()
             if process.why is None:
-                logger.warning("%s has ended", agent_of(self.bot))
+                logger.warning("%s has exited", agent_of(self.bot))
             else:
-                logger.info("%s was ended: %s", agent_of(self.bot), process.why)
+                logger.info("%s was stopped: %s", agent_of(self.bot), process.why)
         except (AcpError, OSError) as error:
             logger.warning("%s cannot be used: %s", agent_of(self.bot), outline(error))
-            logger.debug("%s: its error: %s", agent_of(self.bot), error)
+            logger.debug("the error of %s: %s", agent_of(self.bot), error)
             process.error = process.error or error
         finally:
             process.error = process.error or ConnectionClosed()
@@ -164,12 +164,12 @@ class Trust:
             if said is _Probe.SILENT:
                 self._distrust(process, "does not answer", at_once=True)
             elif said is _Probe.BUSY:
-                self._distrust(process, "takes nothing in")
+                self._distrust(process, "does not read its input")
         if said is _Probe.ANSWER and cancelled is not None:
             with anyio.CancelScope(deadline=deadline):
                 await cancelled.over.wait()
             if not cancelled.over.is_set():
-                self._distrust(process, "works on after a cancel")
+                self._distrust(process, "keeps working after a cancel")
 
     async def watch(self, process: Process) -> None:
         """Watch an agent that has chats and sends nothing. Runs until cancelled."""

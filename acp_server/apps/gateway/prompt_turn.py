@@ -119,7 +119,7 @@ class PromptTurn:
         with anyio.move_on_after(self._limits.linger_seconds):
             await self.done.wait()
             return
-        logger.warning("chat %s: the agent does not end its reply, so it is stopped", self.live.chat.id)
+        logger.warning("chat %s was stopped, because the agent does not end its reply", self.live.chat.id)
         self.stop()
 
     @property
@@ -184,7 +184,12 @@ class PromptTurn:
         lost = len(left_out) + len(prompt) - 1 - len(brought)
         if lost:
             id, most = self.live.chat.id, self._limits.context_bytes
-            logger.warning("chat %s: %s earlier messages do not fit into %s bytes", id, lost, most)
+            logger.warning(
+                "chat %s: the agent does not get %s earlier messages, because the history may have %s bytes",
+                id,
+                lost,
+                most,
+            )
         return [*context([*earlier, *brought], cut=bool(lost)), *query]
 
     def _updated(self, update: SessionUpdate) -> None:
@@ -194,7 +199,7 @@ class PromptTurn:
         if self._broken is None:
             self.live.put(update)
         if self._broken is None and self.live.size > self._limits.reply:
-            logger.warning("chat %s: the agent's reply is too long, so it is stopped", self.live.chat.id)
+            logger.warning("chat %s was stopped, because the agent's reply is too long", self.live.chat.id)
             self._break_off(_TOO_MUCH)
 
     async def _step(self) -> bool:
@@ -288,7 +293,7 @@ def _count(value: Any) -> int:
 def _failure(error: AcpError | OSError) -> Failure:
     """Return the part of the error for a client. The rest is logged."""
     logger.warning("a chat failed: %s", outline(error))
-    logger.debug("its error: %s", error)
+    logger.debug("the error of the failed chat: %s", error)
     if isinstance(error, AgentExited):
         # Its standard error is for its operator.
         return Failure(Code.INTERNAL, AgentExited(None, error.exit_code, "").args[0])
@@ -324,7 +329,9 @@ class Waiting:
         self._chats[chat] = owner
         mine = [other for other, whose in self._chats.items() if whose == owner]
         while len(mine) > self._limits.waiting_of_one or len(self._chats) > self._limits.waiting:
-            logger.warning("too many chats of %s wait for tool outputs; the questions of one are dismissed", owner)
+            logger.warning(
+                "too many chats of %s wait for tool outputs; the questions of one chat were dismissed", owner
+            )
             longest = mine.pop(0)
             self.end(longest)
             longest.dismiss()

@@ -135,7 +135,7 @@ class _Running:
         try:
             self._reload()
         except UsageError as error:
-            logger.error("not reloaded, everything stays as it was: %s", error)
+            logger.error("the reload failed and changed nothing: %s", error)
 
 
 def _not_http() -> tuple[Headers, bytes]:

@@ -180,7 +180,7 @@ class Sessions:
         try:
             return await take_up(id, self._cwd)
         except (RpcError, SessionTaken) as error:
-            logger.info("%s does not load a session again: %s", agent_of(self._bot), outline(error))
+            logger.info("%s refuses to load a session again: %s", agent_of(self._bot), outline(error))
             if self._used.get(id) == key:
                 # It does not know the id, so it may give the id to a new session.
                 del self._used[id]
@@ -219,4 +219,4 @@ async def _try(call: Callable[[], Awaitable[object]]) -> None:
     try:
         await call()
     except AcpError as error:
-        logger.info("an agent does not end a session: %s", outline(error))
+        logger.info("an agent refuses to close a session: %s", outline(error))

@@ -172,7 +172,7 @@ class SqliteEngine:
 
     def notices(self, channel: str) -> AsyncGenerator[str]:
         """See Engine."""
-        raise NotImplementedError("there is no other gateway")
+        raise NotImplementedError("a gateway with its store in a file has no other nodes")
 
     def close(self) -> None:
         """Close the file."""

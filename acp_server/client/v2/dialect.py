@@ -132,7 +132,9 @@ class Version2:
             work.left()
             raise
         if work.waiting.cancelled_caught:
-            logger.warning("the agent went idle without reporting work; the turn is considered ended")
+            logger.warning(
+                "the agent reported the state idle without having reported running; the turn counts as ended"
+            )
             work.end(work.unbegun)
         if work.ended is None:
             raise await self._link.loss("session/prompt")

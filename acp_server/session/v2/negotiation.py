@@ -64,10 +64,10 @@ class Negotiation:
 
         request = call.request
         if request.id is None or request.slot is not None:
-            raise InvalidRequest("Version 2 has neither batches nor null as the id of a request")
+            raise InvalidRequest("Version 2 allows no batches, and no null as the id of a request")
         version = requested(call.params, self._definition.versions)
         if version < PROTOCOL_VERSION:
-            raise InvalidRequest("The version of a connection does not change")
+            raise InvalidRequest("The protocol version of a connection cannot change")
         if version == PROTOCOL_VERSION:
             # The parameters of a later version are unknown and not validated. Members that version 2 knows are used.
             read(InitializeRequest, call.params)
@@ -131,7 +131,7 @@ class _Greeting(Greeting):
 
 
 def _refuse(_call: LiveCall) -> None:
-    raise InvalidRequest("The connection is initialized")
+    raise InvalidRequest("The connection is already initialized")
 
 
 def _known(params: dict[str, Any]) -> dict[str, Any]:

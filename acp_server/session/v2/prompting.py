@@ -98,7 +98,7 @@ class Repeated(Follower):
         """Return the result of the first attempt. Raises InvalidRequest if that was withdrawn or has failed."""
         await self._session.attempts.wait(self._id)
         if not self._session.has_message(self._id):
-            raise InvalidRequest("The first attempt of this prompt was withdrawn or has failed")
+            raise InvalidRequest("The first attempt of this prompt failed or was cancelled")
         return {"messageId": self._id}
 
 
@@ -277,7 +277,11 @@ class Foreground(Job):
         """See `SupervisedWork`. This sends the end of the work. The session stays occupied while the cancelled work
         still runs."""
         if self._has_begun and not self._is_told:
-            logger.warning("%s does not end although it was cancelled; its end is sent without it", self.node.label)
+            logger.warning(
+                "the handler of %s does not end although it was cancelled; the end of the turn is sent without the "
+                "handler",
+                self.node.label,
+            )
             self._tell(NOTHING, None)
 
     def _tell(self, value: Any, error: BaseException | None) -> None:

@@ -104,7 +104,8 @@ async def test_arguments_that_do_not_fit_run_nothing():
 def test_the_functions_that_fit_the_manifest_can_be_registered():
     with pytest.raises(UsageError, match="search requires no approval: use register_execute_tool"):
         AssistantTool(PLAIN).register_execute_tool_with_approval(lambda: None)
-    with pytest.raises(UsageError, match="search requires no approval, so the user is not asked"):
+    words = "an approval request was registered for search, whose manifest requires no approval"
+    with pytest.raises(UsageError, match=words):
         AssistantTool(PLAIN).register_approval_request(lambda: None)
     with pytest.raises(UsageError, match="requires approval: use register_execute_tool_with_approval"):
         AssistantTool(LOCATION).register_execute_tool(lambda: None)
@@ -112,11 +113,11 @@ def test_the_functions_that_fit_the_manifest_can_be_registered():
 
 def test_a_function_that_cannot_be_called_is_refused_when_it_is_registered():
     tool = AssistantTool(PLAIN)
-    with pytest.raises(UsageError, match=r"gets \(params, editor\), and nothing for third"):
+    with pytest.raises(UsageError, match=r"gets the arguments \(params, editor\), so its parameter third has no value"):
         tool.register_execute_tool(lambda first, second, third: None)
     with pytest.raises(UsageError, match="must return its result, not yield"):
         tool.register_execute_tool(_generator)
-    with pytest.raises(UsageError, match="a function is needed, not str"):
+    with pytest.raises(UsageError, match="expected a function, not str"):
         tool.register_execute_tool("search")  # pyright: ignore[reportArgumentType]
 
 
@@ -139,7 +140,7 @@ async def test_registering_twice_replaces_the_function_and_warns(caplog: pytest.
     case.tool.register_execute_tool(lambda: {"success": True, "message": "first"})
     with caplog.at_level(logging.WARNING):
         case.tool.register_execute_tool(lambda: {"success": True, "message": "second"})
-    assert "search: a second function replaces the first" in caplog.text
+    assert "search was registered twice; its first function was replaced" in caplog.text
     assert await case.run() == ("completed", "second")
 
 
@@ -148,7 +149,7 @@ async def test_registering_a_second_approval_request_replaces_the_first_and_warn
     tool.register_approval_request(lambda: {"message": "first"})
     assert not caplog.records
     test_approval = tool.register_approval_request(lambda: {"message": "second"})
-    warning = "request_current_location: a second approval request replaces the first"
+    warning = "the approval request of request_current_location was registered twice; the first was replaced"
     assert [record.getMessage() for record in caplog.records] == [warning]
     assert (await test_approval({})).message == "second"
 

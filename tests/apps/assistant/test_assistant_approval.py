@@ -191,7 +191,7 @@ async def test_a_question_that_cannot_be_made_runs_nothing_and_says_so(request_f
         assert editor.asked() == []
     assert case.outcome == (
         "failed",
-        "The question for the user's approval could not be made, so it was not run.",
+        "The tool was not run, because the question for the user's approval could not be made.",
     )
     assert not calls
 

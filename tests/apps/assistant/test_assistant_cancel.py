@@ -129,7 +129,7 @@ def test_outside_of_an_execution_on_cancel_has_no_effect_and_warns(caplog: pytes
     assert tool.on_cancel is None
     assert not tool.is_cancelled
     assert [record.getMessage() for record in caplog.records] == [
-        "on_cancel of search was set while it does not run; that has no effect"
+        "on_cancel of search was set while the tool was not running, so the function is not called"
     ]
     caplog.clear()
     tool.on_cancel = None
@@ -181,7 +181,7 @@ async def test_what_an_execution_left_behind_sets_after_its_end_has_no_effect(ca
         await tool.register_execute_tool(search)({})
         over.set()
     assert seen == [None, None]
-    assert "on_cancel of search was set while it does not run" in caplog.text
+    assert "on_cancel of search was set while the tool was not running" in caplog.text
 
 
 async def test_an_execution_inside_of_another_leaves_that_as_it_was():

@@ -94,6 +94,6 @@ async def test_where_several_run_a_thread_of_the_authors_is_told_once_what_to_us
     async with editing(agent) as editor:
         await editor.ask(await editor.open())
     assert [result.status for result in results] == ["completed", "completed"]
-    assert caplog.text.count("2 executions run, and this thread belongs to none") == 1
+    assert caplog.text.count("cannot tell which of 2 running executions this thread belongs to") == 1
     assert "call: ToolContext" in caplog.text
-    assert "on_cancel of search was set while it does not run" in caplog.text
+    assert "on_cancel of search was set while the tool was not running" in caplog.text

@@ -135,23 +135,23 @@ def test_a_misspelled_approval_never_makes_a_tool_run_unasked():
         (
             {"parameters": [{"name": "path", "type": "string"}, {"name": "path", "type": "number"}]},
             "parameters",
-            "should have different names, but 'path' is there twice",
+            "should have different names, but 'path' occurs twice",
         ),
         (
             {"parameters": [{"name": "n", "type": "number", "enum": [1, True]}]},
             "parameters[0]",
-            "enum should have values of the type 'number' only",
+            "every value of 'enum' must be of the type 'number'",
         ),
         ({"parameters": [{"name": "n", "type": "number", "enum": []}]}, "parameters[0].enum", "should not be empty"),
         (
             {"parameters": [{"name": "n", "type": "object", "enum": [{}]}]},
             "parameters[0]",
-            "enum is not possible with the type 'object'",
+            "'enum' is not allowed with the type 'object'",
         ),
         (
             {"parameters": [{"name": "n", "type": "string", "items": {"type": "string"}}]},
             "parameters[0]",
-            "items is only possible with the type 'array', not 'string'",
+            "'items' is allowed only with the type 'array', not 'string'",
         ),
         (
             {"parameters": [{"name": "n", "type": "integer", "default": "x"}]},
@@ -161,7 +161,7 @@ def test_a_misspelled_approval_never_makes_a_tool_run_unasked():
         (
             {"parameters": [{"name": "n", "type": "integer", "default": 1, "required": True}]},
             "parameters[0]",
-            "default is not possible with required: true",
+            "'default' is not allowed with 'required: true'",
         ),
     ],
     ids=repr,
@@ -196,8 +196,8 @@ def test_all_mistakes_are_told_at_once_and_the_error_says_where(tmp_path: Path):
         (b"{", "not JSON: "),
         (b"\xff\xfe", "not JSON: "),
         (b"[" * 100_000, "not JSON: "),
-        (b'{"requireApproval": true, "requireApproval": false}', "the key 'requireApproval' is there twice"),
-        (b'{"parameters": [{"default": NaN}]}', "NaN is not a value of JSON"),
+        (b'{"requireApproval": true, "requireApproval": false}', "the key 'requireApproval' occurs twice"),
+        (b'{"parameters": [{"default": NaN}]}', "NaN cannot be expressed in JSON"),
         (b"[]", "should be an object"),
         (b"null", "should be an object"),
     ],
@@ -329,7 +329,7 @@ def test_arguments_that_do_not_fit_are_refused_with_each_problem(
     with pytest.raises(InvalidParams) as caught:
         tool.check(arguments)
     assert caught.value.data == {"problems": [{"path": path, "message": message} for path, message in problems]}
-    assert caught.value.message == "The arguments do not fit request_current_location: " + "; ".join(
+    assert caught.value.message == "The arguments of request_current_location are invalid: " + "; ".join(
         f"{path} {message}" for path, message in problems
     )
     assert not Draft202012Validator(tool.input_schema).is_valid(arguments)
@@ -381,5 +381,6 @@ def test_arguments_that_are_no_object_are_refused(arguments: Any, shown: str):
     with pytest.raises(InvalidParams) as caught:
         manifest().check(arguments)
     assert (
-        caught.value.message == f"The arguments do not fit request_current_location: should be an object, not {shown}"
+        caught.value.message
+        == f"The arguments of request_current_location are invalid: should be an object, not {shown}"
     )

@@ -60,7 +60,7 @@ async def test_arguments_are_passed_by_their_types() -> None:
 
 def test_what_nothing_is_there_for_is_refused() -> None:
     for function in (lambda a, b, c, d: None, lambda params, *, factor: None):
-        with pytest.raises(UsageError, match="and nothing for"):
+        with pytest.raises(UsageError, match="has no value"):
             Registered(function, ALL)
 
 
@@ -124,7 +124,7 @@ async def test_params_that_do_not_fit_the_annotation_are_a_failure_that_says_so_
         raise AssertionError
 
     case.tool.register_execute_tool(execute)
-    assert await case.run() == ("failed", "The arguments do not fit: query Field required")
+    assert await case.run() == ("failed", "The arguments are invalid: query Field required")
     with pytest.raises(InvalidParams):
         await Registered(execute, ("params",)).call({"query": 1})
 

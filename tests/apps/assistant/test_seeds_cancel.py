@@ -176,7 +176,8 @@ async def test_one_that_is_registered_outside_of_the_function_is_not_called(capl
         await cancel(editor, session)
         await editor.answer(prompt)
     assert case.outcome == ("cancelled", None)
-    assert caplog.text.count("on_cancel of search was set while it does not run; that has no effect") == 2
+    warning = "on_cancel of search was set while the tool was not running, so the function is not called"
+    assert caplog.text.count(warning) == 2
 
 
 @pytest.mark.parametrize("value", [None, "Cancelled by the user."])
@@ -234,7 +235,7 @@ async def test_a_cancel_while_the_user_is_asked_runs_nothing_and_asks_no_on_canc
         assert statuses(editor) == ["pending", "failed"]
     assert case.outcome == ("cancelled", None)
     assert not ran
-    assert "was set while it does not run" in caplog.text
+    assert "was set while the tool was not running" in caplog.text
 
 
 async def test_declining_is_told_by_secondary_confirmed_and_never_by_on_cancel() -> None:

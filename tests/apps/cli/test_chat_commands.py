@@ -29,7 +29,7 @@ def test_modes_and_options_are_shown_and_set_by_command(version: str, drawn: Sta
         user.type("/mode co" + ENTER)
         user.shows("* code  Go ahead")
         user.type("/mode nosuch" + ENTER)
-        user.shows("there is no mode 'nosuch'; there are: ask, code")
+        user.shows("there is no mode 'nosuch'; known: ask, code")
         user.type("/config" + ENTER)
         user.shows("model = small  Model", "loud = off  Loud")
         user.type("/config model large" + ENTER)
@@ -37,7 +37,7 @@ def test_modes_and_options_are_shown_and_set_by_command(version: str, drawn: Sta
         user.type("/config loud on" + ENTER)
         user.shows("loud = on")
         user.type("/config loud maybe" + ENTER)
-        user.shows("'maybe' is neither on nor off")
+        user.shows("'maybe' is not a value of this option; use on or off")
         user.type("/quit" + ENTER)
         user.ends(0)
 

@@ -135,12 +135,12 @@ async def test_the_token_of_a_file_and_the_headers_go_with_each_request(tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["ftp://a"], "an agent's address begins with"),
-        (["--header", "secret", "http://a"], "--header wants NAME:VALUE"),
-        (["--header", "A: b\nc", "http://a"], "not one line"),
+        (["ftp://a"], "the address of an agent must begin with"),
+        (["--header", "secret", "http://a"], "--header must be NAME:VALUE"),
+        (["--header", "A: b\nc", "http://a"], "must be one line"),
         (["--token-file", "missing", "http://a"], "missing cannot be read: No such file"),
-        (["--cacert", "missing", "https://a"], "no certificates can be read from missing"),
-        (["--key", "missing", "https://a"], "--key goes with --cert"),
+        (["--cacert", "missing", "https://a"], "cannot read certificates from missing"),
+        (["--key", "missing", "https://a"], "--key needs --cert"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_that_shows_no_secret(

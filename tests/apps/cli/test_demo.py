@@ -65,7 +65,7 @@ def test_a_session_with_a_search_that_is_cancelled_in_the_middle_and_keeps_what_
         "# A project\n",
         "[completed]",
         "6. session/prompt /read ../../../../../../../../etc/passwd\n",
-        "Outside of the session's directories",
+        "Outside the session's directories",
         "7. session/prompt /write acp-server-demo1.txt Was this allowed?\n",
         "* Write `acp-server-demo1.txt` [pending]",
         f"+++ {tmp_path}/acp-server-demo1.txt\n",

@@ -195,7 +195,7 @@ def test_a_file_of_the_command_that_serves_the_agent_is_not_taken_for_one_of_the
 def test_a_program_that_says_everything_back_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     echo = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
     assert main(["doctor", sys.executable, "-c", echo]) == 1
-    assert "FAULT initialize: it echoes its input" in capsys.readouterr().out
+    assert "FAULT initialize: the program echoes its input" in capsys.readouterr().out
 
 
 KEEPS = (

@@ -205,7 +205,7 @@ def test_tls_with_certificates_of_clients_says_who_they_are(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--listen", "0.0.0.0:0"], "every program that reaches 0.0.0.0:0 could drive the agent"),
+        (["--listen", "0.0.0.0:0"], "every program that can connect to 0.0.0.0:0 could drive the agent"),
         (["--listen", "[::]:0"], "every program"),
         (["--listen", "example.org:0"], "every program"),
         (["--listen", "0.0.0.0:0", "--tls-cert", str(CERTIFICATES / "server.pem")], "every program"),
@@ -215,11 +215,11 @@ def test_tls_with_certificates_of_clients_says_who_they_are(tmp_path: Path) -> N
         (["--listen", "127.0.0.1:99999"], "expected HOST:PORT or unix:PATH"),
         (["--listen", "192.0.2.1:0", "--token-file", "tokens"], "cannot listen on 192.0.2.1:0"),
         (["--listen", "unix:/none/at/all"], "cannot listen on unix:/none/at/all"),
-        (["--listen", "127.0.0.1:0", "--tls-key", "x"], "--tls-key and --tls-client-ca are for --tls-cert"),
+        (["--listen", "127.0.0.1:0", "--tls-key", "x"], "--tls-key and --tls-client-ca need --tls-cert"),
         (["--listen", "127.0.0.1:0", "--tls-cert", "none"], "the certificate cannot be used"),
         (["--listen", "127.0.0.1:0", "--record", "x"], "--reload and --record"),
         (["--listen", "127.0.0.1:0", "--reload"], "--reload and --record"),
-        (["--token-file", "tokens"], "are for --listen"),
+        (["--token-file", "tokens"], "need --listen"),
     ],
 )
 def test_what_cannot_or_may_not_be_served_is_said_in_one_line(options: list[str], why: str, tmp_path: Path) -> None:

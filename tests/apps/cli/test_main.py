@@ -49,11 +49,11 @@ def test_the_version_is_that_of_the_package_and_of_the_schema(capsys: pytest.Cap
         (["serve", "--log-level", "loud"], "'loud' is not one of"),
         (["trace"], "Missing argument 'FILE'"),
         (["trace", "no/such/file"], "'no/such/file' does not exist"),
-        (["doctor", ""], "the agent has an empty name: expected FILE.py, module:attribute or a command"),
+        (["doctor", ""], "the name of the agent is empty: expected FILE.py, module:attribute or a command"),
         (["demo", "no/such/folder"], "'no/such/folder' does not exist"),
-        (["doctor", "--timeout", "-1", "cat"], "Invalid value for '--timeout': -1 is not above 0"),
-        (["doctor", "--timeout", "0", "cat"], "Invalid value for '--timeout': 0 is not above 0"),
-        (["package", "--timeout", "nan"], "Invalid value for '--timeout': nan is not above 0"),
+        (["doctor", "--timeout", "-1", "cat"], "Invalid value for '--timeout': -1 is not greater than 0"),
+        (["doctor", "--timeout", "0", "cat"], "Invalid value for '--timeout': 0 is not greater than 0"),
+        (["package", "--timeout", "nan"], "Invalid value for '--timeout': nan is not greater than 0"),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(

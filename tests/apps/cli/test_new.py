@@ -129,7 +129,7 @@ def test_nothing_is_written_into_a_folder_that_has_something(
     (tmp_path / "my-agent").mkdir()
     (tmp_path / "my-agent" / file).write_text("mine")
     assert main(["new", str(tmp_path / "my-agent")]) == 2
-    assert capsys.readouterr().err.endswith("my-agent exists, and is not overwritten\n")
+    assert capsys.readouterr().err.endswith("my-agent exists already and was not overwritten\n")
     assert [(each.name, each.read_text()) for each in (tmp_path / "my-agent").iterdir()] == [(file, "mine")]
 
 
@@ -138,7 +138,7 @@ def test_a_file_in_the_place_of_the_folder_stays(tmp_path: Path, capsys: pytest.
     assert main(["new", str(tmp_path / "mine")]) == 2
     assert main(["new", str(tmp_path / "mine" / "agent")]) == 2
     assert (tmp_path / "mine").read_text() == "mine"
-    assert "is not overwritten" in capsys.readouterr().err
+    assert "was not overwritten" in capsys.readouterr().err
 
 
 def test_a_folder_that_was_made_for_it_is_taken(

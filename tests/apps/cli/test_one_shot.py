@@ -254,11 +254,11 @@ def test_ctrl_c_before_there_is_a_turn_leaves(chats: Prefork) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--json"], "--json goes with -p or --sessions"),
-        (["--yes", "--deny"], "--yes and --deny exclude each other"),
-        (["--continue", "--resume", "x"], "--continue and --resume exclude each other"),
-        (["--resume", "x", "--continue"], "--continue and --resume exclude each other"),
-        (["-p", "hello", "--sessions"], "-p and --sessions exclude each other"),
+        (["--json"], "--json needs -p or --sessions"),
+        (["--yes", "--deny"], "--yes and --deny cannot be used together"),
+        (["--continue", "--resume", "x"], "--continue and --resume cannot be used together"),
+        (["--resume", "x", "--continue"], "--continue and --resume cannot be used together"),
+        (["-p", "hello", "--sessions"], "-p and --sessions cannot be used together"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_mistake(
@@ -351,7 +351,7 @@ def test_an_option_of_the_chat_behind_an_agent_that_is_served_is_said_to_be_misp
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["chat", "tests.apps.cli.talker:agent", "--store", "memory", word, "hello"]) == 2
-    said = f"acp-server: {word} is an option of the chat: it goes before tests.apps.cli.talker:agent\n"
+    said = f"acp-server: {word} is an option of chat: write it before tests.apps.cli.talker:agent\n"
     assert capsys.readouterr().err == said
 
 
@@ -415,7 +415,7 @@ def test_a_mode_and_options_are_set_before_the_prompt(chat: Chat) -> None:
         (["--config", "modelx=large"], "the agent has no option 'modelx'; did you mean 'model'?"),
         (["--config", "model=huge"], "the agent has no value of model 'huge'; there are small, large"),
         (["--config", "loud=yes"], "the agent has no value of loud 'yes'; there are on, true, off, false"),
-        (["--config", "fast"], "--config wants ID=VALUE, and not 'fast'"),
+        (["--config", "fast"], "--config must be ID=VALUE, not 'fast'"),
     ],
 )
 def test_a_mode_or_an_option_that_is_not_there_is_named(chat: Chat, arguments: list[str], why: str) -> None:

@@ -91,7 +91,7 @@ def test_what_the_registry_refuses_of_an_entry_is_named(
         ("", None, "the project has no name"),
         ("[project", None, "cannot be read"),
         (BASE.partition("[project.scripts]")[0], None, "project.scripts has no command"),
-        (BASE + 'other = "agent:main"\n', None, "which of run-it, other is the agent"),
+        (BASE + 'other = "agent:main"\n', None, r"several commands \(run-it, other\) could be the agent"),
         (BASE, "other", "there is no command 'other'"),
         (BASE.replace("agent:main", "import os"), None, "there is no command 'run-it'"),
     ],
@@ -188,5 +188,5 @@ def test_what_the_registry_refuses_of_an_icon_is_named(svg: str, faults: list[st
 
 def test_a_folder_without_a_project_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["package", "--project", str(tmp_path)]) == 2
-    said = f"acp-server: there is no {tmp_path / 'pyproject.toml'}: --project names the folder that has it\n"
+    said = f"acp-server: there is no file {tmp_path / 'pyproject.toml'}; name its folder with --project\n"
     assert capsys.readouterr().err == said

@@ -230,7 +230,7 @@ def test_a_new_log_file_is_for_its_owner_only_and_an_old_one_is_continued_and_it
     assert log.stat().st_mode & 0o777 == (0o600 if before is None else before)
     assert log.read_text().startswith("earlier\n") == (before is not None)
     assert "fail failed" in log.read_text()
-    warning = f"WARNING acp_server.apps.cli: other users may read the log: {log} has the permissions 640\n"
+    warning = f"WARNING acp_server.apps.cli: other users may be able to read the log {log}: its permissions are 640\n"
     warned = warning in log.read_text()
     assert warned == (before is not None)
 
@@ -245,7 +245,7 @@ def test_a_log_file_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nonsense"], "there is no module 'nonsense' here"),
+        (["nonsense"], "there is no module 'nonsense', here or among the installed packages"),
         (["--log-file", "no/such"], "cannot log to no/such: No such file or directory"),
         (["--record", "no/such"], "cannot record to no/such: No such file or directory"),
     ],
@@ -306,8 +306,8 @@ def test_the_plain_agent_is_served_by_its_path() -> None:
     ("target", "said"),
     [
         ("{folder}/mine.py", None),
-        ("mine.py", "there is no mine.py here: the folder that this was started in has been removed"),
-        ("mine:agent", "there is no mine here: the folder that this was started in has been removed"),
+        ("mine.py", "cannot find mine.py, because the current folder has been removed"),
+        ("mine:agent", "cannot find mine, because the current folder has been removed"),
     ],
 )
 def test_a_file_is_served_from_a_folder_that_has_been_removed(target: str, said: str | None, tmp_path: Path) -> None:

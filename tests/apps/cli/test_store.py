@@ -75,8 +75,8 @@ def test_an_agent_of_ones_own_is_kept_as_it_is_written_unless_told_otherwise(tmp
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--store", "{tmp}"], "cannot keep sessions in {tmp}: it is a directory"),
-        (["--store", "{tmp}/no/such"], "cannot keep sessions in {tmp}/no/such: there is no directory {tmp}/no"),
+        (["--store", "{tmp}"], "cannot keep sessions in {tmp}, because it is a directory"),
+        (["--store", "{tmp}/no/such"], "cannot keep sessions in {tmp}/no/such, because there is no directory {tmp}/no"),
         ([f"{PLAIN}:Plain", "--store", "memory"], f"{PLAIN}:Plain is of type Plain, which does not support --store"),
     ],
 )

@@ -269,22 +269,22 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("nosuch", "there is no module 'nosuch' here"),
-        ("package.nosuch", "there is no module 'package.nosuch' here"),
-        ("nosuch.inner", "there is no module 'nosuch' here"),
+        ("nosuch", "there is no module 'nosuch', here or among the installed packages"),
+        ("package.nosuch", "there is no module 'package.nosuch', here or among the installed packages"),
+        ("nosuch.inner", "there is no module 'nosuch', here or among the installed packages"),
         ("nosuch.py", "there is no file {folder}/nosuch.py"),
         ("package/nosuch:agent", "there is no file {folder}/package/nosuch"),
         ("package/", f"package {A_FOLDER}"),
         ("empty", f"empty {A_FOLDER}"),
         ("empty:agent", f"empty {A_FOLDER}"),
-        ("no such", "'no such' is neither the name of a module nor of a file that ends in .py"),
-        ("my-agent", "'my-agent' is neither the name of a module nor of a file that ends in .py"),
+        ("no such", "'no such' is neither a module nor a file whose name ends in .py"),
+        ("my-agent", "'my-agent' is neither a module nor a file whose name ends in .py"),
         ("package", "package has no attribute 'agent'"),
         ("my_agent:nosuch", "my_agent has no attribute 'nosuch'; did you mean my_agent:agent?"),
         ("my_agent.py:Nested.nosuch", "my_agent.py has no attribute 'nosuch'; did you mean my_agent.py:agent?"),
         ("my_agent:number", "my_agent:number is of type int; expected an agent"),
         ("my_agent:wrong", "my_agent:wrong() is of type int; expected an agent"),
-        ("my_agent:needy", "my_agent:needy is not an agent, and cannot be called without arguments to make one"),
+        ("my_agent:needy", "my_agent:needy is neither an agent nor a function without arguments that returns one"),
         (
             "my_agent:coroutine",
             "my_agent:coroutine is an async function; expected an agent or a function that returns one",
@@ -302,7 +302,8 @@ def test_a_file_named_like_a_module_that_is_in_use_does_not_take_its_place(folde
         ("leaving", "leaving failed: SystemExit: 3 (leaving.py, line 1)"),
         (
             "running.py:behind",
-            "running.py has no 'behind' where it calls run(): put that call under `if __name__ == \"__main__\":`",
+            "running.py calls run() before it defines 'behind'; put the call of run() under `if __name__ == "
+            '"__main__":`',
         ),
         (
             "failing_behind.py",

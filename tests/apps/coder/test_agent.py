@@ -138,9 +138,9 @@ async def test_a_path_outside_is_refused_and_nothing_of_it_is_told(project: Path
         told = await talk.tell(await talk.open(str(project)), f"{command} {path}")
         assert told.answer == END_TURN
         assert told.text in (
-            f"Outside of the session's directories: `{path}`\n",
-            f"Home directories are outside of the session's directories: `{path}` "
-            f"(for a file of that name: `./{path}`)\n",
+            f"Outside the session's directories: `{path}`\n",
+            f"Home directories are outside the session's directories: `{path}` "
+            f"(for a file with this name, write `./{path}`)\n",
         )
         assert told.call["status"] == "failed"
         assert "secret" not in str(talk.client.received)

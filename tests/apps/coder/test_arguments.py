@@ -76,7 +76,7 @@ def test_arguments_that_are_not_understood_are_refused_with_how_to_type_them(tex
     with pytest.raises(Refusal) as caught:
         parse_command(text)
     assert message in str(caught.value)
-    assert "It is typed as `/" in str(caught.value)
+    assert "Usage: `/" in str(caught.value)
 
 
 ANY = st.text(alphabet=st.characters(exclude_categories=["Cs"]))

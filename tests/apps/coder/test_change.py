@@ -108,14 +108,14 @@ async def test_what_is_not_allowed_is_not_done(
     [
         ("/edit README.md absent => x", "`README.md`: the block to replace is not in the file"),
         ("/edit README.md e => x", "`README.md`: the block to replace is in the lines 2"),
-        ("/edit README.md needle => needle", "Nothing would change in `README.md`"),
-        ("/edit src needle => x", "A directory: `src`"),
-        ("/edit ../outside.txt a => b", "Outside of the session's directories: `../outside.txt`"),
-        ("/write ../outside.txt b", "Outside of the session's directories: `../outside.txt`"),
-        ("/write src b", "A directory: `src`"),
-        ("/write new/ b", "A directory: `new/`"),
-        ('/write README.md "first\nneedle\n"', "Nothing would change in `README.md`"),
-        ("/write README.md", "The text is missing. It is typed as `/write PATH TEXT`"),
+        ("/edit README.md needle => needle", "The edit changes nothing in `README.md`"),
+        ("/edit src needle => x", "Not a file but a directory: `src`"),
+        ("/edit ../outside.txt a => b", "Outside the session's directories: `../outside.txt`"),
+        ("/write ../outside.txt b", "Outside the session's directories: `../outside.txt`"),
+        ("/write src b", "Not a file but a directory: `src`"),
+        ("/write new/ b", "Not a file but a directory: `new/`"),
+        ('/write README.md "first\nneedle\n"', "The edit changes nothing in `README.md`"),
+        ("/write README.md", "The text is missing. Usage: `/write PATH TEXT`"),
     ],
 )
 async def test_what_cannot_be_done_is_said_and_nobody_is_asked(
@@ -153,7 +153,7 @@ async def test_a_file_that_changes_while_the_user_thinks_it_over_stays_as_it_is(
             texts.put("README.md", changed)
             await talk.client.respond(question, chosen("allow_once"))
             told = await talk.told(session, id)
-            assert told.text == "`README.md` has changed meanwhile, so it was left as it is\n"
+            assert told.text == "`README.md` was changed in the meantime, so it was not overwritten\n"
             assert told.call["status"] == "failed"
             assert texts.text("README.md") == changed
         assert not talk.asked(WRITE)
@@ -251,7 +251,7 @@ async def test_an_editor_that_refuses_is_quoted(project: Path, method: str, code
         told = await talk.told(session, id)
         assert told.answer == END_TURN
         verb = "read" if method == READ else "write"
-        assert told.text == f"The editor does not {verb} `README.md`: Locked by the user ({code})\n"
+        assert told.text == f"The editor refused to {verb} `README.md`: Locked by the user ({code})\n"
         assert told.call["status"] == "failed"
 
 
@@ -332,7 +332,7 @@ async def test_a_link_is_followed_inside_of_the_project_and_refused_out_of_it(pr
         assert (project / "link").is_symlink()
         assert (project / "README.md").read_text() == "first\npin\n"
         told = await talk.tell(session, "/edit out needle => pin")
-        assert told.text == "Outside of the session's directories: `out`\n"
+        assert told.text == "Outside the session's directories: `out`\n"
         assert (project.parent / "outside.txt").read_text() == "needle\n"
 
 
@@ -364,7 +364,7 @@ async def test_a_binary_file_is_not_written_over(project: Path) -> None:
     plant(project, {"b.bin": b"\0"})
     async with talking() as talk:
         told = await talk.tell(await talk.open(str(project)), "/write b.bin text")
-        assert told.text == "A binary file: `b.bin`\n"
+        assert told.text == "The file is binary: `b.bin`\n"
         assert not talk.asked(PERMISSION)
 
 
@@ -378,14 +378,14 @@ async def test_a_file_is_read_as_the_editor_has_it(project: Path) -> None:
         assert (await talk.tell(session, "/read README.md")).text == "~~~~\nunsaved\nline\nlast\n~~~~\n"
         assert (await talk.tell(session, "/read README.md:2")).text == "~~~~\nline\n~~~~\n"
         told = await talk.tell(session, "/read README.md:4")
-        assert told.text == "`README.md` has no line 4: it has 3\n"
+        assert told.text == "`README.md` has no line 4, because it has 3 lines\n"
 
 
 async def test_what_the_editor_does_not_read_is_read_on_disk(project: Path) -> None:
     plant(project, {"b.bin": b"\0"})
     async with talking(capabilities={"fs": {"readTextFile": True}}) as talk:
         session = await talk.open(str(project))
-        for name, said in [("README.md", "~~~~\nfirst\nneedle\n~~~~\n"), ("b.bin", "A binary file: `b.bin`\n")]:
+        for name, said in [("README.md", "~~~~\nfirst\nneedle\n~~~~\n"), ("b.bin", "The file is binary: `b.bin`\n")]:
             id = await talk.prompt(session, f"/read {name}")
             await talk.client.refuse(await asked(talk, READ), -32603)
             assert (await talk.told(session, id)).text == said

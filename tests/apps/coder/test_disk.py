@@ -169,14 +169,14 @@ def test_a_text_is_read_as_it_is_and_what_is_none_is_refused(
     (tmp_path / "bin").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"\xe4")
     for name, why in [
-        ("bin", "A binary file"),
+        ("bin", "The file is binary"),
         ("bin/below", "Not a directory"),
-        ("latin", "Not a text in UTF-8"),
+        ("latin", "The file is not UTF-8 text"),
     ]:
         with pytest.raises(Refusal, match=f"^{why}: `x`$"):
             read.read_text(Place(str(tmp_path), name), "`x`")
     monkeypatch.setattr(read, "MOST_BYTES", 4)
-    with pytest.raises(Refusal, match="Larger than"):
+    with pytest.raises(Refusal, match="The file is larger than"):
         read.read_text(found(file), "a")
 
 

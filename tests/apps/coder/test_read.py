@@ -73,17 +73,17 @@ def test_what_names_an_existing_file_is_a_path_whatever_colons_it_has(tmp_path: 
     [
         ("d/five.txt:0", "Not a range of lines: `0`"),
         ("d/five.txt:4-2", "Not a range of lines: `4-2`"),
-        ("d/five.txt:6", "`d/five.txt` has no line 6: it has 5"),
-        ("d/five.txt:9-12", "`d/five.txt` has no line 9: it has 5"),
-        ("empty:2", "`empty` has no line 2: it has 0"),
-        ("d", "A directory: `d`"),
-        ("d:3", "A directory: `d`"),
+        ("d/five.txt:6", "`d/five.txt` has no line 6, because it has 5 lines"),
+        ("d/five.txt:9-12", "`d/five.txt` has no line 9, because it has 5 lines"),
+        ("empty:2", "`empty` has no line 2, because it has 0 lines"),
+        ("d", "Not a file but a directory: `d`"),
+        ("d:3", "Not a file but a directory: `d`"),
         ("missing.txt", "No such file: `missing.txt`"),
         ("missing.txt:10-20", "No such file: `missing.txt`"),
         ("d/five.txt:x", "No such file: `d/five.txt:x`"),
         ("d/five.txt:-3", "No such file: `d/five.txt:-3`"),
         ("d/five.txt/x", "No such file: `d/five.txt/x`"),
-        ("", "An empty path"),
+        ("", "The path is empty"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(five: Path, target: str, message: str) -> None:
@@ -100,7 +100,7 @@ def test_nothing_outside_is_read(five: Path, target: str) -> None:
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, {"a.png": b"\x89PNG\0"})
-    with pytest.raises(Refusal, match=r"^A binary file: `a\.png`$"):
+    with pytest.raises(Refusal, match=r"^The file is binary: `a\.png`$"):
         read(tmp_path, "a.png:1-2")
 
 
@@ -139,7 +139,7 @@ def test_a_line_that_is_too_long_by_itself_is_cut(tmp_path: Path, length: int) -
     assert passage.text == "x" * BLOCK_BYTES
     assert (passage.last, passage.left_out is None) == (2, length == BLOCK_BYTES)
     assert read(tmp_path, "line:3").text == "b"
-    with pytest.raises(Refusal, match="has no line 4: it has 3"):
+    with pytest.raises(Refusal, match="has no line 4, because it has 3 lines"):
         read(tmp_path, "line:4")
 
 

@@ -115,7 +115,7 @@ async def test_a_command_that_does_not_end_well_has_failed(
 async def test_a_command_that_cannot_be_started_says_why(project: Path) -> None:
     async with running(project) as (talk, session):
         told = await talk.tell(session, "/run true\0")
-        assert told.text == "It cannot be started: not a possible command\n"
+        assert told.text == "The command cannot be started: not a possible command\n"
 
 
 @BOTH_CANCELS

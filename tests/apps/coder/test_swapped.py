@@ -110,7 +110,7 @@ async def test_a_link_to_the_project_that_leads_elsewhere_meanwhile_is_not_writt
         question = await asked(talk, PERMISSION)
         _leads_to(project, other)
         await talk.client.respond(question, chosen("allow_once"))
-        assert "has changed meanwhile" in (await talk.told(session, id)).text
+        assert "was changed in the meantime" in (await talk.told(session, id)).text
         assert not talk.asked(WRITE)
 
 
@@ -134,7 +134,7 @@ async def test_a_folder_that_is_swapped_while_the_user_is_asked_is_not_written_t
         await talk.client.respond(question, chosen("allow_once"))
         told = await talk.told(session, id)
         assert told.answer == END_TURN
-        assert "has changed meanwhile, so it was left as it is" in told.text
+        assert "was changed in the meantime, so it was not overwritten" in told.text
         assert told.call["status"] == "failed"
         assert whole(project.parent) == before
         assert not talk.asked(WRITE)

@@ -44,7 +44,7 @@ def test_bots_come_and_go_and_a_chat_of_one_that_goes_runs_to_its_end(server: Se
         server.ear.wait("begin slowly 30")
         (agent,) = server.agents()
         write(folder, "2")
-        reload(server, "reloaded: the tokens, and 1 bots")
+        reload(server, "the tokens and the agents of 1 bots were reloaded")
         with pytest.raises(cozepy.CozeAPIError) as refused:
             coze.chat.create(**ask("echo x"))
         assert code(refused) == 4200
@@ -58,7 +58,7 @@ def test_bots_come_and_go_and_a_chat_of_one_that_goes_runs_to_its_end(server: Se
     until(lambda: agent.pid not in [process.pid for process in server.agents()])
     assert len(server.agents()) == 1
     write(folder, "1", "2")
-    reload(server, "reloaded: the tokens, and 2 bots")
+    reload(server, "the tokens and the agents of 2 bots were reloaded")
 
 
 def test_a_bot_that_stays_keeps_its_agent(server: Server, folder: Path) -> None:
@@ -90,10 +90,10 @@ def test_a_token_that_is_taken_out_is_refused_and_a_new_one_is_good(server: Serv
     ("file", "text", "why"),
     [
         ("tokens", "ada\n", "tokens:1: expected a name and a token"),
-        ("tokens", "", "has no token"),
+        ("tokens", "", "contains no token"),
         ("gateway.toml", "[bots", "gateway.toml cannot be read"),
         ("gateway.toml", "[bots]\n1 = 'no-such-program-anywhere'", "there is no program 'no-such-program-anywhere'"),
-        ("gateway.toml", "botz = 1", "'botz' is not an option"),
+        ("gateway.toml", "botz = 1", "there is no option 'botz'"),
     ],
 )
 def test_a_broken_file_is_refused_and_everything_stays_as_it_was(
@@ -103,7 +103,7 @@ def test_a_broken_file_is_refused_and_everything_stays_as_it_was(
     reload(server, "reloaded")
     before = (folder / file).read_text()
     (folder / file).write_text(text)
-    reload(server, "not reloaded, everything stays as it was")
+    reload(server, "the reload failed and changed nothing")
     assert why in server.log.read_text().splitlines()[-1]
     with client(server) as coze:
         assert coze.chat.create_and_poll(**ask("echo x")).chat.status == cozepy.ChatStatus.COMPLETED
@@ -112,6 +112,6 @@ def test_a_broken_file_is_refused_and_everything_stays_as_it_was(
 
 def test_what_a_reload_does_not_change_is_named(server: Server, folder: Path) -> None:
     write(folder, "1", more="port = 1\n[limits]\nchats = 7\n")
-    reload(server, "these changes need a restart: chats")
+    reload(server, "changes of these options take effect only after a restart: chats")
     write(folder, "1")
     reload(server, "reloaded")

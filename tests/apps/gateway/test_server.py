@@ -48,8 +48,8 @@ def test_a_crowd_that_says_nothing_keeps_no_client_out_and_fills_no_log(small: S
         opened.callback(late.close)
         late.request("GET", "/v1/conversations?bot_id=1", headers=headers)
         assert late.getresponse().read().startswith(b'{"code":0')
-    until(lambda: "all 8 connections are in use" in small.log.read_text())
-    assert small.log.read_text().count("connections are in use") == 1
+    until(lambda: "the limit of 8 connections is reached" in small.log.read_text())
+    assert small.log.read_text().count("the limit of 8 connections is reached") == 1
 
 
 def test_what_is_not_http_is_told_so_in_the_envelope_of_the_api(small: Server) -> None:

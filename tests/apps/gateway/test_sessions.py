@@ -144,7 +144,7 @@ async def test_a_new_session_is_told_as_much_as_fits_the_newest_first_and_the_re
             f"[1] Earlier in this conversation, of which the beginning is left out:\n\n{told}\n\n"
             "The message to reply to now follows. | one"
         )
-        assert "1 earlier messages do not fit into 19 bytes" in caplog.text
+        assert "the agent does not get 1 earlier messages, because the history may have 19 bytes" in caplog.text
         assert "aaa" not in caplog.text
         # Nor is what was left out told later, out of its order.
         assert (await say(http, "two", conversation_id=conversation))[1] == f"{first} | two"

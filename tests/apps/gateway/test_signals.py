@@ -176,7 +176,7 @@ def test_a_second_ctrl_c_waits_for_no_client(tmp_path: Path) -> None:
             heard += len(slow.recv(50_000))
         agents = server.agents()
         server.process.send_signal(signal.SIGINT)
-        until(lambda: "connections still open" in server.log.read_text())
+        until(lambda: "connections are still open" in server.log.read_text())
         began = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         assert ended(server, agents, 130) == ""

@@ -116,7 +116,7 @@ async def test_an_agent_that_hangs_behind_a_cancel_is_ended_and_the_next_chat_ge
         await until(lambda: wayward.processes()[0] is None)
         assert len(wayward.processes()) == 2
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "the default agent does not answer; it is stopped" in warnings
+    assert "the default agent does not answer, so its process is stopped" in warnings
 
 
 async def test_an_agent_that_works_on_after_a_cancel_keeps_its_other_chats_and_gets_no_new_ones(
@@ -125,7 +125,7 @@ async def test_an_agent_that_works_on_after_a_cancel_keeps_its_other_chats_and_g
     async with api(agent=wayward.command(), patience=HURRY, settle_seconds=1) as http:
         other = await waits(http)
         await cancel(http, await started(http, wayward, "hang"))
-        await until(lambda: "works on after a cancel" in caplog.text)
+        await until(lambda: "keeps working after a cancel" in caplog.text)
         # Numbered from 1, so it is in a new process.
         assert (await say(http, "x"))[1] == "[1] x"
         first, second = wayward.processes()

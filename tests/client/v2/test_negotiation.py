@@ -97,7 +97,7 @@ async def test_an_agent_that_refuses_is_asked_for_1_on_the_same_connection(code:
 
 async def test_a_version_that_this_package_does_not_speak_is_the_mistake_of_the_program() -> None:
     async with talking(initialize=False) as (agent, peer):
-        with pytest.raises(UsageError, match="the versions 1, 2 of the protocol, and not for 3"):
+        with pytest.raises(UsageError, match="the protocol version must be one of 1, 2, not 3"):
             await agent.initialize(version=3)
         assert peer.all("initialize") == []
 

@@ -53,7 +53,7 @@ async def test_the_end_of_earlier_work_does_not_end_the_turn() -> None:
             await peer.respond(prompt, {"messageId": "u1"})
             await peer.update(idle("refusal", background=[]), state("running"))
             await peer.barrier()
-            with pytest.raises(Exception, match="not been answered"):
+            with pytest.raises(Exception, match="has no response yet"):
                 _ = turn.result
             await peer.update(idle())
             assert (await turn.wait()).stop_reason == "end_turn"
@@ -81,7 +81,7 @@ async def test_an_agent_that_only_ever_says_idle_has_some_time_to_begin_and_then
         with anyio.fail_after(5):
             assert await shown(turn) == [said("hi"), idle("max_tokens")]
         assert turn.stop_reason == "max_tokens"
-    assert "without reporting work" in caplog.text
+    assert "without having reported running" in caplog.text
 
 
 async def test_an_agent_that_begins_in_time_may_work_for_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:

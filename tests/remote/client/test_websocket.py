@@ -199,7 +199,7 @@ async def test_a_goodbye_is_told_in_words_that_steer_no_terminal(code: int, reas
 async def test_what_breaks_the_rules_ends_the_connection(data: bytes) -> None:
     async with talking() as (server, agent):
         await server.raw(data)
-        assert "broke the rules of WebSocket" in await lost(agent)
+        assert "violated the WebSocket protocol" in await lost(agent)
 
 
 async def test_a_line_that_drops_ends_the_connection_and_withdraws_what_was_asked() -> None:
@@ -251,7 +251,7 @@ async def test_what_came_before_a_goodbye_is_read_first() -> None:
 async def test_silence_is_broken_by_pings_and_a_server_that_answers_none_is_gone() -> None:
     async with talking(bounds=ClientLimits(silence=0.05)) as (server, agent):
         await server.hears(Ping, 2)
-        assert "silent" in await lost(agent)
+        assert "has sent nothing for too long" in await lost(agent)
 
 
 async def test_an_agent_is_reached_by_a_unix_socket(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def messages(editor: Editor, session: str) -> list[tuple[str, str]]:
 
 
 def test_there_are_three_ways() -> None:
-    with pytest.raises(UsageError, match="held or refused, or steer"):
+    with pytest.raises(UsageError, match="must be 'hold', 'refuse', 'steer' or None"):
         Agent("x", second_prompts="queue")  # pyright: ignore[reportArgumentType]
 
 

@@ -147,14 +147,14 @@ def chat(
     context = click.get_current_context()
     use_standard_output()
     if as_json and prompt is None and not sessions:
-        raise UsageError("--json goes with -p or --sessions")
+        raise UsageError("--json needs -p or --sessions")
     with _mistakes_as_json() if as_json else nullcontext():
         if yes and deny:
-            raise UsageError("--yes and --deny exclude each other")
+            raise UsageError("--yes and --deny cannot be used together")
         if last and resume is not None:
-            raise UsageError("--continue and --resume exclude each other")
+            raise UsageError("--continue and --resume cannot be used together")
         if prompt is not None and sessions:
-            raise UsageError("-p and --sessions exclude each other")
+            raise UsageError("-p and --sessions cannot be used together")
         answer: Answer = "yes" if yes else "no" if deny else "ask"
         command = agent_command(agent)
         if command.is_served_here:
@@ -199,7 +199,7 @@ def chat(
 def _pair(option: str) -> tuple[str, str]:
     id, equals, value = option.partition("=")
     if not (id and equals):
-        raise UsageError(f"--config wants ID=VALUE, and not {option!r}")
+        raise UsageError(f"--config must be ID=VALUE, not {option!r}")
     return id, value
 
 
@@ -222,7 +222,7 @@ def _check_order(agent: tuple[str, ...]) -> None:
     ours = {word for param in click.get_current_context().command.params for word in param.opts} - known
     for word in agent[1:]:
         if word.partition("=")[0] in ours:
-            raise UsageError(f"{word} is an option of the chat: it goes before {agent[0]}")
+            raise UsageError(f"{word} is an option of chat: write it before {agent[0]}")
 
 
 def _check_served(agent: tuple[str, ...], command: AgentCommand) -> None:

@@ -203,7 +203,7 @@ def _meant(what: str, word: str, known: list[str]) -> str:
     """Return the id that equals `word` or begins with it. Raises UsageError."""
     found = [id for id in known if id == word] or [id for id in known if id.startswith(word)]
     if len(found) != 1:
-        raise UsageError(f"there is no {what} {word!r}; there are: {', '.join(known)}")
+        raise UsageError(f"there is no {what} {word!r}; known: {', '.join(known)}")
     return found[0]
 
 
@@ -219,6 +219,6 @@ def _values(option: SessionConfigOption) -> list[SessionConfigSelectOption]:
 def _value(option: SessionConfigOption, word: str) -> str | bool:
     if isinstance(option, SessionConfigBoolean):
         if word.lower() not in _TRUE:
-            raise UsageError(f"{word!r} is neither on nor off")
+            raise UsageError(f"{word!r} is not a value of this option; use on or off")
         return _TRUE[word.lower()]
     return _meant("value", word, [value.value for value in _values(option)])

@@ -189,16 +189,16 @@ async def find_session(agent: RemoteAgent, which: str, cwd: str) -> SessionInfo:
         known = await sessions(agent, cwd)
     except CapabilityMissing:
         if which == LAST:
-            raise UsageError("the agent cannot list its sessions: name one by its id") from None
+            raise UsageError("the agent cannot list its sessions; pass the id of a session") from None
         return SessionInfo(session_id=which, cwd=cwd)
     if which == LAST:
         if not known:
-            raise UsageError(f"there is no session of {cwd}")
+            raise UsageError(f"the agent has no session whose working directory is {cwd}")
         return max(known, key=lambda info: info.updated_at or "")
     exact = [info for info in known if info.session_id == which]
     found = exact or [info for info in known if info.session_id.startswith(which)]
     if len(found) > 1:
-        raise UsageError(f"{len(found)} sessions begin with {which!r}")
+        raise UsageError(f"the ids of {len(found)} sessions begin with {which!r}; pass more of the id")
     return found[0] if found else SessionInfo(session_id=which, cwd=cwd)
 
 

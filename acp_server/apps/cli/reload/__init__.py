@@ -25,7 +25,7 @@ def serve_reloading(target: str | None, options: Sequence[str]) -> int:
     the exit code. Sessions that would be kept in memory go into a temporary file that is removed when this returns.
     Raises UsageError."""
     if target is None:
-        raise UsageError("--reload needs your own agent: name its file or module")
+        raise UsageError("--reload needs the file or module of your own agent")
     folder = _watched(target)
     try:
         import watchfiles

@@ -84,7 +84,7 @@ class Relay:
         """Record that the code has changed. A new process serves as soon as the old process owes no response."""
         self._changed = files
         when = "" if self._conversation.is_quiet else " when it has answered"
-        logger.warning("%s changed: the agent is restarted%s", _names(files), when)
+        logger.warning("%s changed, so the agent is restarted%s", _names(files), when)
         self._tell()
 
     # -- what happens
@@ -177,7 +177,7 @@ class Relay:
             return
         offered = (await self._ask(agent, talk.initialize.method, talk.initialize.params)).result
         if not isinstance(offered, dict):
-            logger.warning("the new process refuses to be initialized")
+            logger.warning("the new process of the agent refuses initialize")
             return
         offered = cast("dict[str, Any]", offered)
         if offered != talk.offered:
@@ -190,7 +190,7 @@ class Relay:
             for session, params in list(talk.sessions.items()):
                 self._reopened = session
                 kept += (await self._ask(agent, method, params)).error is None
-        logger.warning("started again; %d of %d sessions continue", kept, len(talk.sessions))
+        logger.warning("the agent was restarted; %d of %d sessions continue", kept, len(talk.sessions))
 
     async def _ask(self, agent: ChildProcess, method: str, params: Any) -> Response:
         """Send a request of this relay; returns the response. The wait is cancelled if the process ends without a
@@ -205,7 +205,7 @@ class Relay:
             del self._waiting[id]
         (answer,) = answers
         if answer.error is not None:
-            logger.warning("%s fails in the new process: %s", method, answer.error.get("message"))
+            logger.warning("%s failed in the new process of the agent: %s", method, answer.error.get("message"))
         return answer
 
     async def _finish_with_client(self) -> None:
@@ -242,7 +242,7 @@ class Relay:
             if (rest := framer.finish()) is not None:
                 await self._client_says(rest)
         except _LOST as error:
-            logger.warning("reading from the client fails: %s", error)
+            logger.warning("cannot read from the client: %s", error)
         self._end()
 
     async def _client_says(self, line: Line) -> None:
@@ -325,7 +325,7 @@ async def _send_to(agent: ChildProcess, data: bytes) -> None:
 def _decoded(line: Line) -> Any:
     """Return the value of a line; None if it is not JSON. Such a line is forwarded unchanged."""
     if isinstance(line, TooLong):
-        logger.warning("a line of more than %d bytes is lost", LONGEST_LINE)
+        logger.warning("dropped a line of more than %d bytes", LONGEST_LINE)
         return None
     try:
         return codec.decode(line)

@@ -141,7 +141,9 @@ def picture(conversation: Conversation) -> str:
     """
     spans = conversation.spans
     if len(spans) > MOST:
-        raise UsageError(f"{len(spans):,} rows are too many for one image (at most {MOST}); use --html to write a page")
+        raise UsageError(
+            f"an image has at most {MOST} rows, and this trace has {len(spans):,}; use --html to write a page"
+        )
     drawing = _Drawing(conversation.seconds)
     parts = [part for span in spans for part in drawing.row(span)]
     parts += [part for cut in conversation.cuts if cut.because is None for part in drawing.cut(cut)]

@@ -129,7 +129,7 @@ def test_a_change_waits_for_the_answer_to_a_prompt(tmp_path: Path) -> None:
         session = author.begins()
         prompt(editor, 3, session, "ask")
         question = editor.next()
-        author.changes_to(version("22"), "my_agent.py changed: the agent is restarted when it has answered")
+        author.changes_to(version("22"), "my_agent.py changed, so the agent is restarted when it has answered")
         editor.send({"jsonrpc": "2.0", "id": question["id"], "result": {}})
         assert said(editor, 3) == "1:1"
         author.sees(ALL_GO_ON)
@@ -287,7 +287,7 @@ def test_the_private_file_of_the_sessions_is_gone_at_the_end(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "--reload needs your own agent: name its file or module"),
+        ([], "--reload needs the file or module of your own agent"),
         (["--model", "openai:x", "a.py"], "--model and its options are for the built-in agent, and --reload"),
         (["/no/such/folder/a.py"], "there is no folder /no/such/folder"),
     ],

@@ -87,7 +87,7 @@ def test_a_long_conversation_has_no_picture(tmp_path: Path, capsys: pytest.Captu
     talk = Recording()
     for id in range(MOST):
         talk.ask("in", id, "initialize")
-    with pytest.raises(UsageError, match="are too many for one image"):
+    with pytest.raises(UsageError, match="an image has at most 200 rows"):
         picture(talk.conversation)
     assert main(["trace", str(talk.write(tmp_path / "it")), "--svg", str(tmp_path / "it.svg")]) == 2
     assert not (tmp_path / "it.svg").exists()
