@@ -143,7 +143,6 @@ class TurnRecord:
         self._prompt = prompt
         self._most = most
         self.transcript: Transcript | None = None
-        """The updates of the turn; None until the first one (`begin`)."""
         """The updates; None before the first one."""
         self._kept: dict[str, bytes] | None = None
         self._packed: bytes | Sequence[bytes] | Callable[[], bytes] | None = None

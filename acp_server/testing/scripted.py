@@ -221,6 +221,10 @@ class _Peer:
                 while data := await self._stream.receive():
                     for line in self._framer.feed(data):
                         await self._line(line.head if isinstance(line, TooLong) else bytes(line))
+        except anyio.ClosedResourceError:
+            # `__aexit__` has closed the stream before the cancel of this task was delivered.
+            if not self._reading.cancel_called:
+                raise
         finally:
             self._ended = True
             self._signal()

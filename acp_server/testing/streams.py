@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 import anyio
 import anyio.lowlevel
 
 from acp_server.peer.stream import Stream
+
+_LIMIT: Final = 16 * 1024 * 1024
+"""The most bytes in one direction that `send` adds to. It is far above what a test leaves unread, and bounds an agent
+that sends without end to a client that does not read."""
 
 
 class _Pipe:
@@ -17,6 +22,7 @@ class _Pipe:
 
     def __init__(self) -> None:
         self._chunks: deque[bytes] = deque()
+        self._size = 0
         self._ended = False
         self._changed = anyio.Event()
 
@@ -25,7 +31,14 @@ class _Pipe:
             raise anyio.BrokenResourceError
         if data:
             self._chunks.append(data)
+            self._size += len(data)
             self._signal()
+
+    async def room(self) -> None:
+        """Wait while the other side leaves too much unread."""
+        await anyio.lowlevel.checkpoint()
+        while self._size > _LIMIT and not self._ended:
+            await self._changed.wait()
 
     def end(self) -> None:
         self._ended = True
@@ -36,7 +49,12 @@ class _Pipe:
         await anyio.lowlevel.checkpoint()
         while not self._chunks and not self._ended:
             await self._changed.wait()
-        return self._chunks.popleft() if self._chunks else b""
+        if not self._chunks:
+            return b""
+        chunk = self._chunks.popleft()
+        self._size -= len(chunk)
+        self._signal()
+        return chunk
 
     def _signal(self) -> None:
         self._changed.set()
@@ -55,8 +73,8 @@ class MemoryStream:
         return await self._incoming.take()
 
     async def send(self, data: bytes) -> None:
-        """See `acp_server.peer.stream.Stream`."""
-        await anyio.lowlevel.checkpoint()
+        """See `acp_server.peer.stream.Stream`. Waits while the other side has left more than 16 MiB unread."""
+        await self._outgoing.room()
         self._outgoing.put(data)
 
     def send_nowait(self, data: bytes) -> None:

@@ -444,6 +444,12 @@ async def test_testing_faults() -> None:
     await example["test_a_client_that_does_not_read_can_still_cancel"]()
 
 
+async def test_testing_checks(tmp_path: Path) -> None:
+    example = run("testing.md", "checks")
+    await example["test_the_store_keeps_its_contract"](tmp_path)
+    await example["test_the_stream_keeps_its_contract"]()
+
+
 async def test_testing_recording(tmp_path: Path) -> None:
     agent = Agent("recorded")
     path = tmp_path / "talk.ndjson"

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from acp_server import Agent, ResourceNotFound, Turn
+from acp_server import Agent
 from acp_server.session.state import TurnState
-from acp_server.store.records import SessionRecord
 from acp_server.store.session_store import TurnJournal
 from acp_server.store.sqlite_store import SqliteStore
+from acp_server.testing import check_store
 from tests.session.agents import setup
 from tests.session.editor import END_TURN, editing
-from tests.store.records import shown, turn
 
 from .blocks import DOCS, opened, run
 
@@ -58,32 +57,11 @@ async def test_sessions_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_sessions_files(tmp_path: Path) -> None:
-    store = run("sessions.md", "files")["FileStore"](tmp_path)
-    record = SessionRecord("../\ud800", "/p", turns=[turn("one"), turn("two", "canceled")])
-    assert await store.load(record.id) is None
-    await store.save(record)
-    assert shown(await store.load(record.id)) == shown(record)
-    assert [found.id for found in (await store.list(None, None)).sessions] == [record.id]
-    assert len(os.listdir(tmp_path)) == 1
-    await store.delete(record.id)
-    await store.delete(record.id)
-    assert await store.load(record.id) is None
-    with pytest.raises(ResourceNotFound):
-        await store.save(record)
+    made = run("sessions.md", "files")["FileStore"]
+    store = made(tmp_path)
+    await check_store(store, lambda: made(tmp_path))
+    assert os.listdir(tmp_path) == []
     assert not isinstance(store, TurnJournal)
-
-    agent = Agent("files", store=store)
-
-    @agent.prompt
-    async def prompt(turn: Turn) -> str:
-        return "kept"
-
-    async with editing(agent) as editor:
-        session = await editor.open()
-        assert await editor.ask(session) == END_TURN
-        await editor.client.ask("session/close", {"sessionId": session})
-        assert await editor.client.result("session/load", setup(session)) == {}
-        assert editor.said() == ["kept", "kept"]
 
 
 async def test_sessions_tools() -> None:
