@@ -113,11 +113,9 @@ class Writer:
         frame, schedule a flush after the next round of the event loop. By then the buffer has the responses to all
         requests that a received chunk has cancelled."""
         if corked:
-            self._due = False
-            if self._frames:
+            if self._frames or self._soon is None:
                 self._flush()
-            elif self._soon is not None:
-                self._due = True
+            else:
                 self._soon(self._flush)
 
     def check_thread(self) -> None:

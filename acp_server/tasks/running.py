@@ -182,8 +182,6 @@ class Bell:
         # A task reads this attribute of a future-like object without the method `get_loop`.
         self._loop: Any = anyio.lowlevel.current_token().native_token
         self._current_task: Callable[[Any], object] = sys.modules["asyncio"].current_task
-        # By this attribute a task recognizes a future-like object, see `asyncio.isfuture`.
-        self._asyncio_future_blocking = False
         self._go_on: Callable[[Bell], object] | None = None
         """Wakes the waiting task; None while no task waits."""
         self._context: Context | None = None
@@ -192,6 +190,7 @@ class Bell:
         self._cancelled: BaseException | None = None
 
     def __await__(self) -> Generator[Bell, None, None]:
+        # By this attribute a task recognizes a future-like object, see `asyncio.isfuture`. The task sets it to False.
         self._asyncio_future_blocking = True
         yield self
 

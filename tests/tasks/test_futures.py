@@ -135,6 +135,25 @@ async def test_a_bell_can_be_waited_for_again_behind_a_cancel() -> None:
 
 
 @ON_ASYNCIO
+@pytest.mark.parametrize("arguments", [(), ("stop",)], ids=["without", "with"])
+async def test_a_cancel_has_the_message_of_its_canceller(arguments: tuple[str, ...]) -> None:
+    bell = Bell()
+    seen: list[tuple[object, ...]] = []
+
+    async def wait() -> None:
+        try:
+            await bell
+        except asyncio.CancelledError as error:
+            seen.append(error.args)
+
+    task = asyncio.create_task(wait())
+    await until(lambda: not bell.done())
+    task.cancel(*arguments)
+    await task
+    assert seen == [arguments]
+
+
+@ON_ASYNCIO
 async def test_a_bell_whose_task_is_cancelled_rings_for_nothing() -> None:
     waiter = Waiter()
     await until(lambda: not waiter.bell.done())
