@@ -158,7 +158,7 @@ class Handlers:
         for name in ("methods", "notifications"):
             given: Any = getattr(self, name)
             if not isinstance(given, Mapping):
-                raise UsageError(f"Handlers({name}=...) must map the names of methods to functions, and is {given!r}")
+                raise UsageError(f"Handlers({name}=...) must map the names of methods to functions, not {given!r}")
             for method, function in cast("Mapping[Any, Any]", given).items():
                 _check_function(f"{name}[{method!r}]", function)
         _check_methods("files", self.files, ("read_text_file", "write_text_file"), any)

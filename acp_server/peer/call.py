@@ -106,7 +106,7 @@ class Call(ABC):
     @abstractmethod
     def partial(self, result: Any) -> None:
         """Offer `result` as the response in case the peer cancels the request (ACP, Cancellation: a valid response with
-        partial data). The last offer counts; without one the response is -32800."""
+        partial data). The last offer counts. Without an offer the response is -32800."""
 
     async def request_peer(
         self,

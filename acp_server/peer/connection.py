@@ -1,7 +1,7 @@
 """One JSON-RPC connection, from the first byte to the last response.
 
-It owns the reader and the order of the shutdown. Incoming requests are in `inbound`, outgoing ones in `peer`. A cancel
-is applied in the reader and never queued behind a handler. The routes define the methods.
+It owns the reader and the order of the shutdown. Incoming requests are in `inbound`, outgoing requests in `peer`. A
+cancel is applied in the reader and never queued behind a handler. The routes define the methods.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class Connection(Peer):
 
     async def _late_closers(self) -> None:
         """Run the close callbacks that a native cancel has interrupted. At the end of `asyncio.run` all tasks are
-        cancelled natively; tasks that start here are not."""
+        cancelled natively, except tasks that start here."""
         self._pending.close()
         self._begin_closers()
         if self._are_closers_called:

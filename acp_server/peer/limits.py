@@ -1,7 +1,7 @@
 """`Limits` has the limits of a connection that can be set, with unit and default.
 
-A new limit is one field here and one row of the table in `docs/limits.md`; a test compares the two. Each limit is
-enforced by the module that creates the counted objects.
+A new limit needs a field here and a row in the table of `docs/limits.md`. A test compares fields and rows. Each limit
+is enforced by the module that creates the counted objects.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def _limit(default: Any, unit: Unit, *, optional: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of a connection. `docs/limits.md` says what the peer gets at each of them. Raises UsageError for
-    anything but numbers from 0 on: whole ones, save for seconds.
+    """The bounds of a connection. `docs/limits.md` has the response of each limit. Raises UsageError unless each value
+    is at least 0, and an int except for seconds.
 
     line (bytes): the longest message that is read.
     batches (bytes): the answers in batches that wait for a slow member.

@@ -6,7 +6,7 @@ it.
 
 The queue has a limit in bytes. At the limit, new notifications are dropped with a warning. The reader does not pause
 instead, because the waiting handler may need a response of the peer, and cancels must pass. New notifications are
-dropped and not old ones, so that the handled notifications have no gap.
+dropped instead of old ones, so that the handled notifications have no gap.
 """
 
 from __future__ import annotations

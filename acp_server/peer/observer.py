@@ -79,8 +79,9 @@ class Observer:
     """Sees the work of an agent's connections, for metrics, tracing and logs: `Agent(observers=[...])`. Override the
     methods that you need.
 
-    The methods are called in the thread of the event loop and must be quick, since they block it. An exception does not
-    affect the work, nor does a call of more than 0.1 s; the first of each method is logged.
+    The methods are called in the thread of the event loop and must be quick, since they block it. Neither an exception
+    nor a call of more than 0.1 s affects the work. Of each method, the first exception and the first slow call are
+    logged.
     """
 
     __slots__ = ()
@@ -95,8 +96,8 @@ class Observer:
         """
 
     def end(self, span: Span) -> None:
-        """The work ended; the response to a request is in the buffer. Called once for each `begin`, with the same span.
-        After a cancel it may be called in another task, while the handler still cleans up."""
+        """The work has ended, and the response to a request is in the buffer. Called once for each `begin`, with the
+        same span. After a cancel it may be called in another task, while the handler still cleans up."""
 
     def received(self, size: int) -> None:
         """`size` bytes were read from the peer."""
@@ -106,7 +107,8 @@ class Observer:
 
 
 class Observers:
-    """Calls several observers; `end` in reverse order. They cannot break the work that they observe."""
+    """Calls several observers in order, and their `end` in reverse order. They cannot break the work that they
+    observe."""
 
     __slots__ = ("_all", "_logged", "_open")
 

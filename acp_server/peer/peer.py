@@ -65,8 +65,8 @@ class Peer(ABC):
 
     @abstractmethod
     def close(self, cause: Cause = Cause.SHUTDOWN) -> None:
-        """Begin to close. In-flight requests are cancelled and answered, and later requests are refused. Idempotent;
-        never waits; may be called in any thread."""
+        """Begin to close. In-flight requests are cancelled and answered, and later requests are refused. Idempotent.
+        Does not wait. May be called in any thread."""
 
     @abstractmethod
     def _writer_broken(self) -> None:

@@ -2,8 +2,8 @@
 
 Messages are processed in slices of limited time, and other tasks run in between. A second task reads ahead while one
 slice cannot process all that has arrived, or while the peer leaves too much unread. It buffers messages in order, but
-applies cancels at once. A cancel is applied again in its order, where it has no effect. The reader does not know what
-messages mean.
+applies cancels at once. A cancel is applied again in its order, where it has no effect. The reader does not interpret
+messages.
 
 The buffer holds blocks of whole lines. One search finds out whether a block can contain a cancel, and a block is split
 into lines only when it is processed.

@@ -49,7 +49,8 @@ class Resolver:
                 self._methods[name] = _foreign_entry(route.foreign)
 
     async def resolve(self, call: LiveCall) -> Any:
-        """Call the method and return its result. Raises what it raises, and RpcError for parameters that do not fit."""
+        """Call the method and return its result. Raises the exceptions of the method, and RpcError for invalid
+        parameters."""
         request = call.request
         params = request.params
         method_call = MethodCall(request.method, params or {}, request.id)

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 
 class Stream(Protocol):
-    """A bidirectional byte stream. One task receives, and another one sends."""
+    """A bidirectional byte stream. One task receives, and another task sends."""
 
     async def receive(self) -> bytes:
         """Wait for bytes and return the bytes that have arrived; `b""` at the end of input.
@@ -34,7 +34,7 @@ class ImmediateStream(Stream, Protocol):
 
     def send_now(self, data: bytes) -> int:
         """Write as much of `data` as is possible without waiting, and return the number of bytes written. On an error
-        return 0; then `send` is called next and raises the error. This is not called during a `send`."""
+        return 0. The next call is then `send`, which raises the error. This is not called during a `send`."""
         ...
 
 

@@ -43,7 +43,7 @@ class Tracing(Observer):
 
     def end(self, span: Span) -> None:
         """See `Observer`. Work that was not cancelled and failed is an error, unless the user refused a tool call. A
-        cancelled span has the cause in `acp.cancelled`, a rejected one `acp.rejected`."""
+        cancelled span has the cause in `acp.cancelled`. A rejected span has `acp.rejected`."""
         made, token = self._open.pop(span)
         # In another task there is nothing to reset: the context of a cancelled handler ends with its task.
         with suppress(ValueError):

@@ -1,7 +1,7 @@
 """Writes to a stream, in a task of its own: whole frames in the order of `put`, many in one system call.
 
 `put` never waits, so a cancel cannot lose a response. Backpressure is up to the callers: those that produce much await
-`room`. The writer does not know what frames mean; it only replaces lone surrogates, which few parsers accept.
+`room`. The writer does not interpret frames. It only replaces lone surrogates, which few parsers accept.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Writer:
             await self._futures.checkpoint_if_cancelled()
 
     def close(self) -> None:
-        """Write what is buffered, then let `run` return."""
+        """Write the buffered frames, then let `run` return."""
         self._closing = True
         self._wake_up()
 
@@ -202,7 +202,7 @@ class Writer:
         self._written(len(data))
 
     def _flush(self) -> None:
-        """Write what is buffered as far as that needs no waiting, and leave the rest to `run`."""
+        """Write the buffered frames as far as possible without waiting, and leave the rest to `run`."""
         self._due = False
         if self._wake is None or self._send_now is None:
             return

@@ -136,7 +136,7 @@ class Client:
         The call is allowed only if the user chooses an offered option that allows it. It is not allowed after any other
         choice, after the outcome `cancelled`, and after an error or a malformed response. Raises ConnectionClosed,
         EncodeError, and UsageError if there are no options or two options with one id. `on_late` gets an answer that
-        arrives after the caller was cancelled; it must not wait.
+        arrives after the caller was cancelled. The function must not wait.
 
         A client answers `cancelled` because it is cancelling the turn. During a turn that answer is returned `MOMENT`
         seconds later, so that `session/cancel` can arrive first.

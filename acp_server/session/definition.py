@@ -350,7 +350,7 @@ class McpHost(Protocol):
         tools change too.
 
         `approval`: which tools need approval; by default all. `trusted`: the names of servers that are trusted when
-        they declare a tool as read-only; such a tool needs no approval. If the user decides for all further calls, the
+        they declare a tool as read-only. Such a tool needs no approval. If the user decides for all further calls, the
         decision is stored for that tool of that server with its present description. `timeout`: the seconds within
         which a server must answer. Raises UsageError without the extra `mcp`, and if it was called before.
         """

@@ -99,7 +99,7 @@ class Lifecycle:
         return await self.open(call, request)
 
     async def fork(self, call: LiveCall) -> dict[str, Any]:
-        """`session/fork`: a new session with the turns of another one, which are not replayed."""
+        """`session/fork`: a new session with the turns of another session, which are not replayed."""
         setup.check_size(call.params, call.connection.limits)
         request = self._read_fork(call)
         self.login.check()
@@ -371,7 +371,7 @@ class Lifecycle:
 
     async def end(self, session_id: str, *, keep: bool) -> None:
         """Close a session without a request from the client, and delete it unless `keep`. Has no effect for an unknown
-        session. Raises the exceptions of the store; the session then stays open."""
+        session. Raises the exceptions of the store, in which case the session stays open."""
         self._pending[session_id] += 1
         try:
             self._begin_end(session_id)

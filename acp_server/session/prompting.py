@@ -156,7 +156,7 @@ class Prompt(Follower):
 
 
 class Unopened(Follower):
-    """A prompt for a session that is not open. A client that has restarted the agent may send one."""
+    """A prompt for a session that is not open. A client that has restarted the agent may send such a prompt."""
 
     __slots__ = ("_call", "_definition", "_session_id", "steer")
 

@@ -279,8 +279,9 @@ class Session:
 
     async def set_modes(self, *modes: SessionMode, current: str | None = None, as_option: bool | None = None) -> None:
         """Replace the modes on offer. `current`: the id of the new current mode. By default the chosen mode stays
-        current; if it is not on offer, the first mode becomes current. `as_option`: see `Agent.modes`; None leaves it
-        unchanged. Clients receive the list of modes only when the session opens, but the current mode at any time.
+        current. If the chosen mode is not offered, the first mode becomes current. `as_option`: see `Agent.modes`; None
+        leaves it unchanged. Clients receive the list of modes only when the session opens, but the current mode at any
+        time.
 
         Raises UsageError for the same reasons as `Agent.modes`, and ValueError if `current` is not among the modes.
         """
@@ -302,7 +303,7 @@ class Session:
         another. While `call` is answered, the options are part of its response instead, and no update is sent.
 
         `keep`: whether an option keeps its chosen value if it still offers that value. With False each option gets its
-        `current_value`; that is for an agent that stores the values itself. Raises UsageError for the same reasons as
+        `current_value`, for an agent that stores the values itself. Raises UsageError for the same reasons as
         `Agent.config_options`.
         """
         from acp_server.schema.updates import ConfigOptionUpdate
@@ -418,8 +419,8 @@ class Session:
 
     def on_close(self, closer: Callable[[], Awaitable[None] | None]) -> None:
         """Register `closer`, which is called when the session is closed or its connection ends. Closers are called in
-        reverse order of registration. If one raises, the others are still called. An async closer is cancelled after
-        the grace period. Raises SessionClosed if the closers have been called already."""
+        reverse order of registration. If one function raises, the others are still called. An async closer is cancelled
+        after the grace period. Raises SessionClosed if the closers have been called already."""
         if self._closers is None:
             raise SessionClosed
         self._closers.push_async_callback(_call, closer, self.id)

@@ -96,7 +96,7 @@ class Turn:
     @property
     def prompt(self) -> Sequence[ContentBlock]:
         """The user's message as content blocks (ACP, Content). Some clients repeat the messages of cancelled turns at
-        the beginning of the next prompt. Those blocks are left out here; `params` still has them."""
+        the beginning of the next prompt. Those blocks are left out here, but `params` has them."""
         live = self._live
         if live.request is None:
             from acp_server.schema.content import PromptRequest

@@ -147,8 +147,8 @@ def note(id: str, about: dict[str, Any], output: str | None, exit_status: dict[s
 
 
 def shown(events: Iterable[dict[str, Any]], *, as_terminals: bool) -> Iterator[dict[str, Any]]:
-    """Yield the updates of a turn with its terminals. With `as_terminals` these are terminal updates of version 2;
-    otherwise they are text in the tool calls that show the terminals."""
+    """Yield the updates of a turn with its terminals. With `as_terminals` the terminals are terminal updates of version
+    2. Otherwise they are text in the tool calls that show the terminals."""
     events = list(events)
     kept = {event["terminalId"]: event for event in events if event.get("sessionUpdate") == TERMINAL}
     for event in events:

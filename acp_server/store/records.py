@@ -263,7 +263,7 @@ class TurnRecord:
     def contents(self) -> bytes:
         """A JSON array of `prompt`, the stored events (`events` and the notes between them), and the values of `keep`
         if there are any. Values that JSON cannot express are omitted. The contents, and everything derived from them,
-        may have to be read from the store; the store's errors are then raised."""
+        may have to be read from the store. An access then raises the store's errors."""
         pieces = self.pieces
         return pieces if isinstance(pieces, bytes) else b"".join(pieces)
 
@@ -337,7 +337,7 @@ class TurnRecord:
         return not callable(self._packed)
 
     def release(self, read: Callable[[], bytes]) -> None:
-        """Drop the contents from memory. They are stored; `read` reads them again."""
+        """Drop the contents from memory. The contents are stored, and `read` reads them again."""
         if self._packed is not None:
             self._packed = read
 

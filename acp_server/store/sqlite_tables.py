@@ -1,7 +1,7 @@
 """The tables of `SqliteStore`: their versions, and every SQL statement for them.
 
-This is blocking code, which is called from one thread at a time. It handles rows and not sessions;
-`acp_server.store.encoding` encodes the content of the rows.
+This is blocking code, which is called from one thread at a time. This module handles rows. `acp_server.store.encoding`
+encodes sessions as the content of rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Database:
     """An open file at `path`. A missing file is created with its folders. `patience`: while opening, seconds to wait
     for another program's lock, by default `BUSY`.
 
-    All methods raise sqlite3.Error and OSError; the constructor also raises Foreign. A change is committed as a whole
+    All methods raise sqlite3.Error and OSError. The constructor also raises Foreign. A change is committed as a whole
     or not at all, and survives a crash of the program or of the machine right afterwards.
     """
 

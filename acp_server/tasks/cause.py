@@ -15,7 +15,7 @@ import anyio
 
 
 class Cause(Enum):
-    """The cause of a cancel. A node keeps the first cause; later causes change nothing."""
+    """The cause of a cancel. A node keeps the first cause and ignores later causes."""
 
     asked_for: bool
     """Whether the client or its user asked for the cancel. Only then is the turn reported as `cancelled`."""

@@ -33,8 +33,8 @@ DEFAULT_GRACE: Final = 5.0
 def grace(seconds: float | None = DEFAULT_GRACE) -> AbstractContextManager[anyio.CancelScope]:
     """`with grace():` shields its block from cancels for at most `seconds`; with None, without a limit.
 
-    For cleanup that awaits: killing a terminal, writing a last update. At the deadline the block is cancelled silently;
-    `cancelled_caught` of the yielded scope is true then.
+    For cleanup that awaits: killing a terminal, writing a last update. At the deadline the block is cancelled without
+    an exception, and `cancelled_caught` of the yielded scope is true.
     """
     return _Grace(seconds)
 

@@ -31,12 +31,11 @@ async def run_native(coroutine: Coroutine[Any, Any, T], *, patience: float | Non
     """Run `coroutine` in an asyncio task and wait for it; returns and raises what the coroutine does.
 
     If the caller is cancelled, the task gets exactly one `Task.cancel()`. The task then has `patience` seconds for its
-    cleanup (None: no limit); after that it is left running, which is logged. An exception of the cleanup replaces the
-    cancel. Cancel scopes and time limits of the caller reach the task in no other way. The coroutine may use all of
-    asyncio, and everything of the turn: `turn.say`, `turn.run_tool`, `turn.client`.
+    cleanup (None: no limit). After that the task is left running, and a warning is logged. An exception of the cleanup
+    replaces the cancel. Cancel scopes and time limits of the caller reach the task in no other way. The coroutine may
+    use all of asyncio, and everything of the turn: `turn.say`, `turn.run_tool`, `turn.client`.
 
-    Raises RequestCancelled if another task cancelled this one, since the caller is not cancelled then. Raises
-    UsageError on trio.
+    Raises RequestCancelled if the task was cancelled but the caller was not. Raises UsageError on trio.
     """
     library = sniffio.current_async_library()
     if library != "asyncio":

@@ -3,7 +3,7 @@
 
 All tasks of the runtime start here. A task costs 2 us on asyncio, and 14 us in an anyio task group (CPython 3.11). A
 task group also cannot be left while one of its tasks ignores its cancel. A shutdown with a time limit must not wait for
-such a task. This module cancels nothing; the task tree does.
+such a task. Only the task tree cancels, not this module.
 
 No step of a task is delayed for fairness. A delayed task would have to see cancels in between and keep the result that
 it waited for. An attempt to do that lost cancels.
@@ -195,8 +195,8 @@ class Bell:
         yield self
 
     def ring(self) -> None:
-        """Wake the waiting task. If the loop called this, the task runs before this returns; if a task did, it runs in
-        the loop's next round. Without a waiting task this has no effect."""
+        """Wake the waiting task. If the loop called this method, the waiting task runs before the method returns. If a
+        task called it, the waiting task runs in the loop's next round. Without a waiting task this has no effect."""
         if (go_on := self._go_on) is None or self._context is None:
             return
         if self._current_task(self._loop) is None:

@@ -270,8 +270,8 @@ class Node:
         """Let this node run in scopes that the task has entered already, until `pair` is set to None. Returns False if
         the node is cancelled or closed.
 
-        Shared scopes save a third of the cost of a request. Nested nodes may share the two scopes; a cancel of any of
-        the nodes cancels the scopes."""
+        Shared scopes save a third of the cost of a request. Nested nodes may share the two scopes. Then a cancel of any
+        of these nodes cancels the scopes."""
         if self.cause is not None or self.closed:
             return False
         self.pair = pair
@@ -282,8 +282,8 @@ class Node:
         return self.cause is not None and (type(error) is self._scopes.cancelled or is_cancellation(error))
 
     def cancel(self, cause: Cause) -> bool:
-        """Cancel this node and all nodes below it. Returns False if the node is closed or was cancelled before; the
-        first cause is kept.
+        """Cancel this node and all nodes below it. Returns False, and keeps the first cause, if the node is closed or
+        was cancelled before.
 
         All nodes have their cause when this returns. With hundreds of nodes, or almost no stack left, the event loop
         cancels their scopes a moment later. Raises RuntimeError outside of the event loop's thread, and RecursionError
@@ -375,7 +375,8 @@ class Node:
             child.cancel(Cause.FINISHED)
 
     def close(self) -> None:
-        """End the node. Cancel what still runs in it or below it, and remove it from the tree. Idempotent."""
+        """End the node. Cancel the work that still runs in the node or below it, and remove the node from the tree.
+        Idempotent."""
         if self.pair is not None:
             self.cancel(Cause.FINISHED)
         if self.children:

@@ -1,4 +1,5 @@
-"""The response to a batch. It is one array, which is written when its last response is there (JSON-RPC 2.0, section 6).
+"""The response to a batch. The response to a batch is one array, which is written when its last response is known
+(JSON-RPC 2.0, section 6).
 
 Responses are stored by position and not by id, so each response has a position even if ids are duplicate. Batches are
 received and never sent. The bytes of all unfinished batches of a connection are counted, and limited by the

@@ -327,8 +327,8 @@ class Endpoint:
     # -- sending
 
     def answer(self, request: Request, result: Any) -> bytes | None:
-        """The frame of a result, see `_complete`. Raises EncodeError if JSON cannot express it; the request stays in
-        flight then."""
+        """The frame of a result, see `_complete`. Raises EncodeError if JSON cannot express the response. The request
+        then stays in flight."""
         frame = codec.encode({"jsonrpc": "2.0", "id": request.id, "result": result})
         if request.slot is None and self.incoming.get(request.id) is request:
             # The common case, without a further call.

@@ -42,8 +42,8 @@ class AssistantTool:
     which the tool is added when its function is registered; or pass `tool` to `Agent.add_tool`. `kind`,
     `approval_timeout`: see `Tool`.
 
-    Functions are async, or plain ones, which run in a thread and get a `BlockingEditor`. They take any of these
-    arguments. `params`: a dict with the keys that the manifest declares, or the annotated dataclass or model.
+    Functions are async or plain. A plain function runs in a thread and gets a `BlockingEditor`. Functions take any of
+    these arguments. `params`: a dict with the keys that the manifest declares, or the annotated dataclass or model.
     `user_action`: for a tool that needs approval. `editor`: may be None. `call`: the `ToolContext`, or a `Trial` in a
     test call.
 
@@ -86,8 +86,8 @@ class AssistantTool:
 
     def register_execute_tool(self, function: Function) -> Callable[..., Awaitable[Result]]:
         """Register `function(params, editor)`, which runs the tool without approval. It returns `{"success": ...,
-        "message": ...}`, a bool and the text for the model. `success` may be the result of an editor's method; if that
-        did not change the file, the model gets its reason.
+        "message": ...}`, a bool and the text for the model. `success` may be the result of an editor's method. If that
+        method did not change the file, the model gets the reason.
 
         Returns a function for tests: `await test(params, editor=None)` is its result. Raises UsageError if the manifest
         requires approval.
@@ -127,8 +127,9 @@ class AssistantTool:
         """Register `function(params, editor)`, which returns the approval request: an `ApprovalRequest`, or a dict of
         its fields.
 
-        It changes nothing; its editor does not write. Without such a function, the request has the tool's name. Returns
-        a function for tests: `await test(params, editor=None)`. Raises UsageError if the manifest requires no approval.
+        An approval request function changes nothing, and its editor does not write. Without such a function, the
+        request has the tool's name. Returns a function for tests: `await test(params, editor=None)`. Raises UsageError
+        if the manifest requires no approval.
         """
         if not self.manifest.require_approval:
             raise UsageError(
@@ -151,8 +152,8 @@ class AssistantTool:
         """Return the function that is called when the user cancels the current execution (see `ToolContext.on_cancel`).
 
         Set it in the registered function, or in code that the function calls or starts. In a thread that the author
-        started, it belongs to the only running execution; if several run, it is None, with one warning. Outside of an
-        execution it is None, and setting it only logs a warning.
+        started, it belongs to the only running execution. If several executions run, it is None, and a warning is
+        logged once. Outside of an execution it is None, and setting it only logs a warning.
         """
         execution = self._current()
         return None if execution is None else execution.on_cancel
@@ -172,7 +173,8 @@ class AssistantTool:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the current execution is being cancelled; False outside of one. For threads, see `on_cancel`."""
+        """Whether the current execution is being cancelled. False outside an execution. For threads, see
+        `on_cancel`."""
         execution = self._current()
         return execution is not None and execution.context.is_cancelled
 

@@ -115,8 +115,8 @@ class Manifest(Part):
         """Validate the arguments from a model, a JSON object, and return them with defaults, as the function gets them.
 
         None counts as no arguments, and null for an optional argument counts as omitting it. Raises InvalidParams. Its
-        message lists each problem in words that a model can act on; its data has them as `{"problems": [{"path": ...,
-        "message": ...}]}`.
+        message lists each problem in words that a model can act on. Its data has the problems as `{"problems":
+        [{"path": ..., "message": ...}]}`.
         """
         if arguments is not None and not isinstance(arguments, Mapping):
             raise self._refusal([("", f"should be an object, not {excerpt(arguments)}")])

@@ -32,7 +32,7 @@ DEFAULT_LEVEL: Final = "warning"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. If the command line is wrong, this writes one line, and the exit code is
+    """Run a command; returns its exit code. If the command line is wrong, one line is written, and the exit code is
     2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if COMPLETION in os.environ:
@@ -85,8 +85,8 @@ def _command(arguments: Sequence[str]) -> int:
 
 def configure_log(level: str, file: Path | None) -> None:
     """Send log records of at least `level` to `file`, and errors to standard error as well. Without a file, all records
-    go to standard error. Only the owner can read a new file. An existing file is continued; if other users may read it,
-    a warning is logged. Raises UsageError if the file cannot be opened."""
+    go to standard error. Only the owner can read a new file. Entries are appended to an existing file. If other users
+    may read the file, a warning is logged. Raises UsageError if the file cannot be opened."""
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(LogHandler(standard_error(), logging.NOTSET if file is None else logging.ERROR))

@@ -235,8 +235,8 @@ def serve(
 
     TARGET is a module and what it calls its agent, `package.module:attribute`, or a file, `path/to/file.py:attribute`.
     Without an attribute, the agent that the file itself runs is served, or else its `agent`. The attribute may also be
-    a function that makes the agent. Without TARGET the built-in agent is served. With a model it does what the model
-    decides; without a model it carries out your commands, offline.
+    a function that makes the agent. Without TARGET the built-in agent is served. With a model the agent does what the
+    model decides. Without a model it executes your slash commands, offline.
     """
     listening = _listening(listen, token_file, tls_cert, tls_key, tls_client_ca, origins)
     if listening is not None and (reload or record is not None):

@@ -79,8 +79,8 @@ def connect(
     """Connect an editor to the agent at URL: messages are forwarded unchanged, in both directions.
 
     URL is http:// or https:// for Streamable HTTP, ws://, wss:// or unix:PATH for WebSocket, and keep:NAME for an agent
-    of `acp-server keep`. Exit status 1 if the connection is lost, with the reason on standard error; each in-flight
-    request is then answered with an error with that reason.
+    of `acp-server keep`. Exit status 1 if the connection is lost. Standard error and the error response to each
+    in-flight request then have the reason.
     """
     # First of all, so that nothing else reaches the editor.
     with StandardIO() as standard_io:

@@ -47,8 +47,8 @@ never far ahead of the client, so any project but a tiny one is still being sear
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False), default=".")
 def demo(directory: str) -> int:
-    """Show a session with the built-in agent on DIRECTORY (here by default). It searches, cancels a search in the
-    middle and keeps what that found, reads a file, is refused a path, and may not make a change."""
+    """Show a session with the built-in agent on DIRECTORY (here by default). The demo searches, cancels a search and
+    keeps its results until then, reads a file, is refused a path, and is refused approval for a change."""
     use_standard_output()
     try:
         anyio.run(_session, os.path.abspath(directory))

@@ -57,8 +57,8 @@ timeout_option: Final = click.option(
 def doctor(timeout: float, registry: bool, as_json: bool, agent: tuple[str, ...]) -> int:
     """Start AGENT the way an editor and the ACP registry's check start it, and list what would fail there.
 
-    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Exit status 1 if there is a fault;
-    notes do not count.
+    AGENT: as for `acp-server chat`, a Python file, module:attribute, or a command. Exit status 1 if there is a fault.
+    Notes do not count as faults.
     """
     use_standard_output()
     found: list[Finding] = []

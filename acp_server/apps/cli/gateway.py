@@ -259,8 +259,8 @@ def _settings(given: Mapping[str, Any]) -> GatewaySettings:
 
 
 def _reload(made: Gateway, ctx: click.Context) -> None:
-    """Reload the tokens and the bots from the files and options of this command. Raises UsageError if that is
-    impossible; then nothing has changed."""
+    """Reload the tokens and the bots from the files and options of this command. Raises UsageError, without changing
+    anything, if that is impossible."""
     from acp_server.apps.gateway.auth import read_tokens
 
     try:

@@ -1,7 +1,7 @@
 """Loads a file as a program. The block under `if __name__ == "__main__":` runs, up to `agent.run()`.
 
 An author sets up the store or the log in `main()`. `python my_agent.py` runs `main()`, and each other way to serve the
-file must run it too. A block that serves no agent, such as a test of one function, does not run.
+file must run it too. A block that serves no agent is not run, for example if it tests a function.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _REFUSED: Final = {"code": -32601, "message": "Method not found"}
 
 
 class Silent(Exception):
-    """Raised if there is no answer. The text says what happened instead."""
+    """Raised if there is no answer. The text describes the actual behaviour."""
 
 
 class RawAgent:

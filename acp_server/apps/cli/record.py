@@ -136,9 +136,9 @@ class _Tee:
     def _wait(self) -> int:
         """Forward signals until the agent ends; returns its exit code.
 
-        A system call that waits for the end does not see a signal that arrives just before it. That signal would be
-        forwarded with the next one. So a thread waits for the end, and this thread waits for bytes. A signal also
-        writes a byte.
+        A system call that waits for the end does not see a signal that arrives just before it. Such a signal would be
+        forwarded only with the next signal. So a thread waits for the end, and this thread waits for bytes. A signal
+        also writes a byte.
         """
         woken, wakes = socket.socketpair()
         with woken, wakes:

@@ -192,8 +192,8 @@ class ShownCall:
         return False
 
     def asked(self) -> Iterator[Line]:
-        """Yield the arguments, if the user decides by them and has not seen them. They take one line if a change that
-        was shown tells the effect."""
+        """Yield the arguments, if the user decides by them and has not seen them. The arguments take one line if the
+        shown change makes the effect clear."""
         if self.has_shown_arguments:
             return iter(())
         arguments: Any = self.arguments

@@ -26,13 +26,13 @@ STOPPING_SECONDS = 0.03
 class Batches(Generic[ItemT]):
     """An asynchronous iterator over a generator's items, in lists of at most 64, none of them empty.
 
-    The first batch comes with the first item; a later one after 50 ms of work, or when it is full. If the wait for a
+    The first batch has the first item. A later batch comes after 50 ms of work, or when it is full. If the wait for a
     batch is cancelled, the thread stops at the generator's next yield, the generator is closed, and then the
     cancellation continues. An exception of the generator is raised after its items.
 
     Args:
-        source: the generator. It should yield None, which is not passed on, wherever it works long without an item,
-            since it can only be stopped where it yields.
+        source: the generator. A producer that works long without an item should yield None, because it can be stopped
+            only at a yield. None is not passed on.
 
     Attributes:
         pending: items that were generated but not delivered because the wait was cancelled.

@@ -37,8 +37,8 @@ def first_word(text: str) -> tuple[str, str]:
 
 
 def path_argument(text: str) -> str:
-    """Return a single path. It may have spaces; quotation marks around it are removed. A range of lines may follow
-    it."""
+    """Return a single path. The argument may have spaces, and quotation marks around it are removed. A range of lines
+    may follow it."""
     found = _QUOTED.match(text)
     if found and (text[found.end() :] == "" or text[found.end()] == ":"):
         return _unquoted(found) + text[found.end() :]

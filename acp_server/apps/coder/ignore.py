@@ -3,7 +3,7 @@ the rules that apply in a directory.
 
 An ignore file comes with a folder, so it may be malicious. The time to match one rule is at most proportional to the
 product of the lengths of the rule and the name. The cost of all rules of one walk is bounded (`Steps`), and the walk
-can stop between two of them. Only ignore files are read.
+can stop between two rules. Only ignore files are read.
 """
 
 from __future__ import annotations

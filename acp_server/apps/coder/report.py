@@ -115,8 +115,8 @@ class _Finding:
 
 
 def _skipped(skipped: Sequence[Skipped], done: str, roots: Roots) -> list[str]:
-    """Return sentences about skipped files. Ignore files are listed by name, since they change the results; for other
-    files there is only their number."""
+    """Return sentences about skipped files. Ignore files are listed by name, because they change the results. Of other
+    files only the number is shown."""
     ignore_files = [each for each in skipped if each.rules is not None]
     words = [f"{code(roots.display(each.path))}: {each.reason}." for each in ignore_files[:_MOST_IGNORE_FILES]]
     if more := len(ignore_files[_MOST_IGNORE_FILES:]):

@@ -224,7 +224,7 @@ MOST_SLOW_LINES = 20
 
 
 class Hit(NamedTuple):
-    """A matching line. It counts as one hit, even with several matches.
+    """A matching line. A line with several matches counts as one hit.
 
     Attributes:
      path: the file, absolute, below the session's directories as the client spells them.

@@ -125,7 +125,8 @@ class Logged:
     also logged, because the stream may last for a long time.
 
     The request's handler may store its `route`, its `caller` and the `code` of its response in that state. A request
-    without a route is not a call of the API; it may be a probe every second, so its success is not logged.
+    without a route is not a call of the API. Its success is not logged, because it may be a probe that comes every
+    second.
     """
 
     def __init__(self, app: ASGIApp, answered: Callable[[str, int, float], None]) -> None:

@@ -117,7 +117,7 @@ class LiveChat:
     async def submit(self, outputs: list[ToolOutput], stream: bool) -> tuple[dict[str, Any], EventQueue | None]:
         """Answer the open questions. Returns the chat in its new state, and its event queue if `stream`.
 
-        All questions must be answered at once; otherwise ApiError 4000 is raised and nothing has changed.
+        All questions must be answered at once. Otherwise ApiError 4000 is raised, and nothing changes.
         """
         async with self._lock:
             await self._go_on_if_unasked()
@@ -284,8 +284,8 @@ class LiveChat:
         return listener
 
     async def _move(self, status: Status, also: Also | None = None, done: bool = False, **changes: Any) -> bool:
-        """Store a transition of the chat, and send it with the held messages. Returns False if the status does not
-        permit the transition; then nothing has changed."""
+        """Store a transition of the chat, and send it with the held messages. Returns False, without changing anything,
+        if the status does not permit the transition."""
         moved = self.chat.moved(status, **changes)
         if moved is None:
             return False

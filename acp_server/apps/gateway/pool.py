@@ -176,7 +176,7 @@ class Pool:
                 with anyio.fail_after(self._limits.queue_seconds):
                     found = await self._reserve(known, place)
             except TimeoutError:
-                raise NoRoom("all processes of the agent have as many chats as they can") from None
+                raise NoRoom("each process of the agent has the largest allowed number of chats") from None
             # A chat waits for the result of a running probe of the agent.
             await found[0].when_probed()
             if found[0] in self._members:

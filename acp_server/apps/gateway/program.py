@@ -142,8 +142,8 @@ class Trust:
         self._distrust = distrust
 
     async def check_start(self, process: Process) -> None:
-        """Probe a process that has not opened a session in time. If it does not answer, it may handle only one request
-        at a time. So it keeps its chats for a while, and other chats get another process."""
+        """Probe a process that has not opened a session in time. An agent that does not answer may handle only one
+        request at a time. So it keeps its chats for a while, and other chats get another process."""
         if process.agent is None:
             return
         with process.probing():
@@ -153,8 +153,8 @@ class Trust:
     async def check(self, process: Process, seconds: float, cancelled: RemoteTurn | None = None) -> None:
         """Probe the agent, and end it if it does not respond. A chat that needs the agent waits for the result.
 
-        `cancelled`: a turn that the agent has not answered in time. If it does not answer it soon, the agent is not
-        trusted either.
+        `cancelled`: a turn that the agent has not answered in time. If the agent does not answer
+        the turn soon, it is not trusted either.
         """
         if process.agent is None:
             return

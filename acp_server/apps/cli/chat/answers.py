@@ -1,5 +1,5 @@
-"""Finds the answer that the user's text means. The answers have numbers. `y` and `n` are answers, too, if each can mean
-only one.
+"""Finds the answer that the user's text means. The answers have numbers. `y` and `n` are also answers, if only one
+answer can be meant.
 
 Both front ends use this module, so that the same keys have the same effect.
 """

@@ -31,7 +31,7 @@ from acp_server.schema import (
 
 
 class Conversation:
-    """One chat with one agent. It has one session at a time."""
+    """One chat with one agent. A conversation has one session at a time."""
 
     def __init__(self, user: User, wishes: Wishes) -> None:
         self.user = user
@@ -113,8 +113,8 @@ class Conversation:
     async def _next(self) -> str | None:
         """Return the next prompt. Raises AgentExited if the agent is gone, or exits meanwhile.
 
-        Between the moment in which the prompt is read and the beginning of its turn nothing else runs, so Ctrl-C means
-        the one or the other.
+        No other code runs between reading a prompt and beginning its turn, so Ctrl-C belongs either to the input or to
+        the turn.
         """
         self._at_prompt = True
         try:

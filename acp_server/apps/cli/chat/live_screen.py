@@ -1,5 +1,5 @@
-"""Shows the output of an agent at a terminal that is drawn on. Finished lines stay; the lines below them may still
-change.
+"""Shows the output of an agent at a terminal that is drawn on. Finished lines do not change. The lines below them may
+still change.
 
 This module draws nothing itself and asks nothing; `acp_server.apps.cli.chat.terminal` draws. `MarkdownStream` splits
 Markdown, as its parts arrive, into a complete part and an open part.
@@ -160,7 +160,7 @@ class LiveScreen(Screen):
         self._plan = []
 
     def status(self, what: str | None) -> None:
-        """Show the status, which says what the chat waits for."""
+        """Show the status: the thing that the chat waits for."""
         self._status = None if what is None else (what, time.monotonic())
         self._changed()
 

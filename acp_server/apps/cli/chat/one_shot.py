@@ -25,8 +25,8 @@ class OneShot:
     """Sends one prompt, until it is answered or stopped. Questions are answered as `wishes` specify, and otherwise
     rejected.
 
-    The first Ctrl-C cancels the turn; later messages of the turn are still shown. The agent has the time that each
-    cancelled turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C kills the agent.
+    The first Ctrl-C cancels the turn, whose later messages are still shown. The agent has the time that each cancelled
+    turn has (`acp_server.client.turn.CANCEL_SECONDS`). The second Ctrl-C kills the agent.
     """
 
     def __init__(self, wishes: Wishes, text: str, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Keeps the state of a conversation between a client and its agent, so that a new process of the agent can continue it.
 
-This module reads and writes nothing. It replaces the id of each request from the agent. Each process counts from the
-beginning, and an answer to a request of one process must not reach the next process.
+This module reads and writes nothing. It replaces the id of each request from the agent. Each process counts its request
+ids from the beginning, so a response to an earlier process must not reach the next process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Follows a recording from message to message, and finds the beginning and the end of spans, their nesting, and the
 cancels.
 
-A request of the agent belongs to the tool call that it names or whose terminal it uses. Without one, it belongs to the
+A request of the agent belongs to the tool call that it names or whose terminal it uses. Otherwise it belongs to the
 only open tool call of its session, or else to the turn. A request that names no session belongs to the only open
 request of the client. `acp_server.apps.cli.trace.anomalies` finds the faults.
 """
