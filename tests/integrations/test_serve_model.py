@@ -62,8 +62,8 @@ def test_a_missing_key_is_said_before_anything_starts() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--base-url", "http://localhost:1"], "name it with --model"),
-        (["agent.py", "--model", "openai:x"], "not for a target"),
+        (["--base-url", "http://localhost:1"], "--base-url needs --model"),
+        (["agent.py", "--model", "openai:x"], "leave out the target"),
         (["--model", "openai:x", "--base-url", "http://localhost:1", "--backend", "trio"], "asyncio"),
     ],
 )

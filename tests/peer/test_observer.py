@@ -338,5 +338,5 @@ async def test_an_agent_without_observers_makes_no_spans_of_requests(monkeypatch
 
 @pytest.mark.parametrize("observers", [Observer, Observer(), [Observer], [object()], 7])
 def test_anything_else_is_refused_when_the_agent_is_made(observers: Any) -> None:
-    with pytest.raises(UsageError, match="must be a list of instances"):
+    with pytest.raises(UsageError, match="must be a list of Observer instances"):
         Agent("wrong", observers=observers)

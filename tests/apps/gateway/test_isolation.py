@@ -59,7 +59,7 @@ def test_each_name_has_a_user_that_stays_the_same(tmp_path: Path) -> None:
     for place in first.values():
         found = os.stat(place.cwd)
         assert (found.st_uid, found.st_mode & 0o777) == (place.user, 0o700)
-    with pytest.raises(OSError, match="all users from 61000 to 61002 are taken"):
+    with pytest.raises(OSError, match="all users from 61000 to 61002 are in use"):
         Isolation(str(tmp_path), USERS).place("dora")
 
 

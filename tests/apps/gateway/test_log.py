@@ -55,7 +55,7 @@ async def test_nothing_that_was_said_is_in_the_log_at_the_default_level(
     assert [line for level, line in lines if SECRET in line]
     why = "a chat failed: the agent " + ("exited with status 3" if "die" in text else "answered with error -32001")
     assert why in [line for _, line in lines]
-    assert ("the default agent has ended" in [line for _, line in lines]) == ("die" in text)
+    assert ("the default agent has exited" in [line for _, line in lines]) == ("die" in text)
 
 
 def test_the_log_names_the_agent_of_a_bot_by_the_bots_id() -> None:

@@ -86,7 +86,7 @@ def test_tables_of_a_later_version_are_refused_and_left_as_they_are(url: str) ->
 def test_what_is_no_database_is_refused_without_its_password() -> None:
     for place, why in (
         ("postgresql://ada:secret@/x?host=/nowhere", "cannot be used: connection"),
-        ("postgresql://ada:secret@/x?nothing=1", "not the URL of a database"),
+        ("postgresql://ada:secret@/x?nothing=1", "not a database URL"),
     ):
         with pytest.raises(UsageError, match=why) as refused:
             open_engine(place)

@@ -288,7 +288,7 @@ def test_the_private_file_of_the_sessions_is_gone_at_the_end(tmp_path: Path) -> 
     ("arguments", "text"),
     [
         ([], "--reload needs the file or module of your own agent"),
-        (["--model", "openai:x", "a.py"], "--model and its options are for the built-in agent, and --reload"),
+        (["--model", "openai:x", "a.py"], "--reload cannot be used with --model"),
         (["/no/such/folder/a.py"], "there is no folder /no/such/folder"),
     ],
 )
