@@ -43,6 +43,7 @@ class Writer:
         "_laned",
         "_on_broken",
         "_on_sent",
+        "_order",
         "_rest",
         "_room",
         "_scope",
@@ -77,6 +78,8 @@ class Writer:
         self._rest = b""
         """The unwritten rest of a partial write."""
         self._room: anyio.Event | None = None
+        self._order = anyio.Lock(fast_acquire=True)
+        """Held by the producer that waits for room. A producer that fills the buffer again waits behind the others."""
         self._scope = anyio.CancelScope()
         self._closing = False
         self.is_broken = False
@@ -138,8 +141,10 @@ class Writer:
         return self if self._laned is None else Lane(self, self._laned, name)
 
     async def room(self) -> None:
-        """Wait until the buffer is below the high-water mark (backpressure). Raises ConnectionClosed."""
-        await self.below(HIGH_WATER)
+        """Wait until the buffer is below the high-water mark (backpressure). Producers continue in the order in which
+        they came. Raises ConnectionClosed."""
+        async with self._order:
+            await self.below(HIGH_WATER)
         if self.is_broken:
             raise ConnectionClosed
 

@@ -210,7 +210,7 @@ class HttpConnection(Kept):
     async def room(self, lane: str) -> None:
         """See `is_full`."""
         if (ring := self._rings.get(lane)) is not None:
-            await ring.room()
+            await ring.room_in_turn()
 
     async def aclose(self) -> None:
         """Close all streams, and drop the input that the agent has not read."""

@@ -128,6 +128,7 @@ class Ring:
         """The last `state_update` of the session, for a reader that resumes."""
         self.reader: Reader | None = None
         self._room = anyio.Event()
+        self._order = anyio.Lock(fast_acquire=True)
 
     def put(self, message: bytes) -> None:
         """Add a message. Never waits."""
@@ -189,6 +190,12 @@ class Ring:
                 await anyio.lowlevel.checkpoint_if_cancelled()
         if patience.cancelled_caught and self.is_full(times):
             self.give_up()
+
+    async def room_in_turn(self) -> None:
+        """Wait like `room`. Several senders continue in the order in which they came: a sender that fills the ring
+        again in each round does not keep the others out."""
+        async with self._order:
+            await self.room()
 
     def attach(self, cursor: str | None) -> Reader:
         """Attach a reader. It begins after `cursor`, or with the first unread message if that is None.

@@ -198,6 +198,25 @@ async def test_who_says_much_waits_until_the_peer_has_caught_up_and_nobody_else_
             writer.close()
 
 
+async def test_who_fills_the_buffer_again_and_again_waits_behind_the_others() -> None:
+    pipe, _, writer = new()
+
+    async def fill(name: bytes) -> None:
+        while True:
+            writer.put(name * (HIGH_WATER + 1))
+            await writer.room()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            for name in (b"1", b"2", b"3"):
+                group.start_soon(fill, name)
+            group.start_soon(writer.run)
+            await until(lambda: sum(map(len, pipe.sent)) > 300 * HIGH_WATER)
+            group.cancel_scope.cancel()
+    frames = [b"".join(pipe.sent).count(name) // HIGH_WATER for name in (b"1", b"2", b"3")]
+    assert max(frames) - min(frames) <= 1
+
+
 @pytest.mark.behaviour("G8")
 @pytest.mark.parametrize(
     "error", [OSError(errno.EPIPE, "Broken pipe"), anyio.BrokenResourceError(), anyio.ClosedResourceError()], ids=repr

@@ -125,3 +125,26 @@ async def test_the_senders_of_a_stream_that_ends_do_not_wait_for_its_reader() ->
             assert one.is_full()
             one.close()
     assert [message for _, message in await reader.next()] == [b"first" * 500, b"second"]
+
+
+async def test_a_sender_that_fills_the_stream_again_and_again_waits_behind_the_others() -> None:
+    one = ring(unread=1000)
+    reader = one.attach(None)
+
+    async def send(name: bytes) -> None:
+        while True:
+            one.put(name * 1000)
+            await one.room_in_turn()
+
+    read: list[bytes] = []
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for name in (b"1", b"2", b"3"):
+                group.start_soon(send, name)
+            while len(read) < 300:
+                read.append((await reader.next())[0][1][:1])
+                reader.took()
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    counts = [read.count(name) for name in (b"1", b"2", b"3")]
+    assert max(counts) - min(counts) <= 2
