@@ -41,6 +41,7 @@ class Limits:
     setup (bytes): the directories and MCP servers of one session.
     setups (bytes): the same for all open sessions.
     turn (bytes): what is kept of what is said in one turn.
+    turns (bytes): the same of all running turns together.
     output (characters): text that is shown of the output of one tool call.
     content (characters): content that is shown of one tool call.
     locations (number): places in files that are shown of one tool call.
@@ -81,6 +82,9 @@ class Limits:
     """The most bytes of such JSON for all open sessions together."""
     turn: int = _limit(32 * 1024 * 1024, "bytes")
     """The most bytes of the record of one turn. If a turn is longer, its beginning and its end are kept."""
+    turns: int = _limit(128 * 1024 * 1024, "bytes")
+    """The most bytes of the records of all running turns together, apart from the first 16 KiB of each. A turn may keep
+    as many bytes as it leaves free."""
     output: int = _limit(100_000, "characters")
     """The most characters of the output of one tool call that are shown. The end of the output is shown."""
     content: int = _limit(8 * 1024 * 1024, "characters")

@@ -17,7 +17,8 @@ from acp_server.peer.notifications import NotificationQueue
 from acp_server.peer.observer import Observers
 from acp_server.peer.outbound import OnOver, OnResult, PendingRequests
 from acp_server.peer.outcome import report
-from acp_server.peer.stream import Stream
+from acp_server.peer.shares import Share
+from acp_server.peer.stream import SharingStream, Stream
 from acp_server.peer.tracing import with_tracing
 from acp_server.peer.writer import Writer
 from acp_server.tasks.cause import Cause, is_cancellation, program_end
@@ -33,6 +34,10 @@ class Peer(ABC):
 
     def __init__(self, stream: Stream, limits: Limits, observers: Observers | None) -> None:
         self.limits = limits
+        self.share: Final = stream.share if isinstance(stream, SharingStream) else None
+        """The connection's share of the bounds of its server; None if the connection shares none."""
+        self.turns: Final = Share(limits.turns, self.share)
+        """The bytes of the records of running turns, see `Limits.turns`."""
         self.endpoint: Endpoint = Endpoint(limits.line, limits.batches)
         self.threads: Final = Threads.current()
         """The worker threads of its event loop."""

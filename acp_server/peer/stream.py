@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from acp_server.peer.shares import Share
+
 
 class Stream(Protocol):
     """A bidirectional byte stream. One task receives, and another task sends."""
@@ -53,6 +55,14 @@ class LanedStream(Stream, Protocol):
     async def room(self, lane: str) -> None:
         """Wait until the lane is not full."""
         ...
+
+
+@runtime_checkable
+class SharingStream(Stream, Protocol):
+    """A stream of a server whose connections share bounds. Optional."""
+
+    share: Share
+    """The connection's share of the bytes that the agents of all connections hold for their clients."""
 
 
 @runtime_checkable

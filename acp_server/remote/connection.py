@@ -199,7 +199,7 @@ class HttpConnection(Kept):
                 if ring is not None:
                     touched[ring] = None
         for ring in touched:
-            await ring.room(1 if ring is self._rings[None] else 2)
+            await (ring.room() if ring is self._rings[None] else ring.last_room())
             if ring.is_given_up and ring is self._rings[None]:
                 raise anyio.BrokenResourceError
 

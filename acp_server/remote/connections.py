@@ -12,13 +12,14 @@ import anyio
 
 from acp_server.agent.serve import Servable, serve
 from acp_server.peer.limits import Limits
+from acp_server.peer.shares import Share
 from acp_server.peer.stream import LanedStream
 from acp_server.remote.holders import HeldStream, Holders
 from acp_server.remote.kept import Arrival, Keepable
 from acp_server.remote.limits import RemoteLimits
 from acp_server.remote.owners import OwnedStream, Owners
 from acp_server.remote.ring import Holdings
-from acp_server.remote.shares import Bytes, Full, Requests, crowding
+from acp_server.remote.shares import Bytes, Full, Principals, Requests, crowding
 from acp_server.tasks.running import Spawner
 
 logger: logging.Logger = logging.getLogger("acp_server.remote")
@@ -43,6 +44,8 @@ class Connections:
         """The messages that have arrived over HTTP and that no agent has read yet."""
         self.requests: Requests = Requests(limits.requests)
         """The HTTP requests in progress."""
+        self._work: Principals[Share] = Principals(Share(limits.work), lambda above: Share(above=above))
+        """The bytes that the agents hold for their clients."""
         self.owners = owners
         """The owners of the sessions, if principals share an agent."""
         self._holders = Holders()
@@ -126,9 +129,10 @@ class Connections:
 
     async def _serve(self, connection: Keepable) -> None:
         principal = connection.principal
-        stream: LanedStream = HeldStream(connection, self._holders, principal)
+        share = self._work.connection(principal)
+        stream: LanedStream = HeldStream(connection, self._holders, principal, share)
         if self.owners is not None:
-            stream = OwnedStream(stream, self.owners, principal)
+            stream = OwnedStream(stream, self.owners, principal, share)
         try:
             await serve(self._agent_of(principal), stream, limits=self._per_connection)
         except SystemExit:

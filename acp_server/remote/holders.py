@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 
+from acp_server.peer.shares import Share
 from acp_server.peer.stream import LanedStream
 from acp_server.remote.routing import session_in
 from acp_server.wire import codec
@@ -66,10 +67,12 @@ class HeldStream:
 
     _ids: Final = itertools.count()
 
-    def __init__(self, stream: ClientStream, holders: Holders, principal: str | None) -> None:
+    def __init__(self, stream: ClientStream, holders: Holders, principal: str | None, share: Share) -> None:
         self._stream = stream
         self._holders = holders
         self._principal = principal
+        self.share: Share = share
+        """See `acp_server.peer.stream.SharingStream`."""
         self._rest: list[bytes] = []
         """Received lines that the agent has not got yet, because they wait until a session is taken over."""
         self._opening: dict[Any, str | None] = {}

@@ -22,7 +22,9 @@ class RemoteLimits:
     unread (bytes): messages of one stream that are not written to a reader yet. Above it the updates of its session
         wait; above twice as much, and over WebSocket, the whole connection waits.
     kept (bytes): messages of one stream that are written, kept for a reader that resumes.
-    held (bytes): the sum of `unread` and `kept` over all streams.
+    held (bytes): the sum of `unread` and `kept` over all streams. The updates of a session also wait while its stream
+        has more unread than the other streams leave free.
+    work (bytes): the records of running turns, of all connections.
     grace (seconds): how long a connection lives without a reader, a WebSocket and a message.
     stall (seconds): how long the agent waits for a full stream before it is given up.
     idle (seconds): how long a client that reads may send nothing.
@@ -41,6 +43,7 @@ class RemoteLimits:
     unread: int = 8 * _MIB
     kept: int = _MIB
     held: int = 512 * _MIB
+    work: int = 256 * _MIB
     grace: float = 60.0
     stall: float = 60.0
     idle: float = 24 * 3600.0

@@ -10,6 +10,7 @@ import secrets
 from collections import OrderedDict
 from typing import Any, Final, cast
 
+from acp_server.peer.shares import Share
 from acp_server.peer.stream import LanedStream
 from acp_server.remote.routing import session_in
 from acp_server.wire import codec
@@ -46,10 +47,12 @@ class Owners:
 class OwnedStream:
     """The stream of a connection of `principal`, which hides the sessions of other principals."""
 
-    def __init__(self, stream: LanedStream, owners: Owners, principal: str | None) -> None:
+    def __init__(self, stream: LanedStream, owners: Owners, principal: str | None, share: Share) -> None:
         self._stream = stream
         self._owners = owners
         self._principal = principal
+        self.share: Share = share
+        """See `acp_server.peer.stream.SharingStream`."""
         self._held = b""
         """The beginning of a line whose end has not arrived."""
         self._asked: dict[tuple[type, Any], str] = {}

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
-from weakref import WeakValueDictionary
 
 import anyio
 
 from acp_server.remote.limits import RemoteLimits
-from acp_server.remote.shares import Account, Part
+from acp_server.remote.shares import Account, Part, Principals
 
 _TOGETHER: Final = 64 * 1024
 """The most bytes of messages in one write; a longer message is written alone."""
 _SMALL: Final = 100
 """Bytes that a message takes in memory besides its text."""
+_LEAST: Final = 64 * 1024
+"""Unread bytes that a stream may have even if all others leave nothing free."""
 
 
 class Taken(Exception):
@@ -41,20 +42,18 @@ class Holdings(Account):
     """
 
     def __init__(self, most: int) -> None:
-        super().__init__()
+        super().__init__(None, most)
         self._most = most
-        self._principals: WeakValueDictionary[str | None, Account] = WeakValueDictionary()
+        self._principals: Principals[Account] = Principals(self, Account)
 
     def account(self, principal: str | None) -> Account:
         """Return a new account, for a connection of this principal."""
-        above = self._principals.get(principal)
-        if above is None:
-            above = self._principals[principal] = Account(self)
-        return Account(above)
+        return self._principals.connection(principal)
 
-    def count(self, part: Part, change: int) -> None:
+    def count(self, part: Part, change: int, unread: int) -> None:
         """See `Account`."""
-        super().count(part, change)
+        super().count(part, change, unread)
+        self.waiting.look()
         while change > 0 and self.size > self._most:
             self.relieve()
 
@@ -87,8 +86,7 @@ class Reader:
     def took(self, count: int = 1) -> None:
         """Record that the first `count` messages from `next` were written."""
         if not self.is_over:
-            for _ in range(count):
-                self._ring.advance()
+            self._ring.advance(count)
 
     def leave(self) -> None:
         """Detach from the ring."""
@@ -140,7 +138,7 @@ class Ring:
         self._messages.append(message)
         size = len(message) + _SMALL
         self.unread += size
-        self._account.count(self, size)
+        self._account.count(self, size, size)
         if self.reader is not None:
             self.reader.changed.set()
 
@@ -167,28 +165,47 @@ class Ring:
         number = self._first + len(self._messages) - 1
         return f"{self._tag}-{number}" if number else None
 
-    def is_full(self, times: int = 1) -> bool:
-        """Whether more bytes than `times` the limit `unread` wait for the reader. A single message may be longer."""
-        is_above = self.unread > times * self._limits.unread and self._first + len(self._messages) - self._next > 1
-        return is_above and not self.is_closed
+    def is_full(self) -> bool:
+        """Whether more bytes wait for the reader than the limit `unread`, or than all streams together leave free (see
+        `Share`). A single message may be longer."""
+        unread, most = self.unread, self._limits.unread
+        if unread > _LEAST and unread <= most:
+            most = max(_LEAST, self._account.unread.free())
+        return unread > most and self._are_several()
+
+    def is_overfull(self) -> bool:
+        """Whether more bytes than twice the limit `unread` wait for the reader."""
+        return self.unread > 2 * self._limits.unread and self._are_several()
+
+    def _are_several(self) -> bool:
+        """Whether several messages wait for the reader, of a stream that has not ended."""
+        return self._first + len(self._messages) - self._next > 1 and not self.is_closed
 
     @property
     def is_idle(self) -> bool:
         """Whether the ring has no reader and no unread message, and was not given up."""
         return self.reader is None and not self.unread and not self.is_given_up
 
-    async def room(self, times: int = 1) -> None:
+    async def room(self) -> None:
         """Wait until the ring is not full (see `is_full`). Give it up after `stall` seconds."""
-        if not self.is_full(times):
+        await self._wait_while(self.is_full)
+
+    async def last_room(self) -> None:
+        """Wait until the ring is not overfull (see `is_overfull`). Give it up after `stall` seconds."""
+        await self._wait_while(self.is_overfull)
+
+    async def _wait_while(self, is_full: Callable[[], bool]) -> None:
+        if not is_full():
             return
-        with anyio.move_on_after(self._limits.stall) as patience:
-            while self.is_full(times):
+        waiting = self._account.waiting.here(lambda: self._room.set())
+        with anyio.move_on_after(self._limits.stall) as patience, waiting:
+            while is_full():
                 if self._room.is_set():
                     self._room = anyio.Event()
                 await self._room.wait()
                 # On asyncio a cancel skips a task that is being woken, and a reader may wake it in each round.
                 await anyio.lowlevel.checkpoint_if_cancelled()
-        if patience.cancelled_caught and self.is_full(times):
+        if patience.cancelled_caught and is_full():
             self.give_up()
 
     async def room_in_turn(self) -> None:
@@ -240,12 +257,13 @@ class Ring:
             found.append((f"{self._tag}-{number}", message))
         return found
 
-    def advance(self) -> None:
-        """Record that the first unread message was written. The message is kept."""
-        size = len(self._messages[self._next - self._first]) + _SMALL
-        self._next += 1
+    def advance(self, count: int) -> None:
+        """Record that the first `count` unread messages were written. They are kept."""
+        size = sum(len(message) + _SMALL for message in self._between(self._next, self._next + count))
+        self._next += count
         self.unread -= size
         self.kept += size
+        self._account.count(self, 0, -size)
         while self.kept > self._limits.kept:
             self._drop()
         self._room.set()
@@ -281,15 +299,15 @@ class Ring:
     def _clear(self) -> None:
         self._first = self._next = self._first + len(self._messages)
         self._messages.clear()
-        size, self.unread, self.kept = self.size, 0, 0
-        self._account.count(self, -size)
+        size, unread, self.unread, self.kept = self.size, self.unread, 0, 0
+        self._account.count(self, -size, -unread)
 
     def _drop(self) -> None:
         """Drop the oldest kept message."""
         size = len(self._messages.popleft()) + _SMALL
         self._first += 1
         self.kept -= size
-        self._account.count(self, -size)
+        self._account.count(self, -size, 0)
 
     def _number(self, cursor: str) -> int:
         if not cursor:
@@ -303,12 +321,14 @@ class Ring:
         """Make the message of this number the next one. Raises Gone."""
         if not self._first <= number <= self._first + len(self._messages):
             raise Gone
-        while self._next < number:
-            self.advance()  # The client's cursor proves that it arrived, although the write was not noted.
+        if self._next < number:
+            # The client's cursor proves that these messages arrived, although their write was not noted.
+            self.advance(number - self._next)
         again = sum(len(message) + _SMALL for message in self._between(number, self._next))
         self._next = number
         self.unread += again
         self.kept -= again
+        self._account.count(self, 0, again)
 
     def _between(self, first: int, last: int) -> Iterator[bytes]:
         return islice(self._messages, first - self._first, last - self._first)

@@ -1,20 +1,25 @@
 """Gives each principal a fair share of connections, requests and bytes, so that one client cannot shut out the others.
 
 `Account` counts bytes by principal and connection. `Requests` limits the requests in progress. `crowding` finds the
-owners that have more than a fair share.
+owners that have more than a fair share. `Principals` keeps the node of each principal in a tree of shares.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 
+from acp_server.peer.shares import Share
+
 Owner = TypeVar("Owner", bound=Hashable)
+Node = TypeVar("Node")
 
 
 class Full(Exception):
@@ -116,6 +121,26 @@ class Bytes:
             del self._held[principal]
 
 
+class Principals(Generic[Node]):
+    """The nodes of a tree that has a node for each connection, and above them a node for each principal. `make` makes a
+    node below another one."""
+
+    def __init__(self, root: Node, make: Callable[[Node], Node]) -> None:
+        self._root = root
+        self._make = make
+        self._nodes: WeakValueDictionary[str, Node] = WeakValueDictionary()
+
+    def connection(self, principal: str | None) -> Node:
+        """Return a new node, for a connection of this principal. None, which is the only principal without
+        `authenticate`, has no node between its connections and the root."""
+        if principal is None:
+            return self._make(self._root)
+        above = self._nodes.get(principal)
+        if above is None:
+            above = self._nodes[principal] = self._make(self._root)
+        return self._make(above)
+
+
 class Part(Protocol):
     """A part of an account: a ring, or an account below the account."""
 
@@ -132,22 +157,60 @@ class Part(Protocol):
 class Account:
     """Counts the bytes of its parts, and counts itself as a part of the account `above`."""
 
-    def __init__(self, above: Account | None = None) -> None:
+    def __init__(self, above: Account | None = None, most: float = math.inf) -> None:
         self._above = above
         self._parts: dict[Part, None] = {}
         self.size: int = 0
         """The bytes of all parts."""
+        self.unread: Share = Share(most, None if above is None else above.unread)
+        """The unread ones of these bytes."""
+        self.waiting: Waiting = Waiting(self.unread, most) if above is None else above.waiting
+        """The senders that wait for room, of all accounts below the same root."""
 
-    def count(self, part: Part, change: int) -> None:
-        """Record that a part has changed its size."""
+    def count(self, part: Part, change: int, unread: int) -> None:
+        """Record by how many bytes a part has changed, and by how many unread ones."""
         self.size += change
+        self.unread.size += unread
         if part.size:
             self._parts[part] = None
         else:
             self._parts.pop(part, None)
         if self._above is not None:
-            self._above.count(self, change)
+            self._above.count(self, change, unread)
 
     def relieve(self) -> None:
         """Reduce the bytes of the largest part."""
         max(self._parts, key=lambda each: each.size).relieve()
+
+
+class Waiting:
+    """The senders that wait because most of `used` is used. They look again whenever a sixty-fourth of `most` bytes was
+    released, because each look takes time."""
+
+    def __init__(self, used: Share, most: float) -> None:
+        self._used = used
+        self._step = most / 64
+        self._next = 0.0
+        """The number of used bytes at which the senders look again."""
+        self._wakes: dict[object, Callable[[], None]] = {}
+
+    @contextmanager
+    def here(self, wake: Callable[[], None]) -> Generator[None]:
+        """Call `wake` when bytes are released, within the block."""
+        self._next = max(self._next, self._used.size - self._step)
+        self._wakes[token := object()] = wake
+        try:
+            yield
+        finally:
+            del self._wakes[token]
+
+    def look(self) -> None:
+        """Wake the senders if enough bytes were released."""
+        if not self._wakes:
+            return
+        size = self._used.size
+        is_less = size <= self._next
+        self._next = size - self._step if is_less else max(self._next, size - self._step)
+        if is_less:
+            for wake in [*self._wakes.values()]:
+                wake()

@@ -218,7 +218,7 @@ class LiveTurn:
         """The parameters with `blocks` as the prompt; None until `Turn.prompt` reads them."""
         self.node: Node = host.node
         kind = TurnRecord if session.keeps_history else UnkeptTurn
-        self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn)
+        self.record: TurnRecord = kind(blocks, most=host.connection.limits.turn, room=host.connection.turns)
         """The stored part of the turn."""
         self.state: TurnState = TurnState.CREATED
         self.stop_reason: OwnStopReason = "end_turn"

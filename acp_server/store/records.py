@@ -118,7 +118,8 @@ class ToolResult:
 class TurnRecord:
     """One turn: the user's message, the updates, and how it ended.
 
-    `prompt`: content blocks as received. `id`: by default a new id. `most`: the most bytes of updates to keep.
+    `prompt`: content blocks as received. `id`: by default a new id. `most`: the most bytes of updates to keep. `room`:
+    the `acp_server.store.transcript.Room` that running turns share, for the runtime.
     """
 
     __slots__ = (
@@ -128,6 +129,7 @@ class TurnRecord:
         "_most",
         "_packed",
         "_prompt",
+        "_room",
         "created_at",
         "ended_at",
         "last_error",
@@ -138,10 +140,11 @@ class TurnRecord:
         "usage",
     )
 
-    def __init__(self, prompt: list[dict[str, Any]], id: str | None = None, most: int = MOST) -> None:
+    def __init__(self, prompt: list[dict[str, Any]], id: str | None = None, most: int = MOST, room: Any = None) -> None:
         self._id = id
         self._prompt = prompt
         self._most = most
+        self._room = room
         self.transcript: Transcript | None = None
         """The updates; None before the first one."""
         self._kept: dict[str, bytes] | None = None
@@ -308,7 +311,7 @@ class TurnRecord:
 
     def begin(self) -> Transcript:
         """Make the `transcript`, for the first update of a turn. The turn must not have ended."""
-        self.transcript = Transcript(self._most)
+        self.transcript = Transcript(self._most, self._room)
         return self.transcript
 
     def pack(self) -> None:
@@ -318,6 +321,8 @@ class TurnRecord:
             if self.status != "completed":
                 self._kept = None
             self._packed = self.pieces
+            if self.transcript is not None and self.transcript.taken:
+                self.transcript.end()
             # Not even two empty lists stay. The garbage collector would visit them for every turn of the past, which is
             # a fifth of the cost of a short turn.
             del self._prompt, self.transcript

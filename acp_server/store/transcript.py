@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, Protocol, TypeGuard, cast
 
 from acp_server.wire import codec
 
 MOST: Final = 32 * 1024 * 1024
 """The most bytes of updates that are kept of one turn, unless its connection has another bound (`Limits.turn`)."""
+
+_FIRST: Final = 16 * 1024
+"""The bytes that each turn may keep. Beyond these it takes as many again each time, as far as its `Room` has them."""
 
 RESULT: Final = "_acp_server/tool_result"
 """The `sessionUpdate` of a stored tool result. It is not an update of the protocol, and is not replayed."""
@@ -41,6 +44,18 @@ _LATEST: Final = frozenset({"plan", "usage_update"})
 _CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk"})
 
 _GAP: Final = "\n[A part of this turn was too long to be kept.]\n"
+
+
+class Room(Protocol):
+    """The bytes that the transcripts of several running turns may take together."""
+
+    def take(self, more: int, held: int) -> bool:
+        """Count `more` bytes of a transcript that has taken `held`. Returns False if there is no room for them."""
+        ...
+
+    def count(self, change: int) -> None:
+        """Count bytes in spite of the bound; a negative number gives bytes back."""
+        ...
 
 
 class _Event:
@@ -129,15 +144,23 @@ would take 0.6 kB."""
 class Transcript:
     """The updates of one turn. Consecutive text is one update, and each tool call is one update with its last state.
 
-    `most`: the most bytes to keep. Above this bound, the first half and the most recent updates are kept, with a note
-    between them.
+    `most`: the most bytes to keep. `room`: bounds the bytes of several transcripts; None keeps `most` of each. Above
+    either bound, the first half and the most recent updates are kept, with a note between them.
     """
 
-    __slots__ = ("_calls", "_half", "_head", "_is_full", "_latest", "_lost", "_most", "_run", "_size", "_tail")
+    __slots__ = (
+        *("_calls", "_half", "_head", "_is_full", "_latest", "_limit", "_lost", "_most", "_room", "_run", "_size"),
+        *("_tail", "taken"),
+    )
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._half = most // 2
+    def __init__(self, most: int = MOST, room: Room | None = None) -> None:
+        self._limit = most
+        self._room = room
+        self.taken: int = 0
+        """The bytes that were taken of `room`."""
+        self._most = most if room is None else min(most, _FIRST)
+        """The bytes that may be kept, as far as they were taken. At half of them more are taken."""
+        self._half = self._most // 2
         self._head: list[_Event | _Run] = []
         self._tail: deque[_Event | _Run] = _NO_TAIL
         self._is_full = False
@@ -256,13 +279,35 @@ class Transcript:
         if self._size > self._half:
             self._make_room()
 
+    def end(self) -> None:
+        """Give back what was taken of `room`, because the turn has ended."""
+        if self._room is not None:
+            self._room.count(-self.taken)
+            self.taken = 0
+
     def _make_room(self) -> None:
-        if not self._is_full:
+        if self._is_full:
+            if self._size > self._most:
+                self._shed()
+        elif not self._take_more():
             self._is_full = True
             self._tail = deque()
             self._run = None
-        elif self._size > self._most:
-            self._shed()
+            if self._size > self._most:
+                # The last event alone is larger than what is left.
+                self._tail.append(self._head.pop())
+                self._shed()
+
+    def _take_more(self) -> bool:
+        """Take as many bytes again, until less than half of them is used. Returns False at a bound."""
+        while self._size > self._half:
+            more = min(self._most, self._limit - self._most)
+            if self._room is None or not more or not self._room.take(more, self.taken):
+                return False
+            self.taken += more
+            self._most += more
+            self._half = self._most // 2
+        return True
 
     def _shed(self) -> None:
         """Drop the oldest events of the second half."""

@@ -11,6 +11,8 @@ from acp_server.remote.ring import Gone, Holdings, Ring, Taken
 
 pytestmark = pytest.mark.anyio
 
+MIB = 1024 * 1024
+
 
 def ring(holdings: Holdings | None = None, **limits: Any) -> Ring:
     bounds = RemoteLimits(**limits)
@@ -148,3 +150,38 @@ async def test_a_sender_that_fills_the_stream_again_and_again_waits_behind_the_o
             group.cancel_scope.cancel()
     counts = [read.count(name) for name in (b"1", b"2", b"3")]
     assert max(counts) - min(counts) <= 2
+
+
+async def test_streams_that_leave_nothing_free_wait_before_any_is_given_up() -> None:
+    holdings = Holdings(16 * MIB)
+    account = holdings.account("ann")
+    rings = [Ring(RemoteLimits(unread=MIB), account) for _ in range(40)]
+    while not all(each.is_full() for each in rings):
+        for each in rings:
+            if not each.is_full():
+                each.put(b"x" * 10_000)
+    assert holdings.size < 8 * MIB
+    assert not any(each.is_given_up for each in rings)
+    # Another client has room, and another stream of the same client has some.
+    other = Ring(RemoteLimits(unread=MIB), holdings.account("bob"))
+    for each, most in ((other, MIB), (Ring(RemoteLimits(unread=MIB), account), 60_000)):
+        while each.unread < most - 10_100:
+            each.put(b"x" * 10_000)
+        assert not each.is_full()
+
+
+async def test_a_sender_goes_on_when_other_streams_have_made_room() -> None:
+    holdings = Holdings(4 * MIB)
+    large, small = (Ring(RemoteLimits(unread=4 * MIB), holdings.account("ann")) for _ in range(2))
+    reader = large.attach(None)
+    while not large.is_full():
+        large.put(b"x" * 10_000)
+    while not small.is_full():
+        small.put(b"x" * 10_000)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(small.room)
+            await anyio.wait_all_tasks_blocked()
+            while large.unread:
+                reader.took(len(await reader.next()))
+    assert not small.is_given_up

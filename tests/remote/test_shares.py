@@ -8,16 +8,20 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
+from acp_server import Agent, Turn
 from acp_server.remote import BearerTokens, RemoteApp, RemoteLimits
 from acp_server.remote.ring import Holdings, Ring
 from acp_server.remote.shares import Bytes, Full
+from acp_server.schema import AgentMessageChunk, TextContent
+from acp_server.store.records import TurnRecord
 from tests.session.editor import CALM
 
-from .http_client import Client, Events, scope_of
+from .http_client import Client, Events, scope_of, session_of
 from .serving import reader
 
 pytestmark = pytest.mark.anyio
 
+MIB = 1024 * 1024
 TOKENS = BearerTokens([("ann", "secret-of-ann"), ("bob", "secret-of-bob"), ("eve", "secret-of-eve")])
 HELLO = {"method": "_hello"}
 CANCEL = {"method": "$/cancel_request", "params": {"requestId": 1}}
@@ -213,3 +217,32 @@ def test_each_principal_may_hold_as_many_bytes_as_it_leaves_free() -> None:
         held.reserve(None, 1)
     held.release(None, 1200)
     assert held.size == 0
+
+
+async def test_the_records_of_running_turns_are_bounded_over_all_connections() -> None:
+    agent = Agent("talker")
+    records: list[TurnRecord] = []
+
+    @agent.prompt
+    async def prompt(turn: Turn) -> None:
+        records.append(turn.record)
+        for _ in range(100):
+            turn.put(AgentMessageChunk(content=TextContent(text="x" * 10_000)))
+        await anyio.sleep_forever()
+
+    app = RemoteApp(agent, limits=CALM, remote=RemoteLimits(work=2 * MIB))
+    clients = [Client(app) for _ in range(5)]
+    try:
+        for client in clients:
+            await client.initialize()
+            session, _ = await session_of(client)
+            assert (await client.prompt(session, "talk")).status == 202
+        await anyio.wait_all_tasks_blocked()
+        sizes = [len(each.contents) for each in records]
+        assert sum(sizes) < 2 * MIB + 5 * 32 * 1024
+        # The last one finds room, too.
+        assert 80_000 < min(sizes) < max(sizes) < 1.1 * MIB
+    finally:
+        with anyio.fail_after(20, shield=True):
+            for client in clients:
+                await client.aclose()

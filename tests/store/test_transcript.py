@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from acp_server.peer.shares import Share
+from acp_server.store.records import TurnRecord
 from acp_server.store.transcript import _GAP, Transcript
 from acp_server.wire import codec
 
@@ -181,3 +183,43 @@ def test_an_update_costs_the_same_however_many_calls_run() -> None:
     many = min(_cost(5_000) for _ in range(2))
     # It was more than ten times as much when each update looked for its call.
     assert many < 4 * few
+
+
+def test_turns_that_run_at_once_keep_no_more_together_than_their_bound() -> None:
+    room = Share(4_000_000)
+    turns = [Transcript(32_000_000, room) for _ in range(40)]
+    for number in range(2000):
+        for transcript in turns:
+            say(transcript, f"{number}".rjust(1000, "."))
+    kept = [len(b"".join(each.pieces())) for each in turns]
+    assert room.size <= 4_000_000
+    assert sum(kept) < 4_000_000 + 40 * 17_000
+    assert min(kept) > 30_000
+    for each in turns:
+        first, gap, last = texts(each)
+        assert (gap, first.lstrip(".")[0], last[-4:]) == (_GAP, "0", "1999")
+        each.end()
+    assert room.size == 0
+
+
+def test_a_turn_that_runs_alone_keeps_its_own_bound() -> None:
+    room = Share(4_000_000)
+    for _ in range(2):
+        record = TurnRecord([], most=1_000_000, room=room)
+        for number in range(980):
+            record.add({"sessionUpdate": MESSAGE, "content": {"type": "text", "text": f"{number}".rjust(1000)}})
+        assert room.size > 900_000
+        record.pack()
+        said = "".join(event["content"]["text"] for event in record.events)
+        assert said.split() == [f"{number}" for number in range(980)]
+        assert room.size == 0
+
+
+def test_an_update_for_which_there_is_no_room_is_not_kept() -> None:
+    room = Share(100_000)
+    transcript = Transcript(32_000_000, room)
+    say(transcript, "first")
+    transcript.add({"sessionUpdate": "_own", "text": "x" * 1_000_000})
+    say(transcript, "last")
+    assert texts(transcript) == ["first", _GAP, "last"]
+    assert room.size <= 100_000
