@@ -25,8 +25,8 @@ class MemoryStore:
     `list`.
 
     `history`: the most bytes of ended turns that are kept. Above this bound, the earliest turns of the least recently
-    used sessions are dropped. `sessions`: the most sessions that are kept. Above this bound, the least recently used
-    sessions are dropped. The first drop is logged.
+    used sessions are dropped. The directories of all sessions may take as many bytes again. `sessions`: the most
+    sessions that are kept. Above these bounds, the least recently used sessions are dropped. The first drop is logged.
     """
 
     def __init__(self, page_size: int = PAGE_SIZE, history: int = HISTORY, sessions: int = SESSIONS) -> None:
@@ -39,6 +39,9 @@ class MemoryStore:
         # How many of a session's first turns are in `_size`, with the least recently used session first.
         self._counted: OrderedDict[str, int] = OrderedDict()
         self._size = 0
+        self._folders: dict[str, int] = {}
+        """The bytes of each session's directories, which a client chooses."""
+        self._folder_size = 0
         self._told = False
 
     def save(self, record: SessionRecord) -> None:
@@ -49,6 +52,9 @@ class MemoryStore:
         record.stored = self._mark
         self._records[id] = record
         self._shelf.put(id, record.cwd, record.updated_at)
+        folders = sum(map(len, record.additional_directories)) + len(record.cwd) + len(record.spelled or "")
+        if folders != self._folders.get(id):
+            self._count_folders(id, folders)
         # Count the turns that have ended since the last save.
         count = self._counted.pop(id, 0)
         for turn in record.turns[count:]:
@@ -60,7 +66,10 @@ class MemoryStore:
             self._counted[id] = count
         while self._size > self._most_history:
             self._forget_turn()
-        while len(self._records) > self._most_sessions and (last := self._shelf.last) is not None:
+        while len(self._records) > self._most_sessions or self._folder_size > self._most_history:
+            last = self._shelf.last
+            if last is None:
+                break
             self._tell()
             # If the session is open, its next turn saves it again.
             self._records[last].stored = None
@@ -85,7 +94,13 @@ class MemoryStore:
     def _remove(self, session_id: str) -> None:
         turns = self._records.pop(session_id).turns
         self._size -= sum(turn.size for turn in turns[: self._counted.pop(session_id, 0)])
+        self._count_folders(session_id, 0)
+        del self._folders[session_id]
         self._shelf.remove(session_id)
+
+    def _count_folders(self, session_id: str, size: int) -> None:
+        self._folder_size += size - self._folders.get(session_id, 0)
+        self._folders[session_id] = size
 
     def _forget_turn(self) -> None:
         self._tell()

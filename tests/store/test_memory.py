@@ -75,3 +75,16 @@ async def test_a_cursor_keeps_its_place_exactly(used: float) -> None:
 async def test_what_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParams, match="unknown cursor"):
         decode_cursor(cursor)
+
+
+async def test_the_directories_of_sessions_are_bounded_together() -> None:
+    store = MemoryStore(history=10_000)
+    for number in range(100):
+        one = record(f"s{number}", float(number))
+        one.additional_directories = ["/" + "x" * 998, "/"]
+        store.save(one)
+        store.save(one)
+    assert [await store.load(f"s{number}") is not None for number in (0, 90, 91, 99)] == [False, False, True, True]
+    await store.delete("s99")
+    store.save(record("more", 100.0, "/" * 500))
+    assert await store.load("s91") is not None
