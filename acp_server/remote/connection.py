@@ -126,6 +126,7 @@ class HttpConnection(Kept):
                 self._waiting.remove(waiter)
             if not waiter.is_admitted:
                 self._took(len(line))
+                self._router.withdraw(message, line)
 
     def read(self, session: Session, cursor: str | None) -> Reader:
         """Attach a reader to the stream of a session, which need not be open yet.

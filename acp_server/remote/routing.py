@@ -100,6 +100,13 @@ class Router:
                 return False
         return True
 
+    def withdraw(self, message: Posted, line: bytes) -> None:
+        """Forget a message that does not reach the agent, so that a retry of it is not taken for a copy."""
+        if isinstance(message, Request):
+            key = _key(message.id)
+            if (asked := self._pending.get(key)) is not None and asked.text == hash(line):
+                del self._pending[key]
+
     def _answered(self, id: Any, header: Session) -> None:
         key = _key(id)
         session = self._asked.get(key)

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from wsproto.events import TextMessage
 
+from acp_server import Call
 from acp_server.http.listener import raise_descriptors
 from acp_server.remote import BearerTokens, RemoteApp, RemoteLimits, kept
 from acp_server.remote.cursors import resume
@@ -18,8 +19,10 @@ from tests.http.test_websocket import serving
 from tests.http.websocket_client import WebSocket, websocket
 from tests.session.editor import CALM
 
-from .http_client import Client
+from .http_client import Client, client_of
+from .http_client import app_of as app_of_agent
 from .serving import reader
+from .test_streams import Stuck
 
 pytestmark = pytest.mark.anyio
 
@@ -160,3 +163,26 @@ async def test_a_length_that_is_too_long_or_is_none_is_refused_without_a_look_at
     answer = await client.post({"method": "_hello"}, content_length=length.encode().decode("latin-1"))
     assert answer.status == 413
     await client.aclose()
+
+
+async def test_a_message_that_gives_way_while_it_waits_is_handed_over_when_it_is_sent_again() -> None:
+    agent = Stuck()
+
+    @agent.method("_x")
+    async def answer(call: Call) -> Any:
+        return call.params
+
+    async with client_of(app_of_agent(agent, waiting=100)) as client:
+        connection = client.open()
+        message = {"id": 2, "method": "_x", "params": {"x": "y" * 200}}
+        await client.post({"id": 1, "method": "_x", "params": {"x": "y" * 200}})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.post, message)
+            await anyio.wait_all_tasks_blocked()
+            # This is how a request gives way to one of another client.
+            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.post, message)
+            await anyio.wait_all_tasks_blocked()
+            agent.go.set()
+            assert [(await connection.next())["id"] for _ in range(2)] == [1, 2]
