@@ -72,8 +72,7 @@ async def serve_websocket(guard: Guard, connections: Connections, scope: Scope, 
     if isinstance(found, bytes):
         account = connections.holdings.account(principal)
         connection = WebSocketConnection(id, principal, connections.limits, account, found)
-        found = _Place(connection, connection.attach(socket, None))
-        connections.open(connection)
+        found = await _begin(socket, connections, connection)
     if found is not None:
         await _follow(socket, found)
 
@@ -120,6 +119,19 @@ async def _first(socket: Socket, connections: Connections, principal: str | None
     if patience.cancelled_caught:
         await socket.aclose(_REFUSED)
     return None
+
+
+async def _begin(socket: Socket, connections: Connections, connection: WebSocketConnection) -> _Place | None:
+    """Open a new connection. If there is no room for it, close the WebSocket and return None."""
+    try:
+        # A WebSocket that was to resume a connection has taken no place.
+        await connections.make_room(connection.principal)
+        place = _Place(connection, connection.attach(socket, None))
+        connections.open(connection)
+    except Full:
+        await socket.aclose(_TRY_AGAIN)
+        return None
+    return place
 
 
 async def _follow(socket: Socket, place: _Place) -> None:

@@ -118,6 +118,19 @@ async def test_websockets_that_say_nothing_give_way(monkeypatch: pytest.MonkeyPa
                 assert await one.code() == 1013
 
 
+async def test_a_websocket_that_names_its_connection_and_begins_another_finds_no_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(app_of(connections=1)) as (port, _), stays(port, **ANN) as there, websocket(port) as more:
+        named = dict(there.answer.extra_headers)[b"acp-connection-id"].decode()
+        assert await more.open(acp_connection_id=named, **ANN) == 101
+        await more.send(TextMessage(data=json.dumps(INITIALIZE)))
+        assert await more.code() == 1013
+        await there.send(TextMessage(data=json.dumps({**INITIALIZE, "id": 1})))
+        assert '"id":1' in await there.text()
+    assert not caplog.records
+
+
 async def test_thousands_of_half_open_connections_keep_out_no_client(caplog: pytest.LogCaptureFixture) -> None:
     allowed = raise_descriptors(HALF_OPEN + 1_000)
     count = HALF_OPEN if allowed is None else min(HALF_OPEN, allowed - 1_000)
