@@ -18,7 +18,7 @@ from acp_server.agent.serve import Servable
 from acp_server.peer.connection import Connection
 from acp_server.peer.limits import Limits
 from acp_server.peer.stream import Stream
-from acp_server.remote.labels import Key, failure, key_of
+from acp_server.remote.labels import Key, as_line, failure, key_of
 from acp_server.remote.routing import is_state
 from acp_server.wire import codec
 from acp_server.wire.framing import LineFramer, TooLong
@@ -85,7 +85,8 @@ class KeptAgent(Servable):
                     if isinstance(line, TooLong):
                         logger.warning("dropped a line of the agent that exceeds the limit")
                     elif line.strip():
-                        await self._from_agent(bytes(line))
+                        # Carriage returns and spaces between values are JSON, but end a line of an event stream.
+                        await self._from_agent(as_line(bytes(line)).strip())
         except _GONE as error:
             logger.info("lost the connection to the agent: %s", type(error).__name__)
         self.is_over = True

@@ -50,3 +50,17 @@ async def test_an_agent_is_not_idle_while_a_turn_runs_and_is_when_it_ends(versio
             await agent.send(line(state("idle")))
         await ended.wait()
         await agent.aclose()
+
+
+async def test_white_space_of_the_agent_between_values_does_not_end_the_line_of_an_event() -> None:
+    process, agent = memory_pair()
+    stream, client = memory_pair()
+    kept = KeptAgent(process, LONGEST)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(kept.run)
+        tasks.start_soon(kept.connect(stream).run)
+        await anyio.wait_all_tasks_blocked()
+        await agent.send(b'\r {"jsonrpc":\r"2.0","method":\r\r"_hello","params":{"a":1}}  \r\n')
+        assert await client.receive() == b'{"jsonrpc": "2.0","method":  "_hello","params":{"a":1}}\n'
+        await agent.aclose()
+        await client.aclose()
