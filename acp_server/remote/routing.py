@@ -230,12 +230,12 @@ def renews(message: Posted) -> TypeGuard[Request]:
     return isinstance(message, Request) and message.method in _RENEWING
 
 
-def is_cancel(message: Posted) -> TypeGuard[Notification]:
+def is_cancel(message: object) -> TypeGuard[Notification]:
     """Whether the message is a cancel. A cancel overtakes messages that wait for room."""
     return isinstance(message, Notification) and message.method in (CANCEL_METHOD, "session/cancel")
 
 
-def is_cancelled_by(message: Posted, cancel: Notification) -> bool:
+def is_cancelled_by(message: object, cancel: Notification) -> bool:
     """Whether `cancel` cancels this request. `session/cancel` cancels each request of its session."""
     if not isinstance(message, Request):
         return False
