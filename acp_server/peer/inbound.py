@@ -20,6 +20,7 @@ from acp_server.peer.dispatch import Dispatcher
 from acp_server.peer.observer import Observers, Span
 from acp_server.peer.outcome import check_data, outcome, unwritable
 from acp_server.peer.peer import Peer
+from acp_server.peer.shares import Share
 from acp_server.tasks.cause import Cause, program_end
 from acp_server.tasks.tree import NOTHING, Node
 from acp_server.wire.messages import Params, Request, is_request_id
@@ -47,6 +48,7 @@ class Inbound:
         self._limits = limits = peer.limits
         self._running = 0
         self._most_running = math.inf if limits.running is None else limits.running
+        self._share = peer.share
         self._held = 0
         """The bytes of the requests whose handlers have not ended."""
         self._has_told = False
@@ -65,6 +67,9 @@ class Inbound:
             return
         most = self._limits.requests * (2 if route.urgent else 1)
         if self._held and self._held + request.size + _OVERHEAD > most:
+            self._refuse(request)
+            return
+        if self._share is not None and not self._may_take(self._share, request.size, route.urgent):
             self._refuse(request)
             return
         self._held += request.size + _OVERHEAD
@@ -89,6 +94,15 @@ class Inbound:
         else:
             self._queue[call] = None
 
+    def _may_take(self, share: Share, size: int, is_urgent: bool) -> bool:
+        """Count a request in the bound that connections share. A short request that ends work is always accepted."""
+        if share.take(size + _OVERHEAD):
+            return True
+        if is_urgent and size <= _OVERHEAD:
+            share.count(size + _OVERHEAD)
+            return True
+        return False
+
     def cancel(self, params: Params | None) -> None:
         """Apply a `$/cancel_request`. It has no effect unless it names an in-flight request of the peer."""
         if type(params) is dict and "requestId" in params:
@@ -112,6 +126,8 @@ class Inbound:
     def _finish(self, call: LiveCall, value: Any, error: BaseException | None) -> None:
         """The handler has ended: respond, unless that has happened, and take the node out of the tree."""
         self._held -= call.request.size + _OVERHEAD
+        if self._share is not None:
+            self._share.count(-call.request.size - _OVERHEAD)
         if call.is_watched:
             call.ended()
         self._answer(call, value, error)

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import anyio
@@ -28,6 +29,8 @@ AgentOf: TypeAlias = "Callable[[str | None], Servable]"
 """Returns the agent of a principal; None is the principal without `authenticate`."""
 
 
+_BUFFER: Final = 256 * 1024
+"""The most `Limits.unread` of a connection, because its streams hold what its client does not read."""
 _ROOM: Final = 10.0
 """Seconds in which a connection must end that makes room for another connection."""
 
@@ -50,7 +53,8 @@ class Connections:
         """The owners of the sessions, if principals share an agent."""
         self._holders = Holders()
         self._agent_of = agent_of
-        self._per_connection = per_connection
+        limits_of_one = per_connection or Limits()
+        self._per_connection = replace(limits_of_one, unread=min(limits_of_one.unread, _BUFFER))
         self._open: dict[str, Keepable] = {}
         self._count = 0
         self._arriving: dict[Arrival, None] = {}

@@ -24,7 +24,8 @@ class RemoteLimits:
     kept (bytes): messages of one stream that are written, kept for a reader that resumes.
     held (bytes): the sum of `unread` and `kept` over all streams. The updates of a session also wait while its stream
         has more unread than the other streams leave free.
-    work (bytes): the records of running turns, of all connections.
+    work (bytes): the requests that are in flight, the setups of open sessions with 16 KiB each, and the records of
+        running turns, of all connections.
     grace (seconds): how long a connection lives without a reader, a WebSocket and a message.
     stall (seconds): how long the agent waits for a full stream before it is given up.
     idle (seconds): how long a client that reads may send nothing.

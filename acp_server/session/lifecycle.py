@@ -273,7 +273,7 @@ class Lifecycle:
         """A session that the client may use after the block. If anything before fails, there is no session."""
         call = by if isinstance(by, LiveCall) else None
         connection = _connection_of(by)
-        give_back = self._room.take(_named(by, request), connection.limits)
+        give_back = self._room.take(_named(by, request), connection.limits, connection.share)
         session = self.SESSION(record, connection, self._profile, self._definition, self._servers(request.mcp_servers))
         session.siblings = self.sessions
         session.call, session.origin, session.system_prompt = call, origin, request.system_prompt

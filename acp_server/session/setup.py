@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 from acp_server.errors import InvalidRequest
 from acp_server.peer.limits import Limits
+from acp_server.peer.shares import Share
 from acp_server.schema.reading import absolute, problem
 from acp_server.wire import codec
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from acp_server.schema.config_options import InitialSessionConfigOption
     from acp_server.schema.session import McpServer, SystemPrompt
 
+_SESSION: Final = 16 * 1024
+"""Bytes that an open session takes besides its setup."""
 _NAMED = ("cwd", "additionalDirectories", "mcpServers", "systemPrompt", "configOptions")
 
 
@@ -33,9 +36,9 @@ class Room:
         self._sessions = 0
         self._size = 0
 
-    def take(self, params: dict[str, Any], limits: Limits) -> Callable[[], None]:
-        """Count a session with these parameters. Returns a function that removes it from the count. Raises
-        InvalidRequest above a limit."""
+    def take(self, params: dict[str, Any], limits: Limits, share: Share | None = None) -> Callable[[], None]:
+        """Count a session with these parameters, also in the bound that connections share. Returns a function that
+        removes it from the count. Raises InvalidRequest above a limit."""
         size = setup_size(params)
         if self._sessions >= limits.sessions:
             raise InvalidRequest("Too many sessions are open", data={"limit": limits.sessions})
@@ -43,12 +46,16 @@ class Room:
             raise InvalidRequest(
                 "The settings of the open sessions exceed their size limit", data={"limit": limits.setups}
             )
+        if share is not None and not share.take(size + _SESSION):
+            raise InvalidRequest("All connections together have too many sessions open")
         self._sessions += 1
         self._size += size
 
         def give_back() -> None:
             self._sessions -= 1
             self._size -= size
+            if share is not None:
+                share.count(-size - _SESSION)
 
         return give_back
 

@@ -1,5 +1,6 @@
 """No client shuts out the others: each bound of the server is shared between principals, and between connections."""
 
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,7 +9,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from acp_server import Agent, Turn
+from acp_server import Agent, Call, Turn
 from acp_server.remote import BearerTokens, RemoteApp, RemoteLimits
 from acp_server.remote.ring import Holdings, Ring
 from acp_server.remote.shares import Bytes, Full
@@ -16,7 +17,7 @@ from acp_server.schema import AgentMessageChunk, TextContent
 from acp_server.store.records import TurnRecord
 from tests.session.editor import CALM
 
-from .http_client import Client, Events, scope_of, session_of
+from .http_client import NEW, Client, Events, scope_of, session_of, turn_around
 from .serving import reader
 
 pytestmark = pytest.mark.anyio
@@ -217,6 +218,71 @@ def test_each_principal_may_hold_as_many_bytes_as_it_leaves_free() -> None:
         held.reserve(None, 1)
     held.release(None, 1200)
     assert held.size == 0
+
+
+@asynccontextmanager
+async def working(agent: Agent, work: int, *names: str) -> AsyncGenerator[list[tuple[Client, Events]]]:
+    """Clients of these principals, each with the stream of its connection. `work`: the bound that they share."""
+    app = RemoteApp(agent, limits=CALM, remote=RemoteLimits(work=work), authenticate=TOKENS)
+    clients = [Client(app, authorization=f"Bearer secret-of-{name}") for name in names]
+    try:
+        for client in clients:
+            await client.initialize()
+        yield [(client, client.open()) for client in clients]
+    finally:
+        with anyio.fail_after(20, shield=True):
+            for client in clients:
+                await client.aclose()
+
+
+async def test_requests_of_all_connections_are_bounded_together_except_those_that_end_work(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    agent = reader()[0]
+
+    @agent.method("_wait")
+    async def wait(call: Call) -> None:
+        await anyio.sleep_forever()
+
+    async with working(agent, MIB, "ann", "ann", "bob") as clients:
+        session = await clients[0][0].new_session(clients[0][1], 1)
+        for client, stream in clients:
+            for id in range(10, 10 + (60 if client is not clients[2][0] else 3)):
+                await client.post({"id": id, "method": "_wait", "params": {"x": "y" * 20_000}})
+            await anyio.wait_all_tasks_blocked()
+            refused = [each for each in stream.seen if each.get("error", {}).get("data") == {"limit": "requests"}]
+            assert bool(refused) == (client is not clients[2][0])
+        client, stream = clients[0]
+        close = {"id": 2, "method": "session/close", "params": {"sessionId": session}}
+        events = client.open(session)
+        await client.post(close, session)
+        assert (await events.next())["result"] == {}
+        # Requests that end make room.
+        before = len(stream.seen)
+        for id in range(10, 15):
+            await client.post({"method": "$/cancel_request", "params": {"requestId": id}})
+        await turn_around(lambda: len(stream.seen) == before + 5)
+        await client.post({"id": 3, "method": "_wait", "params": {"x": "y" * 20_000}})
+        await anyio.wait_all_tasks_blocked()
+        assert stream.seen[-1]["id"] != 3
+
+
+async def test_open_sessions_of_all_connections_are_bounded_together() -> None:
+    async with working(reader()[0], MIB, "ann", "ann", "ann") as clients:
+        opened: list[tuple[Client, str]] = []
+        for client, stream in clients:
+            for id in range(1, 30):
+                await client.post({"id": id, "method": "session/new", "params": NEW})
+                if "result" in (answer := await stream.next()):
+                    opened.append((client, answer["result"]["sessionId"]))
+                else:
+                    assert answer["error"]["code"] == -32600
+        assert 10 < len(opened) < MIB / (16 * 1024)
+        client, session = opened[-1]
+        await client.post({"id": 40, "method": "session/close", "params": {"sessionId": session}}, session)
+        await anyio.wait_all_tasks_blocked()
+        await client.new_session(clients[2][1], 41)
 
 
 async def test_the_records_of_running_turns_are_bounded_over_all_connections() -> None:
