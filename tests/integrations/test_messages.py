@@ -68,7 +68,7 @@ async def test_each_call_stands_in_the_message_that_made_it_and_has_its_result()
     assert [block["toolUseId"] for block in results.content] == ["c1", second["id"]]
     assert [block["isError"] for block in results.content] == [False, True]
     assert results.content[0]["content"] == [{"type": "text", "text": "3"}]
-    assert "do not fit" in results.content[1]["content"][0]["text"]
+    assert "are invalid" in results.content[1]["content"][0]["text"]
     assert last.content == [{"type": "text", "text": "Done."}]
 
 

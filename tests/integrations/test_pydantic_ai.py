@@ -55,7 +55,7 @@ async def test_a_client_may_replace_the_instructions() -> None:
         return from_agent(pydantic_ai.Agent(model_at(server), instructions="Write French."), **options)
 
     await contract.has_its_own_instructions_replaced(french)
-    with pytest.raises(UsageError, match="part of the history"):
+    with pytest.raises(UsageError, match="keeps a system_prompt in the history"):
         from_agent(pydantic_ai.Agent(system_prompt="Write French."), system_prompt="override")
 
 
