@@ -25,8 +25,6 @@ from importlib import import_module
 from types import SimpleNamespace
 from tests.integrations import contract
 module = import_module("tests.integrations.test_" + sys.argv[1])
-if sys.argv[1] == "openai_agents":
-    module.agents.set_tracing_disabled(True)
 module.make(SimpleNamespace(url=sys.argv[2]), contract.Tools()).run()
 """
 

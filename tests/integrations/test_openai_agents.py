@@ -22,12 +22,6 @@ from tests.session.editor import END_TURN, editing
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_traced() -> None:
-    """Without that it sends what it has done to its maker."""
-    agents.set_tracing_disabled(True)
-
-
 def assistant(server: ModelServer, tools: contract.Tools, name: str = "test") -> Any:
     @agents.function_tool
     async def look(word: str) -> str:
