@@ -119,11 +119,11 @@ def diff(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_patch(path: str, old: str | None, new: str) -> str:
-    """Return the patch from `old` to `new`. If `old` is None, the patch creates the file. For equal texts it is
-    empty."""
+    """Return the patch from `old` to `new`, with absolute paths and without the prefixes of git (v2, DiffPatchFormat).
+    If `old` is None, the patch creates the file. For equal texts it is empty."""
     if old == new:
         return ""
-    before, after = _quoted(f"a/{path.lstrip('/')}"), _quoted(f"b/{path.lstrip('/')}")
+    before = after = _quoted(path)
     head = [f"diff --git {before} {after}"]
     if old is None:
         head.append("new file mode 100644")

@@ -137,11 +137,9 @@ class Prompting(v1.Prompting):
         """See `acp_server.session.prompting.Prompting`."""
         from acp_server.schema.content import PromptRequest
         from acp_server.schema.v2.content import PromptRequest as PromptRequestV2
-        from acp_server.schema.v2.content import UnknownContentBlock
 
         for index, block in enumerate(read(PromptRequestV2, call.params).prompt):
-            # The agent may know kinds of content that this version does not.
-            if block.type not in self._content and not isinstance(block, UnknownContentBlock):
+            if block.type not in self._content:
                 raise problem(f"prompt[{index}]", f"this agent does not take {block.type} content")
         return read(PromptRequest, call.params)
 

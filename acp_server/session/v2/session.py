@@ -182,6 +182,7 @@ class Lifecycle(lifecycle_v1.Lifecycle):
         check_size(call.params, call.connection.limits)
         asked = read(NewSessionRequest, call.params)
         request = _setup(asked)
+        self._reachable(request.mcp_servers)
         session = await self._made(call, request)
         return session.opening()
 
@@ -197,10 +198,18 @@ class Lifecycle(lifecycle_v1.Lifecycle):
             session_id=asked.session_id,
             cwd=asked.cwd,
             additional_directories=asked.additional_directories,
-            mcp_servers=_servers(asked.mcp_servers),
+            mcp_servers=self._reachable(_servers(asked.mcp_servers)),
             system_prompt=_system_prompt(asked.system_prompt),
             config_options=_initial(asked.config_options),
         )
+
+    def _reachable(self, servers: list[McpServer]) -> list[McpServer]:
+        """Return the servers. Raises InvalidParams for a transport that the agent does not announce (v2, McpServer)."""
+        usable = {"stdio", *self._definition.mcp}
+        for index, server in enumerate(servers):
+            if (transport := server.type or "stdio") not in usable:
+                raise problem(f"mcpServers[{index}]", f"this agent does not connect by {transport}")
+        return servers
 
     def _read_fork(self, call: LiveCall) -> ForkSessionRequest:
         from acp_server.schema.session import ForkSessionRequest

@@ -60,9 +60,9 @@ def test_git_makes_the_new_text_of_the_old_one(tmp_path: Path) -> None:
 def test_a_patch_has_what_is_around_a_change_and_no_more() -> None:
     old = "".join(f"{number}\n" for number in range(100))
     assert git_patch("/f", old, old.replace("50\n", "fifty\n")).splitlines() == [
-        "diff --git a/f b/f",
-        "--- a/f",
-        "+++ b/f",
+        "diff --git /f /f",
+        "--- /f",
+        "+++ /f",
         "@@ -48,7 +48,7 @@",
         *(f" {number}" for number in (47, 48, 49)),
         "-50",

@@ -24,12 +24,12 @@ async def test_prompts_that_are_nested_deep_are_worked_on_and_told_as_they_came(
     agent, texts = waiter()
     async with editing(agent) as editor:
         session = await editor.open()
-        for number, block in enumerate([{"type": "_x"}, {"type": "text", "text": "go"}]):
+        for number, block in enumerate([{"type": "text", "text": "on"}, {"type": "text", "text": "go"}]):
             prompt = [{**block, "_meta": {"deep": deep(900)}}]
             await editor.client.result("session/prompt", {"sessionId": session, "prompt": prompt})
             assert await editor.idle(session, 2 * number) == {"stopReason": "end_turn"}
             assert (await editor.until(session, "user_message"))["content"] == prompt
-        assert texts == ["", "go"]
+        assert texts == ["on", "go"]
 
 
 @pytest.mark.behaviour("M11")

@@ -81,6 +81,16 @@ async def test_a_malformed_mcp_server_of_a_type_that_version_1_alone_has_is_refu
         assert refused["data"] == {"problems": [{"path": "url", "message": "Field required"}]}
 
 
+@pytest.mark.parametrize("method", ["session/new", "session/resume"])
+async def test_an_mcp_server_with_a_transport_that_the_agent_lacks_is_refused(method: str) -> None:
+    agent, _ = reader(2)
+    async with editing(agent) as editor:
+        params = {"sessionId": await editor.open(), "cwd": "/p", "mcpServers": [{"type": "_own", "name": "far"}]}
+        refused = await editor.refusal(method, params)
+        assert refused["code"] == INVALID_PARAMS
+        assert [problem["path"] for problem in refused["data"]["problems"]] == ["mcpServers[0]"]
+
+
 async def test_an_mcp_server_that_is_nested_too_deep_to_be_kept_is_the_mistake_of_the_client() -> None:
     agent, _ = reader(2)
     deep: list[Any] = []

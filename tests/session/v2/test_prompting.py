@@ -278,16 +278,14 @@ async def test_what_cannot_be_inserted_is_answered_with_an_error(change: Any, co
         assert editor.client.updates() == []
 
 
-async def test_content_of_a_kind_that_nobody_knows_is_passed_on() -> None:
+async def test_content_of_a_kind_that_nobody_knows_is_refused() -> None:
     agent, turns = worker()
     async with editing(agent) as editor:
         session = await editor.open()
         block = {"type": "_hologram", "beam": 7}
-        await editor.client.result("session/prompt", {"sessionId": session, "prompt": [block]})
-        await editor.idle(session)
-        assert turns[0].record.prompt == [block]
-        message = await editor.until(session, "user_message")
-        assert message["content"] == [block]
+        refused = await editor.refusal("session/prompt", {"sessionId": session, "prompt": [block]})
+        assert refused["code"] == INVALID_PARAMS
+        assert not turns
 
 
 @pytest.mark.behaviour("M9")
