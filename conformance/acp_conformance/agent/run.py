@@ -39,7 +39,7 @@ from .tour import tour
 from .v2.tour import tour as tour_of_version_2
 from .watch import Watched, watch
 
-FIRST = "initialize/answers"
+FIRST = {1: "initialize/answers", 2: "v2-negotiation/answers"}
 """The case that represents all others if `initialize` is never answered."""
 
 EXTENSION = "envelope/extension-answered"
@@ -287,9 +287,10 @@ class AgentRun:
         found = self._probe
         if found.cannot_run:
             return Judged(Verdict.ERROR, found.cannot_run, stderr=found.stderr)
-        if found.deaf and case.id != FIRST and not case.whole_run:
-            verdict = Verdict.UNREACHED if FIRST in self._chosen else Verdict.SKIP
-            return Judged(verdict, found.deaf, root=FIRST, stderr=found.stderr)
+        first = FIRST[case.protocol]
+        if found.deaf and case.id != first and not case.whole_run:
+            verdict = Verdict.UNREACHED if first in self._chosen else Verdict.SKIP
+            return Judged(verdict, found.deaf, root=first, stderr=found.stderr)
         if unknown := [need for need in case.needs if need not in self.profile.situations]:
             return untried(unknown, self._watched)
         if case.whole_run:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeGuard
 
 from .meaning import Meaning
-from .members import published, unknown_members
+from .meaning_v2 import MeaningV2
+from .members import published, unknown_members, unknown_values
 from .pages import params_of_schema, result_of_schema
 from .schema import (
     JsonId,
@@ -52,7 +53,7 @@ class Checker:
         self._expected: list[object] = []
         self._own: set[tuple[str, str]] = set()
         self._batched = False
-        self._meaning = Meaning()
+        self._meanings: Mapping[int, Meaning | MeaningV2] = {1: Meaning(), 2: MeaningV2()}
 
     def sent(self, message: object) -> None:
         """Record a message that is sent to the subject."""
@@ -78,13 +79,17 @@ class Checker:
                 self._expected.append(id)
 
     @property
+    def _meaning(self) -> Meaning | MeaningV2:
+        return self._meanings[self.version]
+
+    @property
     def awaited(self) -> list[str]:
         """Return the methods of the requests to the subject that have no response yet."""
         return [method for _, method in self._asked]
 
     def leftovers(self) -> list[Violation]:
         """Return the faults that show only at the end of the conversation."""
-        return self._meaning.strangers(self.awaited.count("session/new")) if self.subject == "agent" else []
+        return self._meaning.sessions.found(self.awaited.count("session/new")) if self.subject == "agent" else []
 
     def agreed(self, version: Any) -> None:
         """Record the version in a result of `initialize`."""
@@ -143,6 +148,8 @@ class Checker:
             yield Violation("params-structured", f"params are an object or an array, these are {_kind(params)}", line)
             return
         if "id" in message:
+            if message["id"] is None:
+                yield Violation("null-id", f"the id of the request {method!r:.100} is null", line)
             key = _key(message["id"])
             if key in self._own:
                 yield Violation("reused-id", f"id {message['id']!r} is that of an earlier request, still open", line)
@@ -164,7 +171,10 @@ class Checker:
             yield Violation("capability", f"{method} although {capability} is not announced", line)
         if method == "session/update":
             self._updates += 1
-            if self._updates > _UPDATES or _kind_of(params) in published(self.version).updates:
+            if _kind_of(params) in published(self.version).updates:
+                self._meaning.sessions.announced(params)
+                return
+            if self._updates > _UPDATES:
                 return
         params = {} if params is None else params
         if self.version == 1:
@@ -172,11 +182,9 @@ class Checker:
         if wrong := errors_of(known["params"], params, self.version):
             yield Violation("update" if method == "session/update" else "request", f"{method} params, {wrong}", line)
             return
-        if self.version != 1:
-            return  # a draft does not define yet where custom members may be
-        if method == "initialize" and _version_of(params) > self.version:
-            return  # a client that requests a later version announces that version's capabilities, too
-        yield from _extra(known["params"], params, f"{method} params", line)
+        if method == "initialize" and (self.version != 1 or _version_of(params) > self.version):
+            return  # a client that speaks several versions announces the capabilities of each
+        yield from self._extra(known["params"], params, f"{method} params", line)
         if method == "session/update":
             yield from self._update(params["update"], line)
         if method == "elicitation/create":
@@ -184,9 +192,24 @@ class Checker:
         if self.subject == "agent":
             yield from self._meaning.call(method, params, line)
 
+    def _extra(self, name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
+        unknown = f"which the protocol has not as of {published(self.version)}"
+        if extra := unknown_members(name, value, self.version):
+            yield Violation("extra-member", f"{what} have {', '.join(extra):.200}, {unknown}", line)
+        if self.version != 1 and (names := unknown_values(name, value, self.version)):
+            yield Violation("custom-name", f"{what} have {', '.join(names):.200}, {unknown}", line)
+
+    def _logins(self, result: Mapping[str, Any], line: str) -> Iterator[Violation]:
+        needed = member_capabilities(self.version).get("AuthMethod", {})
+        for each in result.get("authMethods") or ():
+            capability = needed.get(str(each.get("type")))
+            if self.version != 1 and capability is not None and not self._has(capability):
+                what = f"a login of the type {each['type']} although {capability} is not announced"
+                yield Violation("capability", what, line)
+
     def _update(self, update: dict[str, Any], line: str) -> Iterator[Violation]:
         kind = update["sessionUpdate"]
-        capability = member_capabilities().get("SessionUpdate", {}).get(kind)
+        capability = member_capabilities(self.version).get("SessionUpdate", {}).get(kind)
         if capability is not None and not self._has(capability):
             yield Violation("capability", f"the update {kind} although {capability} is not announced", line)
 
@@ -232,9 +255,9 @@ class Checker:
             yield Violation("result", f"result of {asked[1]}, {wrong}", line)
             return
         assert isinstance(result, dict)  # as the schema has it for every method
-        if self.version != 1:
-            return
-        yield from _extra(known["result"], result, f"result of {asked[1]}", line)
+        yield from self._extra(known["result"], result, f"result of {asked[1]}", line)
+        if asked[1] == "initialize":
+            yield from self._logins(result, line)
         if self.subject == "agent":
             yield from self._meaning.result(asked[1], result, line)
 
@@ -286,9 +309,3 @@ def _kind_of(params: Any) -> object:
     """Return the kind of an update."""
     update = params.get("update") if isinstance(params, dict) else None
     return update.get("sessionUpdate") if isinstance(update, dict) else None
-
-
-def _extra(name: str, value: Mapping[str, Any], what: str, line: str) -> Iterator[Violation]:
-    if extra := unknown_members(name, value):
-        unknown = f"which the protocol has not as of {published()}"
-        yield Violation("extra-member", f"{what} have {', '.join(extra):.200}, {unknown}", line)

@@ -14,6 +14,7 @@ Rule = Literal[
     "version",
     "kind",
     "id-type",
+    "null-id",
     "error-object",
     "params-structured",
     "method-name",
@@ -30,6 +31,15 @@ Rule = Literal[
     "session",
     "tool-order",
     "extra-member",
+    "custom-name",
+    "background",
+    "offer",
+    "terminal-reused",
+    "patch",
+    "config-option",
+    "command",
+    "date",
+    "base64",
 ]
 
 

@@ -118,6 +118,8 @@ FAULTS: dict[str, str] = {
     "serving/dies-of-missing": "files/missing",
     "serving/takes-relative-paths": "files/relative-path",
     "serving/writes-only-what-is-there": "files/creates",
+    "serving/answers-forms-with-ok": "requests/elicitation",
+    "serving/says-it-was-written": "files/unwritable",
     "serving/appends": "files/replaces",
     "serving/create-waits": "terminals/create-does-not-wait",
     "serving/forgets-output": "terminals/output",
@@ -146,6 +148,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "messages/sends-batches": ("envelope/no-batch", "turns/session-id"),
     "messages/no-version": ("envelope/version", "turns/session-id"),
     "messages/result-and-error": ("envelope/kind", "requests/unknown-method"),
+    "messages/ids-are-null": ("envelope/null-id", "turns/session-id"),
     "messages/ids-are-floats": ("envelope/id", "turns/session-id"),
     "messages/uses-an-id-twice": ("envelope/own-ids", "updates/known-kinds"),
     "messages/error-without-message": ("envelope/error", "requests/unknown-method"),
@@ -167,6 +170,7 @@ SEEN: dict[str, tuple[str, str]] = {
 
 UNUSUAL = [
     "unusual/looks-first",
+    "unusual/declines-forms",
     "unusual/strips-the-environment",
     "unusual/prompts-twice",
     "unusual/kills-its-agent",

@@ -72,6 +72,8 @@ async def test_a_client_without_a_fault_passes_every_case(group: str, clients: P
     if group == "sessions":  # it knows no way to log in
         assert wrong.pop("sessions/authenticates-as-offered")[0] is Verdict.CHOICE
         assert wrong.pop("sessions/terminal-login-is-no-request")[0] is Verdict.NOT_APPLICABLE
+    if group == "requests":  # it knows no forms
+        assert wrong.pop("requests/elicitation")[0] is Verdict.NOT_APPLICABLE
     assert wrong == {}
 
 

@@ -24,9 +24,18 @@ PAGES: dict[int, dict[str, Any]] = {
         "updates": ["cursor_update", "prompt_suggestions_update"],
     },
     2: {
-        "members": {},
+        "members": {
+            "ClientCapabilities": ["session"],
+            "NewSessionRequest": ["configOptions", "systemPrompt"],
+            "PromptRequest": ["idempotencyKey"],
+            "ResumeSessionRequest": ["configOptions", "systemPrompt"],
+            "SessionCapabilities": ["options", "systemPrompt"],
+            "StateSnapshot": ["usage"],
+            "StateUpdate": ["usage"],
+        },
         "methods": ["session/options"],
         "updates": ["cursor_update", "prompt_suggestions_update"],
+        "values": ["session", "speed", "subagent", "unknown"],
     },
 }
 """What the protocol's pages have, and no package has yet."""
@@ -53,10 +62,21 @@ def beyond(version: int) -> dict[str, Any]:
     return {
         "release": f"@agentclientprotocol/sdk {release}",
         "date": DATES[release],
-        "members": {name: sorted(new) for name, new in members.items() if new} if version == 1 else {},
+        "members": {name: sorted(new) for name, new in members.items() if new},
         "methods": sorted(methods - known.keys()),
         "updates": sorted((_kinds(draft) | {*pages["updates"]}) - _kinds(ours)),
+        "values": sorted((_names(draft) | {*pages.get("values", ())}) - _names(ours)) if version == 2 else [],
     }
+
+
+def _names(schema: Any) -> set[str]:
+    """The enumerated and constant names of a schema, at any depth."""
+    if isinstance(schema, list):
+        return {name for each in schema for name in _names(each)}
+    if not isinstance(schema, dict):
+        return set()
+    here = [schema.get("const"), *schema.get("enum", ())]
+    return {name for name in here if isinstance(name, str)} | _names(list(schema.values()))
 
 
 def _definitions(path: Path) -> dict[str, Any]:

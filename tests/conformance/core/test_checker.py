@@ -93,6 +93,7 @@ def test_a_line_that_is_no_message_is_found(line: bytes, rule: str) -> None:
         (update({**UPDATE, "content": "hi"}), "update"),
         (update({"sessionUpdate": "tool_call", "toolCallId": "c"}), "update"),
         (call("session/update", {"session_id": "s", "update": UPDATE}), "update"),
+        (call("_mine/ask", [1], id=None), "null-id"),
     ],
 )
 def test_one_fault_breaks_one_rule(message: dict[str, Any], rule: str) -> None:
@@ -105,7 +106,7 @@ def test_one_fault_breaks_one_rule(message: dict[str, Any], rule: str) -> None:
         INITIALIZED,
         {"jsonrpc": "2.0", "id": 1, "error": {**ERROR, "data": [1]}},
         call("_mine/note"),
-        call("_mine/ask", [1], id=None),
+        call("_mine/ask", [1], id="one"),
         call("$/progress", {"a": 1}),
         call("$/cancel_request", {"requestId": 7}),
         update(UPDATE),

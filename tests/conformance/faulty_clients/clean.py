@@ -341,8 +341,11 @@ class Client:
         return lines if params.get("limit") is None else lines[: params["limit"]]
 
     async def write_file(self, params: Any) -> Any:
-        with open(self.path(params), "w", encoding="utf-8", newline="") as file:  # noqa: ASYNC230
-            file.write(params["content"])
+        try:
+            with open(self.path(params), "w", encoding="utf-8", newline="") as file:  # noqa: ASYNC230
+                file.write(params["content"])
+        except OSError as error:
+            raise Refusal(-32603, str(error)) from error
         return None
 
     async def create(self, params: Any) -> Any:

@@ -57,6 +57,18 @@ class UsesAnIdTwice(Client):
             group.create_task(super().prompt())
 
 
+class IdsAreNull(Client):
+    """Has the id null in each request, one of which waits at a time."""
+
+    def write(self, message: dict[str, Any]) -> None:
+        super().write({**message, "id": None} if "method" in message and "id" in message else message)
+
+    def message(self, message: dict[str, Any]) -> None:
+        if "method" not in message and message["id"] is None:
+            message["id"] = self.ids
+        super().message(message)
+
+
 class IdsAreFloats(Client):
     """Numbers its requests with fractions."""
 

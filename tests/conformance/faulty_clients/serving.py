@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from clean import Client, Refusal, Terminal
@@ -62,6 +63,28 @@ class WritesOnlyWhatIsThere(Client):
         if not os.path.exists(params["path"]):  # noqa: ASYNC240
             raise Refusal(-32002, "Resource not found")
         return await super().write_file(params)
+
+
+class SaysItWasWritten(Client):
+    """Reports a write that has failed as done."""
+
+    async def write_file(self, params: Any) -> Any:
+        try:
+            return await super().write_file(params)
+        except Refusal:
+            return None
+
+
+class AnswersFormsWithOk(Client):
+    """Answers a form by an action of its own."""
+
+    capabilities = {**Client.capabilities, "elicitation": {"form": {}}}  # noqa: RUF012
+
+    def handlers(self) -> dict[str, Callable[[Any], Any]]:
+        return {**super().handlers(), "elicitation/create": self.form}
+
+    async def form(self, params: Any) -> Any:
+        return {"action": "ok"}
 
 
 class Appends(Client):

@@ -1,6 +1,7 @@
 """No faults, but ways of their own."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from clean import Client
@@ -21,6 +22,18 @@ class LooksFirst(Client):
     async def run(self) -> int:
         await super().run()
         return await super().run()
+
+
+class DeclinesForms(Client):
+    """Shows forms, which its user declines."""
+
+    capabilities = {**Client.capabilities, "elicitation": {"form": {}}}  # noqa: RUF012
+
+    def handlers(self) -> dict[str, Callable[[Any], Any]]:
+        return {**super().handlers(), "elicitation/create": self.form}
+
+    async def form(self, params: Any) -> Any:
+        return {"action": "decline"}
 
 
 class StripsTheEnvironment(Client):

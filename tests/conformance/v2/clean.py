@@ -36,8 +36,12 @@ class Clean(Connection):
             self.insert(session, id, params)
 
     def check(self, prompt: Any) -> None:
-        if not prompt or any(block["type"] == "text" and "text" not in block for block in prompt):
+        if not prompt or any(not self.supports(block) for block in prompt):
             raise Refusal(-32602)
+
+    def supports(self, block: Any) -> bool:
+        needed = {"text": {"text"}, "resource_link": {"uri", "name"}}.get(block["type"])
+        return needed is not None and needed <= block.keys()
 
     def hold(self, session: Session, id: Any, params: Any) -> None:
         session.held.append((id, params))

@@ -12,6 +12,8 @@ from typing import Any
 from tests.conformance.v2.lines import Write
 
 INFO = {"name": "clean", "version": "1"}
+PAGE = 5
+"""Sessions of a page."""
 
 
 class Refusal(Exception):
@@ -147,7 +149,7 @@ class Connection:
 
     def hello(self) -> Any:
         methods = [{"type": "agent", "methodId": "key", "name": "Key"}]
-        capabilities = {"session": {"delete": {}}}
+        capabilities = {"session": {"delete": {}, "additionalDirectories": {}, "mcp": {"stdio": {}}}}
         return {"protocolVersion": 2, "info": INFO, "capabilities": capabilities, "authMethods": methods}
 
     def serve_auth_login(self, params: Any) -> Any:
@@ -174,21 +176,44 @@ class Connection:
         return [{"type": "select", "configId": "pace", "name": "Pace", "currentValue": session.pace, "options": values}]
 
     def serve_session_new(self, params: Any) -> Any:
-        if not os.path.isabs(params["cwd"]):
+        if not all(os.path.isabs(each) for each in self.folders(params)):
+            raise Refusal(-32602)
+        if any(not self.reaches(each) for each in params.get("mcpServers") or ()):
             raise Refusal(-32602)
         session = Session(self.new_id("s"), params["cwd"])
         self.sessions[session.id] = session
         return {"sessionId": session.id, "configOptions": self.options(session)}
 
+    def folders(self, params: Any) -> list[str]:
+        return [params["cwd"], *(params.get("additionalDirectories") or ())]
+
+    def reaches(self, server: Any) -> bool:
+        return server["type"] == "stdio"
+
     def serve_session_list(self, params: Any) -> Any:
         there = [*self.sessions.values(), *self.closed.values()]
         if (cwd := params.get("cwd")) is not None:
             there = [each for each in there if each.cwd == cwd]
-        return {"sessions": [{"sessionId": each.id, "cwd": each.cwd} for each in there]}
+        begin = self.place(params.get("cursor") or "0")
+        found: dict[str, Any] = {"sessions": [self.listed(each) for each in there[begin : begin + PAGE]]}
+        if begin + PAGE < len(there):
+            found["nextCursor"] = self.cursor(begin + PAGE)
+        return found
+
+    def listed(self, session: Session) -> Any:
+        return {"sessionId": session.id, "cwd": session.cwd}
+
+    def cursor(self, begin: int) -> str:
+        return str(begin)
+
+    def place(self, cursor: str) -> int:
+        if not cursor.isdecimal():
+            raise Refusal(-32602)
+        return int(cursor)
 
     def serve_session_set_config_option(self, params: Any) -> Any:
         session = self.known(params)
-        if params["configId"] != "pace" or params["value"] not in ("fast", "slow"):
+        if params["configId"] != "pace" or params["type"] != "id" or params["value"] not in ("fast", "slow"):
             raise Refusal(-32602)
         session.pace = params["value"]
         return {"configOptions": self.options(session)}

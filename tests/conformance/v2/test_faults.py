@@ -15,11 +15,11 @@ from acp_conformance.agent.v2 import cases
 from acp_conformance.core.case import Case
 from acp_conformance.core.result import Level, Run, Verdict
 from tests.conformance.v2.clean import Clean
-from tests.conformance.v2.faults import cancelling, messages, opening, prompts, sessions
+from tests.conformance.v2.faults import cancelling, meaning, messages, opening, prompts, sessions
 from tests.conformance.v2.lines import starting
 
 CASES = cases.load()
-MODULES = (opening, prompts, cancelling, sessions, messages)
+MODULES = (opening, prompts, cancelling, sessions, messages, meaning)
 CAUGHT_BY: Mapping[str, type[Clean]] = {id: agent for module in MODULES for id, agent in module.CAUGHT_BY.items()}
 DOES = ("quick", "hang", "stubborn", "fails", "plan", "tool", "cancellable", "shell", "permission")
 PROFILE = Profile(
@@ -65,11 +65,25 @@ def test_a_fault_is_caught_by_its_case(id: str, runs: Mapping[str, Run]) -> None
 
 
 @pytest.mark.parametrize(
-    ("id", "agent"), [(id, agent) for id, agents in messages.ALSO_CAUGHT.items() for agent in agents]
+    ("id", "agent"),
+    [(id, agent) for module in (messages, meaning) for id, agents in module.ALSO_CAUGHT.items() for agent in agents],
 )
-def test_a_message_of_the_wrong_shape_is_caught(id: str, agent: type[Clean]) -> None:
+def test_a_message_of_the_wrong_shape_or_meaning_is_caught(id: str, agent: type[Clean]) -> None:
     (result,) = anyio.run(judge, agent, [CASES[id]]).cases
-    assert result.verdict is Verdict.FAIL, result.reason
+    assert result.verdict is CASES[id].broken(), result.reason
+
+
+@pytest.mark.parametrize("agent", meaning.ALLOWED)
+def test_what_the_text_allows_is_no_fault(agent: type[Clean]) -> None:
+    run = anyio.run(judge, agent, list(CASES), 60.0)
+    broken = (Verdict.FAIL, Verdict.WARN)
+    assert {case.id: case.reason for case in run.cases if case.verdict in broken} == {}
+
+
+def test_an_agent_that_answers_no_request_is_accused_once() -> None:
+    run = anyio.run(judge, opening.AnswersUnderTextIds, list(CASES), 0.2)
+    assert [case.id for case in run.cases if case.verdict is Verdict.FAIL] == ["v2-negotiation/answers"]
+    assert not any(case.verdict is Verdict.PASS for case in run.cases)
 
 
 def test_what_the_schema_leaves_open_is_no_fault() -> None:
@@ -82,4 +96,5 @@ def test_what_the_schema_leaves_open_is_no_fault() -> None:
 def test_the_clean_agent_is_not_accused(backend: str) -> None:
     run = anyio.run(partial(judge, Clean, list(CASES), timeout=60.0), backend=backend)
     other = {case.id: case.verdict for case in run.cases if case.verdict is not Verdict.PASS}
-    assert other == {"v2-held/how": Verdict.CHOICE, "v2-auth/no-way": Verdict.NOT_APPLICABLE}
+    choices = dict.fromkeys(("v2-prompts/empty", "v2-held/how"), Verdict.CHOICE)
+    assert other == {**choices, "v2-auth/no-way": Verdict.NOT_APPLICABLE}

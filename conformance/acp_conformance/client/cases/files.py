@@ -132,3 +132,16 @@ async def replaces(client: Client) -> None:
     (client.folder / "written.txt").write_text("something that is much longer\n")
     if (found := await _write(client, "short\n")) != "short\n":
         fail(f"written was 'short\\n', in the file is {found!r}")
+
+
+@case("files/unwritable", level=MUST, source=_ACP, section=_WRITING)
+async def unwritable(client: Client) -> None:
+    """Writing a file that cannot be written, because a folder has its path, is answered with an error."""
+    await client.prompt()
+    client.require("fs.writeTextFile")
+    path = client.folder / "folder"
+    path.mkdir()
+    answer = await client.call("fs/write_text_file", {"path": str(path), "content": "text"})
+    if "error" not in answer:
+        fail(f"there is a folder, and the answer is {brief(answer)}")
+    await client.alive()

@@ -32,6 +32,26 @@ async def dollar_method(client: Client) -> None:
     await _refused_as_unknown(client, "$/conformance/unknown")
 
 
+@case("requests/elicitation", level=MUST, source=_ACP, section="Elicitation, Responses")
+async def elicitation(client: Client) -> None:
+    """A form is accepted, declined or cancelled, and a form that is withdrawn is answered once."""
+    await client.prompt()
+    client.require("elicitation.form")
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    ask = await client.ask("elicitation/create", {"mode": "form", "message": "Who?", "requestedSchema": schema})
+    await client.alive()
+    if not ask.answers:
+        await client.conversation.notify("$/cancel_request", {"requestId": ask.id})
+    answer = await client.answer(ask)
+    result = answer.get("result")
+    action = result.get("action") if isinstance(result, dict) else None
+    if "error" not in answer and action not in ("accept", "decline", "cancel"):
+        fail(f"the elicitation was answered with {brief(answer)}")
+    await client.alive()
+    if len(ask.answers) > 1:
+        fail(f"the elicitation got {len(ask.answers)} answers")
+
+
 @case("requests/not-announced", level=MUST, source=_ACP, section="Initialization, Capabilities")
 async def not_announced(client: Client) -> None:
     """A request for a method that the client has not announced is answered with an error."""

@@ -32,6 +32,14 @@ _rule(
 )
 _rule("envelope/id", "Ids are strings, integers or null.", "id-type", source=_JSON_RPC, section="Request object")
 _rule(
+    "envelope/null-id",
+    "The id of a request is not null.",
+    "null-id",
+    source=_ACP,
+    section="Schema, RequestId",
+    level=SHOULD,
+)
+_rule(
     "envelope/own-ids",
     "A request does not take the id of an open request.",
     "reused-id",

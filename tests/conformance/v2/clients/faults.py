@@ -255,6 +255,18 @@ class PromptsAsInVersion1(Clean):
         self.request("session/prompt", {"sessionId": self.session, "prompt": [block]})
 
 
+class AddsAMember(Clean):
+    def request(self, method: str, params: Any) -> None:
+        super().request(method, {**params, "trace": 1} if method == "session/prompt" else params)
+
+
+class NamesItsOwnBlock(Clean):
+    def request(self, method: str, params: Any) -> None:
+        if method == "session/prompt":
+            params = {**params, "prompt": [*params["prompt"], {"type": "mention", "name": "a"}]}
+        super().request(method, params)
+
+
 class AnswersAFlatOutcome(Clean):
     """A result of the wrong shape."""
 
@@ -322,6 +334,8 @@ CAUGHT_BY: Mapping[str, type[Clean]] = {
     "v2-envelope/answers": AnswersWhatNobodyAsked,
     "v2-schema/params": PromptsWithText,
     "v2-schema/results": AnswersAFlatOutcome,
+    "v2-schema/custom-members": AddsAMember,
+    "v2-schema/custom-names": NamesItsOwnBlock,
     "v2-gating/methods": SetsAMode,
     "v2-gating/announced": ShowsAPicture,
 }

@@ -22,6 +22,14 @@ class StopsSlowlyAndSpeaks(Clean):
             self.say(session, "Stopped.")
 
 
+class SpeaksAfterTheCancel(Clean):
+    def cancel(self, session: Session) -> None:
+        hangs = session.turn == "hang"
+        super().cancel(session)
+        if hangs:
+            self.say(session, "Stopped.")
+
+
 class ConfirmsEachCancel(Clean):
     def cancel(self, session: Session) -> None:
         super().cancel(session)
@@ -182,6 +190,7 @@ class InsertsNothingThatItHeld(Clean):
 
 CAUGHT_BY = {
     "v2-cancel/idle-cancelled": EndsAsIfItWereDone,
+    "v2-cancel/silent-after": SpeaksAfterTheCancel,
     "v2-cancel/slow-stop": StopsSlowlyAndSpeaks,
     "v2-cancel/once": ConfirmsEachCancel,
     "v2-cancel/not-answered": AnswersTheCancel,

@@ -168,8 +168,8 @@ class Open(Clean):
     """No fault: it says what it likes where the schema is open, and clears what can be cleared."""
 
     def do_quick(self, session: Session) -> None:
-        self.tell(session, "mood_update", mood={"of": ["the", "day"]})
-        self.tell(session, "agent_message_chunk", messageId="a", content={"type": "hologram", "data": 3})
+        self.tell(session, "_mood_update", mood={"of": ["the", "day"]})
+        self.tell(session, "agent_message_chunk", messageId="a", content={"type": "_hologram", "data": 3})
         self.tell(session, "tool_call_update", toolCallId="c0", title="Work", kind="_dream", status="_dreaming")
         self.tell(session, "tool_call_update", toolCallId="c0", title=None, kind=None, content=None, _meta=None)
         self.tell(session, "tool_call_update", toolCallId="c0", status="completed")

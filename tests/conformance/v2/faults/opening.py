@@ -144,12 +144,22 @@ class LogsInAnyhow(Clean):
         return {}
 
 
-class HasALoginThatItDoesNotOffer(Clean):
-    def hello(self) -> Any:
-        return {**super().hello(), "authMethods": []}
+class AnswersUnderTextIds(Clean):
+    """Every id becomes text on its way."""
+
+    def receive(self, message: Any) -> None:
+        super().receive({**message, "id": str(message["id"])} if "id" in message else message)
+
+
+class GreetsOnce(Clean):
+    def initialize(self, params: Any) -> Any:
+        if self.version:
+            raise Refusal(-32600)
+        return super().initialize(params)
 
 
 CAUGHT_BY = {
+    "v2-negotiation/repeated": GreetsOnce,
     "v2-negotiation/answers": AnswersThree,
     "v2-negotiation/says-who": HasNoVersion,
     "v2-negotiation/highest": SaysTheNumberBack,
@@ -172,5 +182,4 @@ CAUGHT_BY = {
     "v2-negotiation/not-json": SilentAtNoJson,
     "v2-auth/login": TakesNoLogin,
     "v2-auth/unknown-way": LogsInAnyhow,
-    "v2-auth/no-way": HasALoginThatItDoesNotOffer,
 }

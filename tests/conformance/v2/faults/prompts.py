@@ -81,19 +81,32 @@ class DoesNotSayWhichIsMissing(Clean):
         return Refusal(-32002)
 
 
-class TakesEmptyPrompts(Clean):
-    def check(self, prompt: Any) -> None:
-        if prompt:
-            super().check(prompt)
-        else:
-            prompt.append({"type": "text", "text": "quick"})
-
-
 class TakesAnyBlock(Clean):
     def check(self, prompt: Any) -> None:
         for block in prompt:
             block.setdefault("text", "quick")
         super().check(prompt)
+
+
+class TakesTextAlone(Clean):
+    def supports(self, block: Any) -> bool:
+        return block["type"] == "text" and super().supports(block)
+
+
+class TakesAnyKindOfBlock(Clean):
+    def supports(self, block: Any) -> bool:
+        return block["type"].startswith("_") or super().supports(block)
+
+
+class TakesImagesUnannounced(Clean):
+    def supports(self, block: Any) -> bool:
+        return block["type"] == "image" or super().supports(block)
+
+
+class RunsAtTheEnd(Clean):
+    def finish(self, session: Session, reason: str = "end_turn", **members: Any) -> None:
+        super().finish(session, reason, **members)
+        self.state(session, "running")
 
 
 class ServesOneSession(Clean):
@@ -174,12 +187,15 @@ CAUGHT_BY = {
     "v2-prompts/one-idle": IsIdleTwice,
     "v2-prompts/states-each": RunsOnlyOnce,
     "v2-prompts/stop-reason": SaysNoReason,
+    "v2-prompts/stays-idle": RunsAtTheEnd,
+    "v2-prompts/resource-link": TakesTextAlone,
+    "v2-prompts/unknown-block": TakesAnyKindOfBlock,
+    "v2-prompts/unannounced-block": TakesImagesUnannounced,
     "v2-prompts/silent-when-idle": SpeaksOn,
     "v2-prompts/failure": FailsAsIfItWereDone,
     "v2-prompts/failure-error": FailsWithText,
     "v2-prompts/unknown-session": DoesNotSayThatItIsMissing,
     "v2-prompts/unknown-session-data": DoesNotSayWhichIsMissing,
-    "v2-prompts/empty": TakesEmptyPrompts,
     "v2-prompts/malformed-block": TakesAnyBlock,
     "v2-prompts/beside-others": ServesOneSession,
     "v2-updates/kinds": TellsToolCallsOfVersion1,

@@ -197,7 +197,76 @@ class SetsAnyOption(Clean):
         return super().serve_session_set_config_option({**params, "configId": "pace"})
 
 
+class TakesRelativeDirectories(Clean):
+    def folders(self, params: Any) -> list[str]:
+        return [params["cwd"]]
+
+
+class TakesAnyServer(Clean):
+    def reaches(self, server: Any) -> bool:
+        return True
+
+
+class OverlapsItsPages(Clean):
+    def cursor(self, begin: int) -> str:
+        return str(begin - 1)
+
+
+class TakesAnyPlace(Clean):
+    def place(self, cursor: str) -> int:
+        return int(cursor) if cursor.isdecimal() else 0
+
+
+class ReplaysAllSessions(Clean):
+    def replay(self, session: Session, history: list[dict[str, Any]]) -> None:
+        for other in self.sessions.values():
+            super().replay(session, list(other.history))
+        super().replay(session, history)
+
+
+class DeletesOnce(Clean):
+    def serve_session_delete(self, params: Any) -> Any:
+        if params["sessionId"] not in {**self.sessions, **self.closed}:
+            raise self.missing(params["sessionId"])
+        return super().serve_session_delete(params)
+
+
+class _TwoOptions(Clean):
+    def options(self, session: Session) -> Any:
+        tone = {"type": "boolean", "configId": "tone", "name": "Tone", "currentValue": True}
+        return [*super().options(session), tone]
+
+
+class AnswersWithOneOption(_TwoOptions):
+    def serve_session_set_config_option(self, params: Any) -> Any:
+        found = super().serve_session_set_config_option(params)["configOptions"]
+        return {"configOptions": [each for each in found if each["configId"] == params["configId"]]}
+
+
+class TakesAnyTypeOfValue(Clean):
+    def serve_session_set_config_option(self, params: Any) -> Any:
+        return super().serve_session_set_config_option({**params, "type": "id"})
+
+
+class ResetsWhatItRefuses(Clean):
+    def serve_session_set_config_option(self, params: Any) -> Any:
+        try:
+            return super().serve_session_set_config_option(params)
+        except Refusal:
+            self.known(params).pace = "slow"
+            raise
+
+
 CAUGHT_BY = {
+    "v2-closing/delete-again": DeletesOnce,
+    "v2-sessions/relative-directories": TakesRelativeDirectories,
+    "v2-sessions/unknown-transport": TakesAnyServer,
+    "v2-sessions/pages": OverlapsItsPages,
+    "v2-sessions/bad-cursor": TakesAnyPlace,
+    "v2-sessions/replay-one-session": ReplaysAllSessions,
+    "v2-options/complete": AnswersWithOneOption,
+    "v2-options/unknown-type": TakesAnyTypeOfValue,
+    "v2-options/unchanged": ResetsWhatItRefuses,
     "v2-closing/close": ClosesBeforeItIsIdle,
     "v2-closing/reason": ClosesAsIfItWereDone,
     "v2-closing/closed-is-gone": ClosesNothing,

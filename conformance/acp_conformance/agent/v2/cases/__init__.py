@@ -10,6 +10,7 @@ from acp_conformance.core.case import Registry
 GROUPS = (
     "negotiation",
     "prompts",
+    "content",
     "updates",
     "cancel",
     "one_cancel",
@@ -17,6 +18,8 @@ GROUPS = (
     "closing",
     "permission",
     "sessions",
+    "listing",
+    "options",
     "whole",
 )
 """The modules in the order in which their cases are run and reported."""

@@ -21,7 +21,7 @@ from acp_conformance.agent.v2.steps import (
     work,
     working,
 )
-from acp_conformance.core.case import MUST, SHOULD, fail
+from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
 
 SECTION = "Cancellation"
 CONFIRMED = "v2-cancel/idle-cancelled"
@@ -37,6 +37,21 @@ async def idle_cancelled(agent: Agent) -> None:
     session = await working(agent)
     await _cancel(agent, session)
     await ends(agent, session, "cancelled")
+
+
+@case("v2-cancel/silent-after", level=MUST, source=SOURCE, section=SECTION, needs="hang", after=CONFIRMED)
+async def silent_after(agent: Agent) -> None:
+    """The content and the tool calls of cancelled work are reported before the idle that confirms the cancel."""
+    session = await working(agent)
+    await _cancel(agent, session)
+    idle = await reached(agent, session, "idle")
+    await agent.fence()
+    await agent.pause()
+    if begun := states(agent, session, "running", "requires_action", since=idle.position):
+        not_applicable(f"it is {begun[0].body['state']} again, by itself")
+    kinds = ("agent_message", "agent_message_chunk", "agent_thought", "agent_thought_chunk")
+    if late := [each for each in agent.updates(session) if each.position > idle.position and each.kind in kinds]:
+        fail(f"{late[0].kind} comes behind idle", at=late[0].position)
 
 
 @case("v2-cancel/slow-stop", level=MUST, source=SOURCE, section=SECTION, needs="stubborn", after=CONFIRMED)

@@ -98,3 +98,12 @@ async def deleted_is_gone(agent: Agent) -> None:
     sessions = listed.get("sessions") if isinstance(listed, dict) else None
     if any(isinstance(each, dict) and each.get("sessionId") == session for each in sessions or ()):
         fail(f"it is listed: {short(session)}")
+
+
+@case("v2-closing/delete-again", level=SHOULD, source=SOURCE, section=DELETE, after="v2-closing/deleted-is-gone")
+async def delete_again(agent: Agent) -> None:
+    """Deleting a session that is deleted, or that never existed, succeeds."""
+    await _can_delete(agent)
+    session = await session_of(agent)
+    for id in (session, session, "no-such-session"):
+        await (await agent.request("session/delete", {"sessionId": id})).result()

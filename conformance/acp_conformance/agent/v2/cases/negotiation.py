@@ -125,6 +125,13 @@ async def not_again(agent: Agent) -> None:
     await refused(agent, "initialize", hello(), INVALID_REQUEST)
 
 
+@case("v2-negotiation/repeated", level=SHOULD, source=SOURCE, section=SECTION, after=ANSWERS)
+async def repeated(agent: Agent) -> None:
+    """The client may repeat initialize before its first other request."""
+    await agree(agent)
+    await agree(agent)
+
+
 @case("v2-negotiation/unknown-method", level=MUST, source=SOURCE, section="Methods")
 async def unknown_method(agent: Agent) -> None:
     """A request of an unknown method is refused with -32601."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acp_conformance.agent.exchange import code_of
 from acp_conformance.agent.subject import Agent, Pending, prompt_params
 from acp_conformance.agent.v2.registry import SOURCE, case
 from acp_conformance.agent.v2.steps import (
@@ -19,7 +20,7 @@ from acp_conformance.agent.v2.steps import (
     states,
     working,
 )
-from acp_conformance.core.case import MUST, SHOULD, fail
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice, fail
 
 SECTION = "Prompt lifecycle"
 
@@ -114,6 +115,19 @@ async def states_each(agent: Agent) -> None:
             fail("the work of a later prompt was never running")
 
 
+@case("v2-prompts/stays-idle", level=MUST, source=SOURCE, section=SECTION, needs="quick", after=LIFE)
+async def stays_idle(agent: Agent) -> None:
+    """A state that is reported when the work has ended is idle, or idle again at last."""
+    session = await session_of(agent)
+    await run(agent, session, "quick")
+    await agent.fence()
+    await agent.pause()
+    last = states(agent, session)[-1]
+    if last.body.get("state") != "idle":
+        # The agent may begin work by itself.
+        await reached(agent, session, "idle", since=last.position)
+
+
 @case("v2-prompts/stop-reason", level=SHOULD, source=SOURCE, section=SECTION, needs="quick")
 async def stop_reason(agent: Agent) -> None:
     """The state idle has the stop reason of the work."""
@@ -177,10 +191,13 @@ async def unknown_session_data(agent: Agent) -> None:
         fail(f"data is {short(data)}")
 
 
-@case("v2-prompts/empty", level=MUST, source=SOURCE, section=SECTION)
+@case("v2-prompts/empty", level=CHOICE, source=SOURCE, section=SECTION)
 async def empty(agent: Agent) -> None:
-    """A prompt without a block is refused with -32602, and no work begins."""
-    await _malformed(agent, [])
+    """Whether a prompt without a block is refused, with -32602, is left open."""
+    session = await session_of(agent)
+    answer = await (await agent.request("session/prompt", prompt_params(session, []))).answer()
+    code = code_of(answer)
+    choice("accepts it" if code is None else f"refuses it with {code}")
 
 
 @case("v2-prompts/malformed-block", level=MUST, source=SOURCE, section="Content")

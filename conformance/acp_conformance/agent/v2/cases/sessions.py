@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from acp_conformance.agent.exchange import code_of
 from acp_conformance.agent.subject import Agent, Update
 from acp_conformance.agent.v2.registry import SOURCE, case
 from acp_conformance.agent.v2.steps import (
@@ -22,7 +23,7 @@ from acp_conformance.agent.v2.steps import (
     session_of,
     short,
 )
-from acp_conformance.core.case import MUST, SHOULD, fail, not_applicable
+from acp_conformance.core.case import CHOICE, MUST, SHOULD, choice, fail, not_applicable
 
 SETUP = "Session setup"
 RESUME = "Session resume"
@@ -112,6 +113,16 @@ async def replay_order(agent: Agent) -> None:
         fail(f"the messages were {short(live)}, and are replayed as {short(again)}")
 
 
+@case("v2-sessions/replay-one-session", level=MUST, source=SOURCE, section=RESUME, needs="quick", after=STATE)
+async def replay_one_session(agent: Agent) -> None:
+    """The replay of a session has no message of another one."""
+    session, other = await session_of(agent), await session_of(agent)
+    lived = [_messages(await run(agent, each, "quick")) for each in (session, other)]
+    again = _messages(await _resumed(agent, session, START))
+    if strange := [each for each in again if each in lived[1] and each not in lived[0]]:
+        fail(f"the message {short(strange[0][1])} of another session is replayed")
+
+
 @case("v2-sessions/list-by-cwd", level=MUST, source=SOURCE, section="Session list")
 async def list_by_cwd(agent: Agent) -> None:
     """session/list with a cwd lists only the sessions of that directory."""
@@ -165,7 +176,7 @@ async def resume_unknown(agent: Agent) -> None:
     await refused(agent, "session/resume", params, NOT_FOUND)
 
 
-async def _select(agent: Agent) -> tuple[str, dict[str, Any], list[str]]:
+async def select(agent: Agent) -> tuple[str, dict[str, Any], list[str]]:
     """Return a session, one of its options, and the values of that option."""
     session = await session_of(agent)
     for option in agent.new_session.get("configOptions") or ():
@@ -175,16 +186,16 @@ async def _select(agent: Agent) -> tuple[str, dict[str, Any], list[str]]:
     return not_applicable("it has no option to select a value for")
 
 
-def _set(session: str, option: object, value: object) -> dict[str, Any]:
+def setting(session: str, option: object, value: object) -> dict[str, Any]:
     return {"sessionId": session, "configId": option, "type": "id", "value": value}
 
 
 @case("v2-options/set", level=MUST, source=SOURCE, section=OPTIONS)
 async def set_option(agent: Agent) -> None:
     """An option can be set to each value that it offers, and the response has the value as the current value."""
-    session, option, values = await _select(agent)
+    session, option, values = await select(agent)
     for value in values:
-        asked = await agent.request("session/set_config_option", _set(session, option["configId"], value))
+        asked = await agent.request("session/set_config_option", setting(session, option["configId"], value))
         result = await asked.result()
         found = result.get("configOptions") if isinstance(result, dict) else None
         now = [each for each in found or () if isinstance(each, dict) and each.get("configId") == option["configId"]]
@@ -195,30 +206,30 @@ async def set_option(agent: Agent) -> None:
 @case("v2-options/unknown-value", level=MUST, source=SOURCE, section=OPTIONS)
 async def unknown_value(agent: Agent) -> None:
     """A value that an option does not offer is refused with -32602."""
-    session, option, _ = await _select(agent)
-    params = _set(session, option["configId"], "no-such-value")
+    session, option, _ = await select(agent)
+    params = setting(session, option["configId"], "no-such-value")
     await refused(agent, "session/set_config_option", params, INVALID_PARAMS)
 
 
 @case("v2-options/unknown", level=MUST, source=SOURCE, section=OPTIONS)
 async def unknown_option(agent: Agent) -> None:
     """An option that does not exist is refused with -32602."""
-    session, _, values = await _select(agent)
-    params = _set(session, "no-such-option", values[0])
+    session, _, values = await select(agent)
+    params = setting(session, "no-such-option", values[0])
     await refused(agent, "session/set_config_option", params, INVALID_PARAMS)
 
 
 @case("v2-options/one-session", level=MUST, source=SOURCE, section=OPTIONS, needs="quick", after=STATE)
 async def one_session(agent: Agent) -> None:
     """Setting an option affects only its session."""
-    first, option, values = await _select(agent)
+    first, option, values = await select(agent)
     id, before = option["configId"], option.get("currentValue")
     other = await session_of(agent)
     await run(agent, other, "quick")
     wanted = next((value for value in values if value != before), None)
     if wanted is None:
         not_applicable("its option has one value")
-    await (await agent.request("session/set_config_option", _set(first, id, wanted))).result()
+    await (await agent.request("session/set_config_option", setting(first, id, wanted))).result()
     # The response to a resume has all options.
     await (await agent.request("session/close", {"sessionId": other})).result()
     params = {"sessionId": other, "cwd": str(agent.cwd)}
@@ -258,10 +269,11 @@ async def unknown_way(agent: Agent) -> None:
     await refused(agent, "auth/login", {"methodId": "no-such-way"}, INVALID_PARAMS)
 
 
-@case("v2-auth/no-way", level=SHOULD, source=SOURCE, section=AUTH)
+@case("v2-auth/no-way", level=CHOICE, source=SOURCE, section=AUTH)
 async def no_way(agent: Agent) -> None:
-    """An agent that offers no way to log in has neither auth/login nor auth/logout."""
+    """Whether an agent that offers no way to log in refuses auth/login and auth/logout is left open."""
     if (await begin(agent)).get("authMethods"):
         not_applicable("it offers a way to log in")
-    await refused(agent, "auth/login", {"methodId": "any"}, METHOD_NOT_FOUND)
-    await refused(agent, "auth/logout", {}, METHOD_NOT_FOUND)
+    asked = {"auth/login": {"methodId": "any"}, "auth/logout": {}}
+    codes = {method: code_of(await (await agent.request(method, asked[method])).answer()) for method in asked}
+    choice("; ".join(f"{method}: {'served' if code is None else code}" for method, code in codes.items()))

@@ -2,10 +2,11 @@
 
 from acp_conformance.client.checks import Seen
 from acp_conformance.client.v2.registry import SOURCE, case
-from acp_conformance.core.case import MUST, fail
+from acp_conformance.core.case import MUST, SHOULD, fail
+from acp_conformance.core.result import Level
 
 
-def _rule(id: str, title: str, *rules: str, section: str) -> None:
+def _rule(id: str, title: str, *rules: str, section: str, level: Level = MUST) -> None:
     """Register a case that passes if no message broke one of `rules`."""
 
     async def judge(seen: Seen) -> None:
@@ -13,7 +14,7 @@ def _rule(id: str, title: str, *rules: str, section: str) -> None:
             fail(found)
 
     judge.__doc__ = title
-    case(id, level=MUST, source=SOURCE, section=section, whole_run=True)(judge)
+    case(id, level=level, source=SOURCE, section=section, whole_run=True)(judge)
 
 
 _rule(
@@ -25,7 +26,7 @@ _rule(
 _rule(
     "v2-envelope/kind",
     "Every message is a request, a notification or a response of JSON-RPC 2.0, and only one of them.",
-    *("version", "kind", "id-type", "params-structured"),
+    *("version", "kind", "id-type", "null-id", "params-structured"),
     section="Transports",
 )
 _rule(
@@ -48,6 +49,21 @@ _rule(
     section="Schema",
 )
 _rule("v2-schema/results", "Every result is as the schema has it.", "result", section="Schema")
+# The specification says MUST NOT, of both. A member or a name of a later schema looks the same.
+_rule(
+    "v2-schema/custom-members",
+    "Params and results have no custom members: those go into _meta.",
+    "extra-member",
+    section="Extensibility",
+    level=SHOULD,
+)
+_rule(
+    "v2-schema/custom-names",
+    "Types and names that the schema does not have begin with an underscore.",
+    "custom-name",
+    section="Extensibility",
+    level=SHOULD,
+)
 _rule(
     "v2-gating/methods",
     "Each method is of version 2, or begins with an underscore, and is sent to the right side.",
