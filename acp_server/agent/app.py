@@ -309,14 +309,14 @@ class Agent:
 
     @values.early
     def method(self, name: str, *, replace: bool = False) -> Callable[[F], F]:
-        """Register your own method (ACP, Extensibility: names begin with `_`). Raises UsageError for a method of the
-        protocol unless `replace` is true; your method then replaces it for every client. The result must have the form
-        of the client's protocol version.
+        """Register your own method (ACP, Extensibility: names begin with `_`). Raises UsageError for `initialize`, and
+        for any other stable method of the protocol unless `replace` is true. Your method then replaces it for every
+        client, and its result must have the form of the client's protocol version.
 
         The function takes a `Call` and the method's parameters by name, which are validated against their annotations.
         The return value becomes the result. None becomes `{}` if the protocol method's result may be empty. The
-        function may set a partial result with `call.partial(...)`, which is sent if the request is cancelled. A
-        cancelled request without a partial result is answered with -32800.
+        function may offer a partial result with `call.partial(...)`, which is sent if the client or its user cancels
+        the request. A cancelled request without a partial result is answered with -32800.
 
         A plain `def` runs in a worker thread, where a cancel cannot interrupt it. Such a function should check
         `call.is_cancelled`; its return value still becomes the result. If it has not returned after `Limits.grace`, the

@@ -53,8 +53,8 @@ class Dialect(Protocol):
         ...
 
     def question(self, params: Any, name: str) -> Any:
-        """Return the parameters of a version 1 permission request. `name`: the id for its tool call if it has no tool
-        call. Raises InvalidParams."""
+        """Return a permission request as the parameters of version 1. `name` becomes the id of the tool call if the
+        request names no tool call. Raises InvalidParams."""
         ...
 
     def lost(self) -> None:

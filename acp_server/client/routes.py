@@ -194,8 +194,8 @@ class Questions:
         return _CANCELLED if call.cause is Cause.SESSION else _wire(answer)
 
     def cancel(self, session_id: str) -> None:
-        """Answer the permission requests of this session `cancelled`, because its turn is cancelled (ACP, Prompt Turn,
-        Cancellation)."""
+        """Cancel the permission requests of this session, because its turn is cancelled. Their result is `cancelled`
+        (ACP, Prompt Turn, Cancellation)."""
         for call in list(self._permissions.get(session_id, ())):
             _dismiss(call)
 

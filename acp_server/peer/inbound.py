@@ -59,8 +59,8 @@ class Inbound:
         self._resolver: Resolver | None = None
 
     def begin(self, request: Request) -> None:
-        """Register a request, which `dispatcher.get_on` starts. The reader calls this, so that a cancel right after the
-        request finds it."""
+        """Register a request, which `dispatcher.get_on` then starts. The reader calls this, so that later messages on
+        the wire find the request, for example its cancel or a second prompt in its session."""
         route = self._routes.requests.get(request.method)
         if route is None:
             self._write(self._endpoint.refuse(request, self._routes.missing(request.method)))

@@ -100,8 +100,8 @@ class SessionConfigSelectGroup(Model):
 
 
 def by_first_item(key: str) -> Discriminator:
-    """Return a discriminator that distinguishes a list of groups from a list of options by its first item. The items of
-    groups have `key`."""
+    """Return a discriminator that distinguishes a list of groups from a list of options. It is a list of groups if its
+    first item has `key`."""
 
     def tag(value: Any) -> str | None:
         if not isinstance(value, list):

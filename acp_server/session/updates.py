@@ -442,8 +442,8 @@ class LiveTurn:
             observers.end(self.span, cause, error)
 
     def give_up(self) -> None:
-        """Answer the prompt now, without a further wait for a cancelled handler that does not end. Has no effect once
-        the prompt is answered."""
+        """Send the end of the turn to the client now, without a further wait for a cancelled handler that does not
+        end. In version 1 the end is the response to the prompt. It is sent only once."""
         self._host.overdue()
 
     def result(self) -> dict[str, Any]:

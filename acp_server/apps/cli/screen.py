@@ -58,7 +58,8 @@ _NEWLINE: Final = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}"
 
 
 def clean(text: str) -> str:
-    """Return `text` with a mark in place of each character that would control a terminal."""
+    """Return `text` with U+FFFD for each unsafe character (see `acp_server.safe_text.UNSAFE`). Newlines and tabs stay,
+    and CR LF becomes a newline."""
     return masked(text.replace("\r\n", "\n"))
 
 

@@ -116,7 +116,7 @@ class ShownCall:
         """Whether only the beginning and the end of a change were shown."""
 
     def change(self, update: ToolCall | ToolCallUpdate) -> bool:
-        """Take over the title and the status of the update. Returns whether one of them has changed."""
+        """Take over the values of the update. Returns whether the title or the status has changed."""
         before = self.title, self.status
         self.title: str = update.title or self.title
         if update.status:

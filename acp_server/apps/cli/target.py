@@ -135,7 +135,7 @@ def _is_module(name: str) -> bool:
 
 
 def python_path(*folders: str) -> dict[str, str]:
-    """Return the variable that adds these folders to the front of Python's search path."""
+    """Return the environment variable PYTHONPATH with these folders before its present folders."""
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([*folders, *([before] if before else [])])}
 

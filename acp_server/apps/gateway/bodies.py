@@ -188,7 +188,8 @@ def _check_meta_data(meta_data: dict[str, str]) -> None:
 
 
 def known_id(text: str | None, missing: str, code: Code, unknown: str) -> str:
-    """Return an id from a request. Raises ApiError 4000 if it is missing, and `code` if it is not an id."""
+    """Return an id from a request. Raises ApiError 4000 if it is missing, and `code` if it does not have the form of
+    an id. The id may be unknown."""
     if not text:
         raise ApiError(Code.BAD_PARAMETER, f"{missing} is missing")
     if not is_id(text):

@@ -141,7 +141,7 @@ class PostgresEngine:
             opened.pop_all()
 
     def transact(self, work: Callable[[Rows], T]) -> T:
-        """Run a transaction, see Engine. `work` is retried if the rows that it read were changed meanwhile, or if the
+        """Run a transaction, see Engine. `work` is retried if the transaction conflicts with another one, or if the
         connection was lost before the commit."""
         ends = time.monotonic() + _PATIENCE
         while True:

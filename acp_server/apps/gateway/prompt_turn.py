@@ -337,5 +337,5 @@ class Waiting:
             longest.dismiss()
 
     def end(self, chat: PromptTurn) -> None:
-        """Remove a chat that no longer waits. Has no effect if it does not wait."""
+        """Remove a chat, because it no longer waits. Has no effect on a chat that was not counted."""
         self._chats.pop(chat, None)

@@ -214,7 +214,7 @@ class Chat:
         )
 
     def failed(self, error: Failure, usage: TokenUsage | None = None) -> Chat:
-        """Return the chat after it has failed. It may also be waiting for tool outputs."""
+        """Return the chat with the status `failed`. This chat must not have ended; it may wait for tool outputs."""
         failed = (self.moved(Status.IN_PROGRESS) or self).moved(Status.FAILED, error=error, usage=usage)
         assert failed is not None, "the chat has ended"
         return failed

@@ -235,8 +235,8 @@ class Rows:
         return (None, None) if row is None else (_chat(**json.loads(row[0])), row[1])
 
     def add_chat(self, chat: Chat, node: int | None = None) -> None:
-        """Add a chat, with the node that works for it. Raises NotOurs if the node no longer exists, Occupied, and the
-        engine's error if the chat's id exists."""
+        """Add a chat, with the node that works for it. Raises NotOurs if the node no longer exists, Occupied if
+        another chat of the conversation runs, and the engine's error if the chat's id exists already."""
         if node is not None and not self.execute("SELECT 1 FROM nodes WHERE id = ?", (node,)).fetchone():
             raise NotOurs
         if chat.status in RUNNING and node is not None:

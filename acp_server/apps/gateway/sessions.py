@@ -134,10 +134,11 @@ class Sessions:
             self._changed.set()
 
     async def tend(self, most: int, idle_seconds: float, close_seconds: float) -> None:
-        """Close the sessions that have been idle for this long, and the longest idle ones if there are more than
-        `most`. Runs until cancelled.
+        """Close the sessions that have been idle for `idle_seconds`, and the longest idle ones if more than `most` are
+        idle. Runs until cancelled.
 
-        The agent keeps them stored, so that a later chat can load them again.
+        An agent that can resume or load sessions is not asked to delete them, so that a later chat can use them again.
+        Any other agent is asked to delete them, if it offers that.
         """
         async with anyio.create_task_group() as group:
             while True:

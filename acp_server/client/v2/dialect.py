@@ -171,8 +171,8 @@ class Version2:
             yield {**params, "update": one}
 
     def question(self, params: Any, name: str) -> Wire:
-        """Return the parameters of a version 1 permission request. `name`: the id for its tool call if it has no tool
-        call. Raises InvalidParams."""
+        """Return a permission request as the parameters of version 1. `name` becomes the id of the tool call if the
+        request names no tool call. Raises InvalidParams."""
         question = read(v2.RequestPermissionRequest, params)
         if len({option.option_id for option in question.options}) < len(question.options):
             raise InvalidParams("Invalid params: two options have the same id")

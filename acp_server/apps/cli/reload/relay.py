@@ -81,7 +81,8 @@ class Relay:
             tasks.cancel_scope.cancel()
 
     def change(self, files: Sequence[str]) -> None:
-        """Record that the code has changed. A new process serves as soon as the old process owes no response."""
+        """Record that `files` have changed. A new process serves as soon as no request of the client is open and no
+        turn runs."""
         self._changed = files
         when = "" if self._conversation.is_quiet else " when it has answered"
         logger.warning("%s changed, so the agent is restarted%s", _names(files), when)
