@@ -218,8 +218,8 @@ class Registry:
     ) -> Callable[[F], F]:
         """Register the decorated function as the case `id` (`group/kebab-words`).
 
-        The first line of the function's docstring is the title: the rule, as a sentence. `needs` names situations. If
-        the profile has no entry for one of them, the case is skipped for that reason, and the function is not called.
+        The first paragraph of the function's docstring is the title: the rule, as a sentence. `needs` names situations.
+        If the profile has no entry for one of them, the case is skipped for that reason and the function is not called.
         For the other arguments see `Case`.
 
         Raises:
@@ -231,7 +231,7 @@ class Registry:
             raise ValueError(f"two cases are named {id}")
 
         def register(function: F) -> F:
-            title = (function.__doc__ or "").strip().partition("\n")[0].strip()
+            title = " ".join((function.__doc__ or "").strip().partition("\n\n")[0].split())
             if not title:
                 raise ValueError(f"{id} has no docstring to state its rule")
             self._cases[id] = Case(
