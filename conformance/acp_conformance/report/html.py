@@ -33,7 +33,7 @@ from .words import (
     tried_of,
 )
 
-_LIMIT = 300_000
+_LIMIT = 400_000
 """The most bytes of a page, whatever the subject has sent."""
 
 _REASONS = (2_000, 500, 100, 50)

@@ -171,7 +171,7 @@ def test_on_version_2_a_change_is_shown_whole_before_it_is_allowed_or_not(tmp_pa
         user.type("/edit notes.txt second => 2nd\n")
         user.expect(
             "  * Edit `notes.txt` [pending]\n",
-            f"    --- a{tmp_path}/notes.txt\n    +++ b{tmp_path}/notes.txt\n",
+            f"    --- {tmp_path}/notes.txt\n    +++ {tmp_path}/notes.txt\n",
             "    -second\n    +2nd\n",
             "  ? Edit `notes.txt`\n    1) Change it\n",
             "none: ",

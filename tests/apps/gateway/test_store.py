@@ -33,7 +33,7 @@ def test_a_store_of_a_later_version_is_refused_and_left_as_it_is(tmp_path: Path)
     engine._db.execute("PRAGMA user_version = 99")
     engine.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="format 99"):
+    with pytest.raises(UsageError, match="format is 99"):
         SqliteEngine(path)
     assert path.read_bytes() == before
 

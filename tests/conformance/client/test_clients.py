@@ -51,6 +51,7 @@ CHOICES = {
     "initialize/lower-version": Verdict.CHOICE,
     "sessions/authenticates-as-offered": Verdict.CHOICE,  # it has nobody to ask
     "sessions/terminal-login-is-no-request": Verdict.NOT_APPLICABLE,
+    "requests/elicitation": Verdict.NOT_APPLICABLE,  # it announces no forms
     "ids/null": Verdict.CHOICE,
     "bad-input/batch": Verdict.CHOICE,
     "closing/status-after-a-death": Verdict.CHOICE,
@@ -87,6 +88,7 @@ async def test_our_chat_breaks_no_rule(group: str, ours: Prefork) -> None:
                 # What a client does not define is answered with null.
                 "requests/unknown-method": Verdict.FAIL,
                 "requests/not-announced": Verdict.FAIL,
+                "requests/elicitation": Verdict.NOT_APPLICABLE,
                 "schema/results": Verdict.FAIL,
             },
         ),

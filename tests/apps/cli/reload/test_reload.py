@@ -46,7 +46,7 @@ async def login(call):
     os.write(2, b"VERSION has a login\\n")
 """
 ERROR = {"code": -32603, "message": "The agent has ended. It starts again when its code changes. Its log says why."}
-ALL_GO_ON = "started again; 1 of 1 sessions continue"
+ALL_GO_ON = "restarted; 1 of 1 sessions continue"
 
 
 class Author:
@@ -113,7 +113,7 @@ def test_a_changed_file_is_served_and_the_sessions_go_on_with_their_history(tmp_
         second = editor.call(3, "session/new", cwd=str(tmp_path), mcpServers=[])["sessionId"]
         prompt(editor, 4, first)
         assert said(editor, 4) == "1:1"
-        author.changes_to(version("22"), "started again; 2 of 2 sessions continue")
+        author.changes_to(version("22"), "restarted; 2 of 2 sessions continue")
         prompt(editor, 5, first)
         assert said(editor, 5) == "22:2"
         prompt(editor, 6, second)
