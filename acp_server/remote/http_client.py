@@ -124,7 +124,8 @@ class HttpStream:
             self._lanes.put_cancel(message)
         else:
             if message.kind == "request" and key is not None:
-                self._open[key] = message
+                # The server refuses a second request with the id of one in flight.
+                self._open.setdefault(key, message)
                 self._streams.keep(message.session)
             self._lanes.put(message)
 
@@ -240,8 +241,8 @@ class HttpStream:
         said = labelled(body)
         is_end = status in _FATAL and (is_open or status != HTTPStatus.NOT_FOUND)
         if message.kind in ("request", "other") and said.kind == "answer" and said.ids in ([None], message.ids):
-            if message.key is not None and said.ids == [None]:
-                self._open.pop(message.key, None)
+            if message.key is not None and said.ids == [None] and self._open.get(message.key) is message:
+                del self._open[message.key]
             self._arrived(as_line(body), message.session)
         elif is_end or 300 <= status < 400:
             self._end(why)

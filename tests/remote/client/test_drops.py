@@ -14,7 +14,7 @@ from acp_server.remote import Backoff, ClientLimits, connect_http
 from acp_server.schema import RequestPermissionRequest, RequestPermissionResponse
 
 from . import Events, Message, Request, Server, serving
-from .talking import answer, chunk, opened, over, texts
+from .talking import answer, asked_raw, chunk, opened, over, texts
 
 pytestmark = pytest.mark.anyio
 
@@ -394,6 +394,24 @@ async def test_an_answer_waits_for_the_history_that_comes_on_another_stream() ->
             await history.say(chunk("one"), "c-1")
             await history.say(chunk("two"), "c-2")
         assert ["one" in heard[0], "two" in heard[1], heard[2]] == [True, True, "loaded"]
+
+
+async def test_a_response_waits_for_the_history_also_if_a_later_request_has_the_same_id() -> None:
+    async with serving() as server, asked_raw(server, "session/load") as (stream, history):
+        await stream.send(b'{"jsonrpc":"2.0","id":1,"method":"_again"}\n')
+        await server.post("_again")
+        events = await server.stream()
+        await events.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "again"}})
+        assert b'"again"' in await stream.receive()
+        await events.say(answer(1, {"sessionId": "s1", "_meta": {"acp_server/behind": "c-1"}}))
+        await events.say({"jsonrpc": "2.0", "method": "_behind", "params": {}})
+        received = b""
+        while b'"_behind"' not in received:
+            received += await stream.receive()
+        await history.say(chunk("one"), "c-1")
+        while b'"one"' not in received or b'"result"' not in received:
+            received += await stream.receive()
+        assert received.index(b'"one"') < received.index(b'"result"')
 
 
 @pytest.mark.parametrize("behind", ["c-1", "c-2"])
