@@ -1,4 +1,4 @@
-"""Divides a bound on bytes between those that share it, so that a bound holds for the sum and no holder takes all of
+"""Divides a bound on bytes among its holders, so that the bound holds for the sum and no holder takes all of
 it."""
 
 from __future__ import annotations

@@ -118,8 +118,8 @@ class HeldStream:
         return self._pass() or await self.receive()
 
     def _pass(self) -> bytes:
-        """Return the lines that the agent may have, up to the first line for which a session must be taken over. If
-        there is none before it, begin to take the session over."""
+        """Return the lines that the agent may have, up to the first line for which a session must be taken over. If no
+        line comes before that line, begin to take the session over."""
         passed: list[bytes] = []
         while self._rest:
             taken = self._look_at(self._rest[0])
@@ -133,8 +133,8 @@ class HeldStream:
         return b"".join(passed)
 
     async def _cancels(self, taking: _Taking) -> bytes:
-        """Wait until the session is taken over. Returns earlier if cancels arrive for other requests than those that
-        wait, because a cancel takes effect at once."""
+        """Wait until the session is taken over. Returns earlier if a cancel arrives whose request does not wait,
+        because a cancel takes effect at once."""
         data = b""
         with anyio.CancelScope(deadline=taking.deadline) as patience:
             async with anyio.create_task_group() as group:

@@ -23,7 +23,7 @@ class RemoteLimits:
         wait; above twice as much, and over WebSocket, the whole connection waits.
     kept (bytes): messages of one stream that are written, kept for a reader that resumes.
     held (bytes): the sum of `unread` and `kept` over all streams. The updates of a session also wait while its stream
-        has more unread than the other streams leave free.
+        has more unread than the other streams leave free of three quarters of it.
     work (bytes): the requests that are in flight, the setups of open sessions with 16 KiB each, and the records of
         running turns, of all connections.
     grace (seconds): how long a connection lives without a reader, a WebSocket and a message.

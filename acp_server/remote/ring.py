@@ -22,6 +22,9 @@ _TOGETHER: Final = 64 * 1024
 """The most bytes of messages in one write; a longer message is written alone."""
 _SMALL: Final = 100
 """Bytes that a message takes in memory besides its text."""
+_UNREAD: Final = 0.75
+"""The part of all bytes that unread messages may take before their senders wait. The rest is for the messages that are
+kept for a reader that resumes, and that connections have buffered for a stream that has become full."""
 _LEAST: Final = 64 * 1024
 """Unread bytes that a stream may have even if all others leave nothing free."""
 
@@ -42,7 +45,7 @@ class Holdings(Account):
     """
 
     def __init__(self, most: int) -> None:
-        super().__init__(None, most)
+        super().__init__(None, most * _UNREAD)
         self._most = most
         self._principals: Principals[Account] = Principals(self, Account)
 

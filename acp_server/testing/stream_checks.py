@@ -17,7 +17,7 @@ Connected: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Stream, St
 """Connects two streams: each receives what the other one sends."""
 
 _GONE: Final = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
-"""What `receive` and `send` may raise."""
+"""The exceptions that `receive` and `send` may raise."""
 
 _BLOCK: Final = b'"' + b"x" * 65_533 + b'"\n'
 _MOST_BUFFERED: Final = 1024

@@ -152,6 +152,25 @@ async def test_a_sender_that_fills_the_stream_again_and_again_waits_behind_the_o
     assert max(counts) - min(counts) <= 2
 
 
+async def test_the_streams_of_many_connections_wait_before_any_is_given_up() -> None:
+    holdings = Holdings(128 * MIB)
+    bounds = RemoteLimits(unread=128 * MIB)
+    rings = [Ring(bounds, account) for account in [holdings.account(None) for _ in range(20)] for _ in range(5)]
+    message = b"x" * 16_000
+    for one in rings:
+        reader = one.attach(None)
+        for _ in range(5):
+            one.put(message)
+            await reader.next()
+            reader.took()
+        while not one.is_full():
+            one.put(message)
+        # What its connection has buffered meanwhile.
+        one.put(message)
+        one.put(message)
+    assert not [one for one in rings if one.is_given_up]
+
+
 async def test_streams_that_leave_nothing_free_wait_before_any_is_given_up() -> None:
     holdings = Holdings(16 * MIB)
     account = holdings.account("ann")
